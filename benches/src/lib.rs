@@ -1,0 +1,1 @@
+//! Benchmarks of cortado live in `benches/`; this library is empty.

@@ -1,0 +1,277 @@
+//! The only door to atomics, locks, threads and queues.
+//!
+//! With `--cfg cortado_loom` the same names come from loom, so that the model checker sees every
+//! access; crossbeam's queues, which loom cannot see into, are swapped for queues of the same
+//! contract built on loom's mutex.
+//!
+//! Locks here do not poison: a panic never leaves cortado's data half-changed under a lock (no user
+//! code runs under one), so there is nothing that poisoning would protect.
+
+#[cfg(not(cortado_loom))]
+mod real {
+    pub use std::sync::atomic;
+    pub use std::sync::Arc;
+    pub use std::thread;
+
+    pub mod queue {
+        pub use crossbeam_queue::{ArrayQueue, SegQueue};
+    }
+
+    use std::sync::PoisonError;
+
+    /// `std::sync::Mutex` without poisoning.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(std::sync::Mutex<T>);
+    pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
+
+    impl<T> Mutex<T> {
+        pub const fn new(value: T) -> Self {
+            Self(std::sync::Mutex::new(value))
+        }
+
+        #[inline]
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        #[inline]
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            match self.0.try_lock() {
+                Ok(guard) => Some(guard),
+                Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(std::sync::TryLockError::WouldBlock) => None,
+            }
+        }
+
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    /// `std::sync::Condvar` without poisoning.
+    #[derive(Debug, Default)]
+    pub struct Condvar(std::sync::Condvar);
+
+    impl Condvar {
+        pub const fn new() -> Self {
+            Self(std::sync::Condvar::new())
+        }
+
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Waits at most `timeout`; may wake early.
+        pub fn wait_timeout<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            timeout: std::time::Duration,
+        ) -> MutexGuard<'a, T> {
+            self.0
+                .wait_timeout(guard, timeout)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0
+        }
+
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// Hints that a spinning thread may let another run.
+    #[inline]
+    pub fn spin_hint() {
+        std::hint::spin_loop();
+    }
+
+    /// A small number that differs between threads that run at the same time, for choosing a
+    /// stripe.
+    #[inline]
+    pub fn thread_stripe() -> usize {
+        use std::cell::Cell;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+        }
+        STRIPE
+            .try_with(|stripe| {
+                let known = stripe.get();
+                if known != usize::MAX {
+                    return known;
+                }
+                let new = NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1);
+                stripe.set(new);
+                new
+            })
+            .unwrap_or(0)
+    }
+
+    /// Whether the named defect is seeded; always false outside model checking.
+    #[inline(always)]
+    pub const fn seeded(_bug: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(cortado_loom)]
+mod model {
+    pub use loom::sync::{Arc, atomic};
+    pub use loom::thread;
+
+    pub mod queue {
+        use std::collections::VecDeque;
+
+        /// Bounded queue with the contract of crossbeam's `ArrayQueue`.
+        #[derive(Debug)]
+        pub struct ArrayQueue<T> {
+            items: super::Mutex<VecDeque<T>>,
+            capacity: usize,
+        }
+
+        impl<T> ArrayQueue<T> {
+            pub fn new(capacity: usize) -> Self {
+                assert!(capacity > 0, "capacity must be non-zero");
+                Self { items: super::Mutex::new(VecDeque::new()), capacity }
+            }
+
+            pub fn push(&self, item: T) -> Result<(), T> {
+                let mut items = self.items.lock();
+                if items.len() == self.capacity {
+                    return Err(item);
+                }
+                items.push_back(item);
+                Ok(())
+            }
+
+            pub fn pop(&self) -> Option<T> {
+                self.items.lock().pop_front()
+            }
+
+            pub fn len(&self) -> usize {
+                self.items.lock().len()
+            }
+
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            pub fn capacity(&self) -> usize {
+                self.capacity
+            }
+        }
+
+        /// Unbounded queue with the contract of crossbeam's `SegQueue`.
+        #[derive(Debug)]
+        pub struct SegQueue<T> {
+            items: super::Mutex<VecDeque<T>>,
+        }
+
+        impl<T> SegQueue<T> {
+            pub fn new() -> Self {
+                Self { items: super::Mutex::new(VecDeque::new()) }
+            }
+
+            pub fn push(&self, item: T) {
+                self.items.lock().push_back(item);
+            }
+
+            pub fn pop(&self) -> Option<T> {
+                self.items.lock().pop_front()
+            }
+
+            pub fn len(&self) -> usize {
+                self.items.lock().len()
+            }
+
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+    pub type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+    impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+
+        /// loom knows no time: waits without a limit.
+        pub fn wait_timeout<'a, T>(
+            &self,
+            guard: MutexGuard<'a, T>,
+            _timeout: std::time::Duration,
+        ) -> MutexGuard<'a, T> {
+            self.wait(guard)
+        }
+
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+    }
+
+    pub fn spin_hint() {
+        loom::thread::yield_now();
+    }
+
+    loom::thread_local! {
+        static STRIPE: std::cell::Cell<usize> = std::cell::Cell::new(0);
+    }
+
+    /// The stripe that the model gave this thread with [`set_thread_stripe`], else 0.
+    pub fn thread_stripe() -> usize {
+        STRIPE.with(std::cell::Cell::get)
+    }
+
+    /// Chooses this thread's stripe.
+    pub fn set_thread_stripe(stripe: usize) {
+        STRIPE.with(|cell| cell.set(stripe));
+    }
+
+    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the model that
+    /// guards against it fails.
+    pub fn seeded(bug: &str) -> bool {
+        std::env::var_os("CORTADO_SEEDED_BUG").is_some_and(|name| name == bug)
+    }
+}
+
+#[cfg(cortado_loom)]
+pub use model::*;
+#[cfg(not(cortado_loom))]
+pub use real::*;
