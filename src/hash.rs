@@ -1,1 +1,38 @@
-//! hash
+//! From a `BuildHasher`'s 64 bits to the 32 that the mechanisms work with.
+
+use std::hash::{BuildHasher, Hash};
+
+/// 2^64 divided by the golden ratio, odd: Knuth's multiplicative hashing.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Hashes `key` and folds the result so that every input bit reaches both the top bits (which
+/// choose the bucket) and the bottom bits (the tag), also under a hasher as weak as the identity.
+#[inline]
+pub fn hash32<Q: Hash + ?Sized>(builder: &impl BuildHasher, key: &Q) -> u32 {
+    fold(builder.hash_one(key))
+}
+
+#[inline]
+fn fold(hash: u64) -> u32 {
+    let folded = u128::from(hash ^ GOLDEN) * u128::from(GOLDEN);
+    let mixed = (folded as u64) ^ ((folded >> 64) as u64);
+    (mixed ^ (mixed >> 32)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+    use std::collections::HashSet;
+
+    /// Sequential and shifted inputs, as an identity hasher would give them, spread over both ends.
+    #[test]
+    fn weak_hashes_spread_over_top_and_bottom_bits() {
+        for shift in [0, 8, 16, 32, 40, 48] {
+            let folded: Vec<u32> = (0..4096u64).map(|n| fold(n << shift)).collect();
+            let top: HashSet<u32> = folded.iter().map(|h| h >> 20).collect();
+            let bottom: HashSet<u32> = folded.iter().map(|h| h & 0xff).collect();
+            assert!(top.len() > 2000, "shift {shift}: {} of 4096 top values", top.len());
+            assert!(bottom.len() > 200, "shift {shift}: {} of 256 bottom values", bottom.len());
+        }
+    }
+}

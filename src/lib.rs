@@ -1,5 +1,4 @@
 //! A concurrent in-memory cache in which every entry has a lifetime of its own.
-#![allow(dead_code, missing_docs)] // skeleton
 
 mod clock;
 mod hash;
@@ -16,17 +15,53 @@ mod scheduler;
 mod sketch;
 mod wheel;
 
+mod config;
+mod error;
+mod expiry;
+mod removal;
+mod stats;
+
+mod expiration;
+mod node;
 mod policy;
+mod pool;
+
+mod compute;
+mod engine;
+mod entry;
+
+mod builder;
+mod cache;
+mod iter;
+mod pinned;
+
+pub use builder::Builder;
+pub use cache::{Cache, KeyEntry};
+pub use clock::{Clock, ManualClock, TimeSource};
+pub use compute::{CompResult, Op};
+pub use engine::Pending;
+pub use entry::{Entry, Removed};
+pub use equivalent::Equivalent;
+pub use error::BuildError;
+pub use expiry::{Expiry, expire};
+pub use iter::{Iter, Keys, Values};
+pub use pinned::Pinned;
+pub use removal::RemovalCause;
+pub use stats::{Lateness, Stats};
 
 /// Doors to the mechanisms, for this repository's own tests, fuzzers and benches. Outside semver.
 #[cfg(any(feature = "internals", cortado_loom))]
 #[doc(hidden)]
+#[allow(missing_docs)]
 pub mod internals {
     pub mod buffer {
         pub use crate::buffer::*;
     }
     pub mod drain {
         pub use crate::drain::*;
+    }
+    pub mod flight {
+        pub use crate::flight::*;
     }
     pub mod index {
         pub use crate::index::*;
@@ -37,11 +72,17 @@ pub mod internals {
     pub mod list {
         pub use crate::list::*;
     }
+    pub mod node {
+        pub use crate::node::*;
+    }
     pub mod outbox {
         pub use crate::outbox::*;
     }
     pub mod policy {
         pub use crate::policy::*;
+    }
+    pub mod pool {
+        pub use crate::pool::*;
     }
     pub mod scheduler {
         pub use crate::scheduler::*;

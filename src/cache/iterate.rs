@@ -1,0 +1,60 @@
+//! Iteration.
+
+use super::Cache;
+use crate::entry::Entry;
+use crate::iter::{Iter, Keys, Values};
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Handles on the living entries, in no particular order.
+    ///
+    /// *Consistency*: weak. An entry that is there from beginning to end is returned once; one that
+    /// comes, goes or is replaced meanwhile may or may not be. Expired entries are never returned. It
+    /// counts as no read.
+    /// *Blocking*: none; an iterator may be kept as long as you like.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// (0..10).for_each(|n| cache.insert(n, n * n));
+    /// let sum: i32 = cache.iter().map(|entry| *entry.value()).sum();
+    /// assert_eq!(sum, 285);
+    /// ```
+    pub fn iter(&self) -> Iter<'_, K, V, S> {
+        Iter::new(self.engine())
+    }
+
+    /// Clones of the keys of living entries; otherwise as [`iter`](Self::iter).
+    pub fn keys(&self) -> Keys<'_, K, V, S>
+    where
+        K: Clone,
+    {
+        Keys::new(self.iter())
+    }
+
+    /// Clones of the values of living entries; otherwise as [`iter`](Self::iter).
+    pub fn values(&self) -> Values<'_, K, V, S>
+    where
+        V: Clone,
+    {
+        Values::new(self.iter())
+    }
+}
+
+impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    type Item = Entry<K, V>;
+    type IntoIter = Iter<'c, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

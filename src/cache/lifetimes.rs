@@ -1,0 +1,111 @@
+//! Lifetimes by key.
+
+use super::Cache;
+use crate::clock::{NEVER, nanos};
+use crate::node::remaining;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// How long the key's entry has to live: `None` if there is no living entry, `Some(None)` if it
+    /// lives for ever. Leaves no trace.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().clock(clock).build();
+    /// cache.insert("for ever", 1);
+    /// cache.insert_with_ttl("a minute", 2, Duration::from_secs(60));
+    /// hand.advance(Duration::from_secs(15));
+    /// assert_eq!(cache.expires_in("for ever"), Some(None));
+    /// assert_eq!(cache.expires_in("a minute"), Some(Some(Duration::from_secs(45))));
+    /// assert_eq!(cache.expires_in("unknown"), None);
+    /// ```
+    pub fn expires_in<Q>(&self, key: &Q) -> Option<Option<Duration>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.engine().deadline(key).map(|(deadline, now)| remaining(deadline, now))
+    }
+
+    /// When the key's entry expires; otherwise as [`expires_in`](Self::expires_in).
+    pub fn expires_at<Q>(&self, key: &Q) -> Option<Option<Instant>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let ticker = &self.engine().core.ticker;
+        let (deadline, _) = self.engine().deadline(key)?;
+        Some((deadline != NEVER).then(|| ticker.to_instant(deadline)))
+    }
+
+    /// Gives the key's living entry this long to live from now on, longer or shorter than before:
+    /// Redis' `EXPIRE`. Zero ends it now, as `Expired`. False if there is no living entry.
+    ///
+    /// In a cache with a `time_to_idle` the idle time still applies, counted from now.
+    ///
+    /// *Atomicity*: it changes the value that is there, or, if an update overtakes it, that update's;
+    /// an entry whose deadline came first stays expired.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().clock(clock).build();
+    /// cache.insert("session", 1);
+    /// assert!(cache.set_ttl("session", Duration::from_secs(30)));
+    /// hand.advance(Duration::from_secs(30));
+    /// assert!(!cache.contains_key("session"));
+    /// assert!(!cache.set_ttl("session", Duration::from_secs(30)));
+    /// ```
+    pub fn set_ttl<Q>(&self, key: &Q, ttl: Duration) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let ttl = nanos(ttl);
+        self.engine().set_cap(key, |now| now.saturating_add(ttl))
+    }
+
+    /// [`set_ttl`](Self::set_ttl) with the instant at which the entry expires.
+    pub fn set_expires_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let until = self.engine().core.ticker.from_instant(deadline);
+        self.engine().set_cap(key, |_| until)
+    }
+
+    /// Lets the key's living entry live for ever: Redis' `PERSIST`. A `time_to_idle` still applies.
+    /// False if there is no living entry.
+    pub fn persist<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.engine().set_cap(key, |_| NEVER)
+    }
+
+    /// A read that returns nothing: Redis' `TOUCH`. It counts as a use and a hit (or a miss), and
+    /// prolongs the life of the entry where reads do. False if there is no living entry.
+    pub fn touch<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let lookup = {
+            let guard = crossbeam_epoch::pin();
+            let lookup = self.engine().read(&guard, key);
+            (lookup.node.is_some(), lookup.due)
+        };
+        if lookup.1 {
+            self.engine().attend();
+        }
+        lookup.0
+    }
+}

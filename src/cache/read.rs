@@ -1,0 +1,114 @@
+//! Reads.
+
+use super::Cache;
+use crate::entry::Entry;
+use crate::pinned::Pinned;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// A clone of the key's value, if it has a living entry.
+    ///
+    /// Counts as a read: a hit or a miss in the statistics, a use for the eviction policy, and a new
+    /// lease of life where the cache has an idle time or the expiry policy a read hook.
+    ///
+    /// *Expiration*: an entry is never returned at or after its deadline, by the cache's clock.
+    /// *Blocking*: takes no lock, waits for nobody. It may run a bounded piece of maintenance.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k".to_owned(), 7);
+    /// assert_eq!(cache.get("k"), Some(7));
+    /// assert_eq!(cache.get("other"), None);
+    /// ```
+    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let (value, due) = {
+            let guard = crossbeam_epoch::pin();
+            let lookup = self.engine().read(&guard, key);
+            (lookup.node.map(|node| node.value().clone()), lookup.due)
+        };
+        if due {
+            self.engine().attend();
+        }
+        value
+    }
+
+    /// A handle on the key's living entry: key, value, age, remaining life, weight. Clones neither.
+    ///
+    /// Otherwise as [`get`](Self::get).
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache: Cache<&str, Vec<u8>> =
+    ///     Cache::builder().time_to_live(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", vec![1, 2, 3]);
+    /// hand.advance(Duration::from_secs(20));
+    /// let entry = cache.get_entry("k").unwrap();
+    /// assert_eq!(entry.len(), 3);
+    /// assert_eq!(entry.age(), Duration::from_secs(20));
+    /// assert_eq!(entry.expires_in(), Some(Duration::from_secs(40)));
+    /// ```
+    pub fn get_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let (entry, due) = {
+            let guard = crossbeam_epoch::pin();
+            let lookup = self.engine().read(&guard, key);
+            (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
+        };
+        if due {
+            self.engine().attend();
+        }
+        entry
+    }
+
+    /// A handle on the key's living entry, without a trace: no statistics, no use counted, no life
+    /// prolonged, no maintenance.
+    pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let guard = crossbeam_epoch::pin();
+        self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
+    }
+
+    /// Whether the key has a living entry; like [`peek`](Self::peek) it leaves no trace.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let guard = crossbeam_epoch::pin();
+        self.engine().peek(&guard, key).is_some()
+    }
+
+    /// A view whose lookups return references, with no clone and no write to shared memory: the
+    /// fastest way to read.
+    ///
+    /// While it is held, memory of values removed from *any* cache of the process cannot be
+    /// released: hold it for a request, not for ever, and not across an `await`.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert(1, "one".to_owned());
+    /// let pinned = cache.pin();
+    /// let value: Option<&String> = pinned.get(&1);
+    /// assert_eq!(value.map(|v| v.len()), Some(3));
+    /// ```
+    #[must_use]
+    pub fn pin(&self) -> Pinned<'_, K, V, S> {
+        Pinned::new(self.engine())
+    }
+}

@@ -1,0 +1,57 @@
+//! Running the maintenance, and ending it.
+
+use super::Cache;
+use crate::engine::Pending;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Finishes the maintenance: applies recorded reads and writes, removes every entry that is due,
+    /// evicts down to the capacity, sweeps after an `invalidate_all`, releases memory that no thread
+    /// can be reading, and delivers all notifications.
+    ///
+    /// No program has to call this: operations do the same piece by piece, and with a
+    /// [`scheduler`](crate::Builder::scheduler) so does a background thread. It serves tests, and programs that
+    /// want the work done at a time of their choosing.
+    ///
+    /// *Expiration*: entries are due when the wheel's tick
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is over.
+    /// *Blocking*: waits for a pass that is running; takes as long as the work does.
+    /// *Callbacks*: the listener and destructors may run here. A call from within them does the work but
+    /// leaves notifications and destructors to the outer call.
+    pub fn run_pending_tasks(&self) {
+        self.engine().run_pending();
+    }
+
+    /// At most `units` units of maintenance (an expiration, an eviction, an entry moved in the wheel,
+    /// a notification) and what is left.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(1)).clock(clock).build();
+    /// (0..1000).for_each(|n| cache.insert(n, n));
+    /// hand.advance(Duration::from_secs(5));
+    /// let mut slices = 1;
+    /// while !cache.run_pending_tasks_within(100).is_done() {
+    ///     slices += 1;
+    /// }
+    /// assert!(slices >= 10);
+    /// ```
+    pub fn run_pending_tasks_within(&self, units: usize) -> Pending {
+        self.engine().run_pending_within(units)
+    }
+
+    /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers all
+    /// notifications. Values inserted from now on are not stored and leave at once, as `Explicit`.
+    /// Dropping the last handle without this announces nothing.
+    pub fn close(&self) {
+        self.engine().close();
+    }
+}

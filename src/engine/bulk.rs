@@ -1,0 +1,95 @@
+//! Operations on everything.
+
+use super::Engine;
+use super::lookup::NodeRef;
+use super::maintenance::Event;
+use crate::entry::Entry;
+use crate::removal::RemovalCause;
+use crate::sync::atomic::Ordering;
+
+/// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep.
+const MAX_UNSWEPT: u64 = 250;
+
+impl<K, V, S> Engine<K, V, S> {
+    pub fn invalidate_all(&self) {
+        let core = &self.core;
+        let generation = core.next_generation();
+        if generation - core.swept.load(Ordering::Acquire) > MAX_UNSWEPT {
+            // The byte must not come round to a generation of which something is left.
+            self.run_pending();
+        }
+        let _ = core.status.request();
+        core.wake_within(std::time::Duration::ZERO);
+        self.tend();
+    }
+
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut cursor = Some(0);
+        while let Some(position) = cursor {
+            {
+                let guard = crossbeam_epoch::pin();
+                let mut nodes = Vec::new();
+                cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
+                for node in nodes {
+                    let coarse = self.core.ticker.coarse();
+                    if self.is_living(node.meta(), coarse) && !keep(node.key(), node.value()) {
+                        self.remove_node(&guard, node);
+                    }
+                }
+            }
+            self.tend();
+        }
+    }
+
+    /// Removes a node that was judged to go, if it is still there.
+    fn remove_node(&self, guard: &crossbeam_epoch::Guard, node: NodeRef<'_, K, V>) {
+        let hash = node.meta().hash();
+        while !self.core.flights.is_idle(hash) && self.core.flights.claims(hash) {
+            // A computation of the key comes first; what it leaves is another node, or this one.
+            let _ = self.await_turn(hash, node.key());
+        }
+        let now = self.core.ticker.now();
+        if self.core.remove_id(guard, hash, node.id(), now, RemovalCause::Explicit) {
+            self.write_event(Event::Removed(node.id()), 0, now);
+        }
+    }
+
+    pub fn close(&self) {
+        self.core.closed.store(true, Ordering::Release);
+        self.invalidate_all();
+        self.run_pending();
+        self.announce_rest();
+    }
+
+    /// A handle on a node that was found living.
+    pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
+        let now = self.core.ticker.now();
+        Entry::new(node.handle(), now, node.meta().deadline().max(now), false)
+    }
+
+    /// Whether the entry that a handle was made for is still in the cache and alive.
+    pub fn still_lives(&self, entry: &Entry<K, V>) -> bool {
+        self.is_living(entry.node().meta(), self.core.ticker.coarse())
+    }
+}
+
+impl<K, V, S> Drop for Engine<K, V, S> {
+    /// The last handle is gone, so nobody is inside: no guard of a reader protects anything here.
+    fn drop(&mut self) {
+        self.announce_rest();
+        let pool = self.pool.raw();
+        for id in 1..pool.high_water() {
+            if pool.give_up(id) {
+                // A panic of a destructor must not keep the others from running.
+                let destroyed = || self.pool.raw().destroy(id);
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
+            }
+        }
+        while let Some(doomed) = self.core.doomed.pop() {
+            for id in doomed {
+                let destroyed = || self.pool.raw().destroy(id);
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The part of a cache that knows no `K` and no `V`, compiled once for all caches.
+
+use super::maintenance::Maintenance;
+use crate::buffer::{ReadBuffer, WriteBuffer};
+use crate::clock::Ticker;
+use crate::config::Config;
+use crate::drain::DrainStatus;
+use crate::engine::flights::Flights;
+use crate::expiration::Lifetimes;
+use crate::index::Index;
+use crate::outbox::Outbox;
+use crate::pool::RawPool;
+use crate::removal::RemovalCause;
+use crate::scheduler::Registration;
+use crate::stats::{Recorder, Stats};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::queue::SegQueue;
+use crate::sync::{Arc, Mutex};
+use crossbeam_utils::CachePadded;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Drain threshold per stripe of the write buffer in a large cache.
+const MAX_BATCH: usize = crate::buffer::MAX_BATCH;
+
+/// A buffer of writes holds back at most this share of the capacity: see [`Core::slack`].
+const SLACK_SHARE: u64 = 32;
+
+/// How long a scheduled cache lets writes wait for the pass that sees to them.
+pub const PASS_DELAY: Duration = Duration::from_millis(2);
+
+/// A removal that the listener has yet to hear of. It carries a count on the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Notice {
+    pub id: u32,
+    pub cause: RemovalCause,
+    pub deadline: u64,
+    pub at: u64,
+}
+
+/// What every read looks at beside the index and the node; written once per pass at most.
+#[derive(Debug)]
+pub struct Hot {
+    /// Grows with each `invalidate_all`; nodes carry its low byte.
+    generation: AtomicU64,
+    /// When a pass next has something to expire.
+    next_due: AtomicU64,
+}
+
+/// See the [module](self).
+pub struct Core {
+    pub pool: Arc<RawPool>,
+    pub index: Index,
+    pub ticker: Ticker,
+    pub lifetimes: Lifetimes,
+    pub reads: ReadBuffer,
+    pub writes: WriteBuffer,
+    pub status: DrainStatus,
+    pub maintenance: Mutex<Maintenance>,
+    pub flights: Flights,
+    pub outbox: Outbox<Notice>,
+    pub announces: bool,
+    /// Whether there is a bound, and so a policy that wants to hear of reads.
+    pub bounded: bool,
+    pub max_capacity: u64,
+    pub hot: CachePadded<Hot>,
+    /// Batches of dead nodes whose grace period is over.
+    pub ripe: Arc<SegQueue<Box<[u32]>>>,
+    /// Nodes without a count, whose key and value are to be dropped by whoever ran the pass.
+    pub doomed: SegQueue<Vec<u32>>,
+    /// Dead nodes that the cache still has its count on: retired, in grace, or ripe.
+    pub undropped: AtomicUsize,
+    pub closed: AtomicBool,
+    /// Entries, weight and swept generation as of the last pass.
+    pub entries: AtomicU64,
+    pub weight: AtomicU64,
+    pub swept: AtomicU64,
+    /// The wheel's tick.
+    tick: Duration,
+    pub last_pass: AtomicU64,
+    pub recorder: Option<Box<Recorder>>,
+    pub registration: OnceLock<Registration>,
+    pub scheduled: bool,
+}
+
+impl Core {
+    pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>) -> Self {
+        let capacity = config.max_capacity.unwrap_or(u64::MAX);
+        let share = (capacity / SLACK_SHARE).max(1);
+        let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+        let writes = WriteBuffer::new(batch, share);
+        Self {
+            index: Index::with_capacity(config.initial_capacity),
+            lifetimes: config.lifetimes,
+            reads: ReadBuffer::new(),
+            writes,
+            status: DrainStatus::new(),
+            maintenance: Mutex::new(Maintenance::new(config, ticker.now())),
+            flights: Flights::new(),
+            outbox: Outbox::new(),
+            announces: config.announces,
+            bounded: config.max_capacity.is_some(),
+            max_capacity: capacity,
+            hot: CachePadded::new(Hot {
+                generation: AtomicU64::new(0),
+                next_due: AtomicU64::new(u64::MAX),
+            }),
+            ripe: Arc::new(SegQueue::new()),
+            doomed: SegQueue::new(),
+            undropped: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            entries: AtomicU64::new(0),
+            weight: AtomicU64::new(0),
+            swept: AtomicU64::new(0),
+            tick: config.geometry.tick(),
+            last_pass: AtomicU64::new(ticker.now()),
+            recorder: config.record_stats.then(|| Box::new(Recorder::new())),
+            registration: OnceLock::new(),
+            scheduled: config.scheduled,
+            ticker,
+            pool,
+        }
+    }
+
+    /// The generation that new nodes get and living nodes have.
+    #[inline]
+    pub fn generation(&self) -> u8 {
+        self.hot.generation.load(Ordering::Acquire) as u8
+    }
+
+    pub fn full_generation(&self) -> u64 {
+        self.hot.generation.load(Ordering::Acquire)
+    }
+
+    /// Makes every node inserted before this call invisible.
+    pub fn next_generation(&self) -> u64 {
+        self.hot.generation.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Whether a pass would find something to expire at `now`.
+    #[inline]
+    pub fn is_due(&self, now: u64) -> bool {
+        now >= self.hot.next_due.load(Ordering::Relaxed)
+    }
+
+    pub fn set_next_due(&self, due: u64) {
+        self.hot.next_due.store(due, Ordering::Relaxed);
+    }
+
+    /// Counts a removal and queues its announcement. Called where the node has just left the index,
+    /// under its bucket's lock: announcements of one key are queued in the order of its removals.
+    pub fn announce(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(cause, now.saturating_sub(deadline));
+        }
+        if self.announces {
+            self.pool.meta(id).retain();
+            self.outbox.push(Notice { id, cause, deadline, at: now });
+        }
+    }
+
+    /// The cause with which a node leaves whose removal was asked for with `cause`: what had already
+    /// ended it comes first.
+    pub fn true_cause(
+        &self,
+        generation: u8,
+        deadline: u64,
+        now: u64,
+        cause: RemovalCause,
+    ) -> RemovalCause {
+        if generation != self.generation() {
+            RemovalCause::Explicit
+        } else if deadline <= now {
+            RemovalCause::Expired
+        } else {
+            cause
+        }
+    }
+
+    /// Asks the scheduler, if the cache has one, for a pass within `delay`.
+    #[inline]
+    pub fn wake_within(&self, delay: Duration) {
+        if self.scheduled
+            && let Some(registration) = self.registration.get()
+        {
+            registration.wake_at(delay);
+        }
+    }
+}
+
+impl Core {
+    /// How long, in real time, until the wheel has something to expire. A clock of the user's cannot
+    /// be waited for, so it is looked at once per tick.
+    pub fn until_due(&self) -> Option<Duration> {
+        let due = self.hot.next_due.load(Ordering::Relaxed);
+        if due == u64::MAX {
+            return None;
+        }
+        Some(self.ticker.real_delay(due).unwrap_or(self.tick))
+    }
+}
+
+impl Core {
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    pub fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    pub fn next_due(&self) -> u64 {
+        self.hot.next_due.load(Ordering::Relaxed)
+    }
+
+    pub fn stats(&self) -> Stats {
+        match &self.recorder {
+            Some(recorder) => recorder.snapshot(self.entries(), self.weight()),
+            None => Stats { entries: self.entries(), weight: self.weight(), ..Stats::default() },
+        }
+    }
+}

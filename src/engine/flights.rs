@@ -1,0 +1,178 @@
+//! Loads and computations in progress, and how other operations of their keys get along with them.
+//!
+//! * A **computation** owns its key: other writes wait for it, and the maintenance leaves its entry
+//!   alone.
+//! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
+//!   *overtaken*; the result of an overtaken load reaches those who wait for it but not the cache.
+//! * Both keep other loads and computations of the key waiting.
+
+use crate::engine::core::Core;
+use crate::flight::board::{Board, Shard, ShardGuard, Version};
+use crate::flight::cell::{Flight, Leader, Outcome};
+use crate::pool::RawHandle;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
+
+/// What a flight is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Load,
+    Computation,
+}
+
+/// One load or computation in progress.
+pub struct InFlight {
+    /// The node under construction, for its key.
+    draft: RawHandle,
+    kind: Kind,
+    owner: ThreadId,
+    overtaken: AtomicBool,
+    landing: Arc<Flight<Option<RawHandle>>>,
+}
+
+impl InFlight {
+    pub fn draft(&self) -> &RawHandle {
+        &self.draft
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Waits for the end; what a load came to, if it came to something.
+    ///
+    /// # Panics
+    /// If this thread is the one to end it.
+    pub fn wait(&self) -> Option<RawHandle> {
+        assert!(
+            self.owner != std::thread::current().id(),
+            "a load or computation waits for its own key"
+        );
+        match self.landing.wait() {
+            Outcome::Done(landed) => landed,
+            Outcome::Abandoned => None,
+        }
+    }
+
+    pub fn overtake(&self) {
+        self.overtaken.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_overtaken(&self) -> bool {
+        self.overtaken.load(Ordering::SeqCst)
+    }
+}
+
+/// How a writer knows that no load or computation is in its way.
+#[derive(Clone, Copy, Debug)]
+pub enum Clearance {
+    /// If none is in the shard.
+    Idle,
+    /// It has compared its key with all that were there by then.
+    Seen(Version),
+    /// It is the load or computation itself.
+    Own,
+}
+
+/// All loads and computations in progress.
+pub struct Flights {
+    board: Board<InFlight>,
+}
+
+impl Flights {
+    pub fn new() -> Self {
+        Self { board: Board::new() }
+    }
+
+    pub fn shard(&self, hash: u32) -> &Shard<InFlight> {
+        self.board.shard(hash)
+    }
+
+    /// Whether nothing can be in the way of this hash; see the board's rules for who may rely on it.
+    #[inline]
+    pub fn is_idle(&self, hash: u32) -> bool {
+        self.board.shard(hash).is_idle()
+    }
+
+    /// Whether a computation works on a key with this hash.
+    pub fn claims(&self, hash: u32) -> bool {
+        let (_, flights) = self.board.shard(hash).snapshot(hash);
+        flights.iter().any(|flight| flight.kind == Kind::Computation)
+    }
+
+    /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
+    /// one did since the writer looked.
+    pub fn hold(&self, hash: u32, clearance: Clearance) -> Option<Hold<'_>> {
+        match clearance {
+            Clearance::Idle => Some(Hold::IfIdle),
+            Clearance::Own => Some(Hold::Own),
+            Clearance::Seen(version) => {
+                self.board.shard(hash).lock_if(hash, version).map(Hold::Locked)
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.board.is_empty()
+    }
+}
+
+/// See [`Flights::hold`]. Taken before the bucket's lock, which it must outlive.
+pub enum Hold<'a> {
+    /// The shard has to be idle when the bucket is locked.
+    IfIdle,
+    Own,
+    /// Nothing new takes off while this is held.
+    Locked(ShardGuard<'a, InFlight>),
+}
+
+/// A flight of this thread that is on the board. Dropping it takes it off and abandons it.
+pub struct Airborne<'a> {
+    core: &'a Core,
+    hash: u32,
+    flight: Arc<InFlight>,
+    leader: Option<Leader<Option<RawHandle>>>,
+}
+
+impl<'a> Airborne<'a> {
+    /// Puts a flight on the board; `None` if another with the hash was put there since `seen`.
+    pub fn take_off(
+        core: &'a Core,
+        hash: u32,
+        kind: Kind,
+        draft: RawHandle,
+        seen: Version,
+    ) -> Option<Self> {
+        let (leader, landing) = Flight::start();
+        let flight = Arc::new(InFlight {
+            draft,
+            kind,
+            owner: std::thread::current().id(),
+            overtaken: AtomicBool::new(false),
+            landing,
+        });
+        core.flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
+        Some(Self { core, hash, flight, leader: Some(leader) })
+    }
+
+    pub fn is_overtaken(&self) -> bool {
+        self.flight.is_overtaken()
+    }
+
+    /// Ends the flight; those who waited get `result`.
+    pub fn land(mut self, result: Option<RawHandle>) {
+        self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
+        if let Some(leader) = self.leader.take() {
+            leader.complete(result);
+        }
+    }
+}
+
+impl Drop for Airborne<'_> {
+    fn drop(&mut self) {
+        if self.leader.is_some() {
+            self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
+        }
+    }
+}

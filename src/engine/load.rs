@@ -1,0 +1,202 @@
+//! Loads: one caller makes the value, all who want it get it.
+
+use super::Engine;
+use super::commit::Obstacle;
+use super::flights::{Airborne, Clearance, InFlight, Kind};
+use crate::entry::Entry;
+use crate::expiration::Term;
+use crate::flight::board::Version;
+use crate::pool::{Draft, Handle, Local};
+use crate::sync::Arc;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
+
+/// Counts a load that panics.
+struct Attempt<'a, K, V, S> {
+    engine: &'a Engine<K, V, S>,
+    started: Option<Instant>,
+}
+
+impl<K, V, S> Attempt<'_, K, V, S> {
+    fn succeed(mut self) {
+        if let (Some(started), Some(recorder)) = (self.started.take(), &self.engine.core.recorder) {
+            recorder.loaded(started.elapsed());
+        }
+    }
+}
+
+impl<K, V, S> Drop for Attempt<'_, K, V, S> {
+    fn drop(&mut self) {
+        if let (Some(started), Some(recorder)) = (self.started, &self.engine.core.recorder) {
+            recorder.load_failed(started.elapsed());
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// The key's entry, read or loaded.
+    pub fn load(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
+        let (found, due) = {
+            let guard = crossbeam_epoch::pin();
+            let lookup = self.read(&guard, &key);
+            (lookup.node.map(|node| self.entry_of(node)), lookup.due)
+        };
+        if due {
+            self.attend();
+        }
+        match found {
+            Some(entry) => entry,
+            None => self.load_missing(key, init),
+        }
+    }
+
+    fn load_missing(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
+        let hash = self.hash(&key);
+        let draft = self.pool.draft(hash, key);
+        let airborne = loop {
+            match self.flight_of(hash, draft.key()) {
+                Err(seen) => {
+                    if let Some(airborne) =
+                        Airborne::take_off(&self.core, hash, Kind::Load, draft.share(), seen)
+                    {
+                        break airborne;
+                    }
+                }
+                Ok((_, other)) => {
+                    if let Some(landed) = other.wait() {
+                        return self.landed(self.pool.handle(landed), false);
+                    }
+                    if let Some(entry) = self.glance(hash, draft.key()) {
+                        return entry;
+                    }
+                }
+            }
+        };
+        // Another load may have ended between the first look and the take-off.
+        if let Some(entry) = self.glance(hash, draft.key()) {
+            airborne.land(Some(entry.node().raw().clone()));
+            return entry;
+        }
+        let entry = self.lead(draft, hash, init, &airborne);
+        airborne.land(Some(entry.node().raw().clone()));
+        self.tend();
+        entry
+    }
+
+    /// Runs the loader and commits what it made.
+    fn lead(
+        &self,
+        draft: Draft<'_, K, V>,
+        hash: u32,
+        init: impl FnOnce() -> V,
+        airborne: &Airborne<'_>,
+    ) -> Entry<K, V> {
+        let generation = self.core.full_generation();
+        let started = self.core.recorder.is_some().then(Instant::now);
+        let attempt = Attempt { engine: self, started };
+        let value = init();
+        attempt.succeed();
+        let weight = self.weigh(draft.key(), &value);
+        let node = draft.fill(value);
+        let guard = crossbeam_epoch::pin();
+        loop {
+            let (found, old) = self.search(&guard, hash, node.key());
+            let now = self.core.ticker.now();
+            if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
+                return self.entry_of(old);
+            }
+            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            // Looked at after the search: a writer marks the load before it commits, so what the
+            // search does not show is marked, or changes the bucket and fails the commit.
+            if airborne.is_overtaken() || self.core.full_generation() != generation {
+                return self.landed(node.handle(), true);
+            }
+            match self.core.commit_put(found, put, Clearance::Own) {
+                Ok(done) => {
+                    let entry = self.landed(node.handle(), true);
+                    self.conclude_put(node, done, weight, put.now);
+                    return entry;
+                }
+                Err(Obstacle::Changed | Obstacle::Flight) => {}
+            }
+        }
+    }
+
+    /// The key's living entry, without a trace.
+    fn glance(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
+        let guard = crossbeam_epoch::pin();
+        let coarse = self.core.ticker.coarse();
+        let node = self.find(&guard, hash, key)?;
+        self.is_living(node.meta(), coarse).then(|| self.entry_of(node))
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+        let now = self.core.ticker.now();
+        let deadline = node.meta().deadline().max(now);
+        Entry::new(node, now, deadline, fresh)
+    }
+
+    /// A new count on a node for the caller of a computation.
+    pub fn fresh_entry(&self, node: &Local<'_, K, V>) -> Entry<K, V> {
+        self.landed(node.handle(), true)
+    }
+
+    /// The load or computation of the key that is in progress; if there is none, up to when that was
+    /// so.
+    pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let (version, flights) = self.core.flights.shard(hash).snapshot(hash);
+        let same = |flight: &Arc<InFlight>| {
+            key.equivalent(self.pool.handle(flight.draft().clone()).key())
+        };
+        match flights.into_iter().find(same) {
+            Some(flight) => Ok((version, flight)),
+            None => Err(version),
+        }
+    }
+
+    /// Before a write of the key: waits for a computation of it, overtakes a load of it.
+    pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        loop {
+            match self.flight_of(hash, key) {
+                Err(version) => return Clearance::Seen(version),
+                Ok((version, flight)) => match flight.kind() {
+                    Kind::Computation => {
+                        let _ = flight.wait();
+                    }
+                    Kind::Load => {
+                        flight.overtake();
+                        return Clearance::Seen(version);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Overtakes a load of the key, if there is one.
+    pub fn overtake<Q>(&self, hash: u32, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if self.core.flights.is_idle(hash) {
+            return;
+        }
+        if let Ok((_, flight)) = self.flight_of(hash, key)
+            && flight.kind() == Kind::Load
+        {
+            flight.overtake();
+        }
+    }
+}

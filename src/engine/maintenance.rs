@@ -1,0 +1,480 @@
+//! The maintenance pass: one at a time, run by whoever gets the lock, bounded.
+//!
+//! A pass drains what reads and writes recorded, brings the wheel to the present and works off what is
+//! due, evicts what is too much, helps the index grow, sweeps what `invalidate_all` left, and frees
+//! what nobody can see any more. Each expiration, cascade, eviction and swept bucket costs a unit of
+//! the pass's [`Budget`]; what does not fit is carried forward and the drain status stays `REQUIRED`,
+//! so that the next operation goes on.
+//!
+//! **Lock order**: maintenance → one bucket of the index. No user code runs under either: values to
+//! drop and removals to announce are handed out to be dealt with after the lock.
+
+use super::core::{Core, PASS_DELAY};
+use crate::clock::NEVER;
+use crate::config::Config;
+use crate::drain::Left;
+use crate::links::NIL;
+use crate::node::{GONE, life};
+use crate::policy::Policy;
+use crate::removal::RemovalCause;
+use crate::sync::atomic::Ordering;
+use crate::wheel::{Poll, Wheel};
+use crossbeam_epoch::Guard;
+use std::time::{Duration, Instant};
+
+/// Units of work in a pass that a caller runs in passing.
+const CALLER_UNITS: u32 = 64;
+/// Time that a caller gives to a pass in passing, looked at every so many units.
+const CALLER_TIME: Duration = Duration::from_micros(500);
+const UNITS_PER_LOOK: u32 = 64;
+/// Evictions of a pass beyond the number of writes it may have drained.
+const EVICTIONS: u32 = 64;
+/// A pass drops the contents of about this many dead nodes, more by less than a batch.
+const DROPS: usize = 512;
+/// Old buckets of a growing index that a pass moves.
+const MOVES: usize = 64;
+/// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
+const RETIRE_BATCH: usize = 256;
+
+/// A write, as the write buffer carries it: `new << 32 | old`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Added(u32),
+    Removed(u32),
+    Replaced {
+        new: u32,
+        old: u32,
+    },
+    /// The deadline became earlier, or ceased to be never.
+    Rescheduled(u32),
+}
+
+impl Event {
+    pub fn pack(self) -> u64 {
+        let (new, old) = match self {
+            Self::Added(id) => (id, NIL),
+            Self::Removed(id) => (NIL, id),
+            Self::Replaced { new, old } => (new, old),
+            Self::Rescheduled(id) => (id, id),
+        };
+        u64::from(new) << 32 | u64::from(old)
+    }
+
+    fn unpack(packed: u64) -> Self {
+        match ((packed >> 32) as u32, packed as u32) {
+            (NIL, old) => Self::Removed(old),
+            (new, NIL) => Self::Added(new),
+            (new, old) if new == old => Self::Rescheduled(new),
+            (new, old) => Self::Replaced { new, old },
+        }
+    }
+}
+
+/// How much a pass may do.
+#[derive(Debug)]
+pub struct Budget {
+    units: u32,
+    until: Option<Instant>,
+    look: u32,
+}
+
+impl Budget {
+    /// What a caller does in passing.
+    pub fn of_caller() -> Self {
+        Self {
+            units: CALLER_UNITS,
+            until: Some(Instant::now() + CALLER_TIME),
+            look: UNITS_PER_LOOK,
+        }
+    }
+
+    /// So many units, however long they take.
+    pub fn of_units(units: u32) -> Self {
+        Self { units, until: None, look: UNITS_PER_LOOK }
+    }
+
+    fn take(&mut self) -> bool {
+        if self.units == 0 {
+            return false;
+        }
+        self.units -= 1;
+        self.look -= 1;
+        if self.look == 0 {
+            self.look = UNITS_PER_LOOK;
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                self.units = 0;
+            }
+        }
+        true
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.units == 0
+    }
+}
+
+/// What the maintenance lock protects.
+pub struct Maintenance {
+    pub wheel: Wheel,
+    pub policy: Option<Policy>,
+    /// Nodes that the maintenance knows to be in the index, and their weight.
+    pub count: u64,
+    pub weight: u64,
+    /// Dead nodes that are not yet handed to the epoch.
+    retired: Vec<u32>,
+    /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
+    /// where it is.
+    sweep: Option<(u64, u64)>,
+    /// The generation up to which everything older is swept.
+    swept: u64,
+    scratch: Vec<u32>,
+}
+
+/// What a pass did not do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leftover {
+    /// Writes came while it ran.
+    pub writes: bool,
+    /// The budget ended before the work did.
+    pub work: bool,
+    /// Something has to wait for a computation of the user's.
+    pub blocked: bool,
+}
+
+impl Maintenance {
+    pub fn new(config: &Config, now: u64) -> Self {
+        Self {
+            wheel: Wheel::new(config.geometry.clone(), now),
+            policy: config.max_capacity.map(|capacity| Policy::new(capacity, config.seed)),
+            count: 0,
+            weight: 0,
+            retired: Vec::new(),
+            sweep: None,
+            swept: 0,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// One pass: the state under the lock, with what it needs at hand.
+pub struct Work<'a> {
+    core: &'a Core,
+    state: &'a mut Maintenance,
+    guard: &'a Guard,
+    now: u64,
+}
+
+impl Core {
+    /// Runs a pass with the lock already held. What it takes out to be dropped waits in `doomed` for
+    /// after the lock.
+    pub fn pass(&self, state: &mut Maintenance, now: u64, budget: &mut Budget) -> Leftover {
+        let running = self.status.begin();
+        let guard = crossbeam_epoch::pin();
+        let mut work = Work { core: self, state, guard: &guard, now };
+        let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
+        work.expire(budget);
+        // Evictions keep up with what was drained, whatever the expirations cost.
+        work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
+        left.work |= work.grow();
+        left.work |= work.sweep(budget, &mut left.blocked);
+        left.work |= work.has_backlog();
+        work.retire();
+        work.publish();
+        left.work |= self.collect();
+        drop(guard);
+        let anything = left.writes || left.work || left.blocked;
+        let _ = running.finish(if anything { Left::More } else { Left::Nothing });
+        left
+    }
+
+    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True
+    /// if there are more.
+    fn collect(&self) -> bool {
+        let mut doomed = Vec::new();
+        while doomed.len() < DROPS
+            && let Some(batch) = self.ripe.pop()
+        {
+            for &id in &batch {
+                let meta = self.pool.meta(id);
+                meta.clear_life(life::OWNED);
+                if meta.release() {
+                    doomed.push(id);
+                }
+            }
+            self.undropped.fetch_sub(batch.len(), Ordering::Relaxed);
+        }
+        if !doomed.is_empty() {
+            self.doomed.push(doomed);
+        }
+        !self.ripe.is_empty()
+    }
+}
+
+impl Work<'_> {
+    /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
+    fn drain(&mut self) -> bool {
+        let core = self.core;
+        if self.state.policy.is_some() {
+            core.reads.drain(core.reads.capacity(), |id| self.read(id));
+        }
+        let drained = core.writes.drain(core.writes.capacity(), |event| self.apply(event));
+        drained.more
+    }
+
+    fn read(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        let touches = meta.take_touches();
+        if meta.life() & life::LINKED != 0
+            && let Some(policy) = &mut self.state.policy
+        {
+            policy.access(&*self.core.pool, id, u32::from(touches));
+        }
+    }
+
+    fn apply(&mut self, event: u64) {
+        match Event::unpack(event) {
+            Event::Added(id) => self.added(id, NIL),
+            Event::Removed(id) => self.removed(id),
+            Event::Replaced { new, old } => {
+                self.added(new, old);
+                self.removed(old);
+            }
+            Event::Rescheduled(id) => self.schedule(id),
+        }
+    }
+
+    /// The node was published, in the place of `old` if that is not [`NIL`].
+    fn added(&mut self, id: u32, old: u32) {
+        let meta = self.core.pool.meta(id);
+        meta.set_life(life::ADDED);
+        if meta.life() & life::REMOVED != 0 && !crate::sync::seeded("added-after-removed") {
+            // Its removal was drained first: dead on arrival.
+            self.dead(id);
+            return;
+        }
+        if meta.deadline() == GONE {
+            // Unlinked meanwhile; the event that says so is on its way.
+            return;
+        }
+        meta.set_life(life::LINKED);
+        self.state.count += 1;
+        self.state.weight += u64::from(meta.weight());
+        if let Some(policy) = &mut self.state.policy {
+            if old == NIL {
+                policy.add(&*self.core.pool, id);
+            } else {
+                policy.replace(&*self.core.pool, old, id);
+            }
+        }
+        self.schedule(id);
+        if meta.generation() != self.core.generation() {
+            self.unlink_now(id, RemovalCause::Explicit);
+        }
+    }
+
+    /// The node left the index, by a writer's hand.
+    fn removed(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        meta.set_life(life::REMOVED);
+        self.forget(id);
+        if meta.life() & life::ADDED != 0 || crate::sync::seeded("removed-before-added") {
+            self.dead(id);
+        }
+    }
+
+    /// Takes the node off the wheel and the policy's lists, if it is on them.
+    fn forget(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        if meta.life() & life::LINKED == 0 {
+            return;
+        }
+        meta.clear_life(life::LINKED);
+        self.state.count -= 1;
+        self.state.weight -= u64::from(meta.weight());
+        self.state.wheel.cancel(&*self.core.pool, id);
+        if let Some(policy) = &mut self.state.policy {
+            policy.remove(&*self.core.pool, id);
+        }
+    }
+
+    /// Puts the node where its deadline belongs.
+    fn schedule(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        if meta.life() & life::LINKED != 0 && meta.deadline() != GONE {
+            self.state.wheel.reschedule(&*self.core.pool, id);
+        }
+    }
+
+    fn dead(&mut self, id: u32) {
+        self.state.retired.push(id);
+        self.core.undropped.fetch_add(1, Ordering::Relaxed);
+        if self.state.retired.len() >= RETIRE_BATCH {
+            self.retire();
+        }
+    }
+
+    /// Brings the wheel to the present and removes what is due, within the budget.
+    fn expire(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        self.state.wheel.advance(&*core.pool, self.now);
+        while budget.take() {
+            let mut visits = UNITS_PER_LOOK;
+            let poll = self.state.wheel.poll(&*core.pool, &mut visits);
+            budget.units = budget.units.saturating_sub(UNITS_PER_LOOK - visits);
+            match poll {
+                Poll::Due(id) => self.expire_one(id),
+                Poll::Exhausted => {}
+                Poll::Idle => break,
+            }
+        }
+    }
+
+    fn expire_one(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        let judged = meta.deadline();
+        if judged == GONE {
+            return;
+        }
+        if judged > self.now || !self.unlink(id, RemovalCause::Expired, Some(judged)) {
+            // Extended, or in use by a computation: back onto the wheel, where a deadline that has
+            // passed comes up again within a tick.
+            self.schedule(id);
+        }
+    }
+
+    /// Evicts until the policy is within its bound, within the budget.
+    fn evict(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        loop {
+            let Some(policy) = &mut self.state.policy else { return };
+            if policy.weight() <= policy.max_weight() || !budget.take() {
+                return;
+            }
+            let Some(id) = policy.victim(&*core.pool) else { return };
+            if core.pool.meta(id).deadline() != GONE
+                && !self.unlink(id, RemovalCause::Size, None)
+                && let Some(policy) = &mut self.state.policy
+            {
+                policy.readmit(&*core.pool, id);
+            }
+        }
+    }
+
+    /// Whatever becomes of it, the node must go: sweeps.
+    fn unlink_now(&mut self, id: u32, cause: RemovalCause) -> bool {
+        self.core.pool.meta(id).deadline() == GONE || self.unlink(id, cause, None)
+    }
+
+    /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
+    /// is `None`); false if it is there and has to stay.
+    fn unlink(&mut self, id: u32, cause: RemovalCause, judged: Option<u64>) -> bool {
+        let core = self.core;
+        let meta = core.pool.meta(id);
+        let hash = meta.hash();
+        let locked = loop {
+            let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
+                // A writer was first; its event will tell.
+                return true;
+            };
+            if core.flights.is_idle(hash) {
+                break locked;
+            }
+            drop(locked);
+            if core.flights.claims(hash) {
+                return false;
+            }
+        };
+        let deadline = match judged {
+            Some(judged) if !meta.change_deadline(judged, GONE) => return false,
+            Some(judged) => judged,
+            None => meta.mark_gone(),
+        };
+        let mut locked = locked;
+        locked.remove();
+        core.announce(id, core.true_cause(meta.generation(), deadline, self.now, cause), deadline, self.now);
+        drop(locked);
+        meta.set_life(life::REMOVED);
+        self.forget(id);
+        if meta.life() & life::ADDED != 0 {
+            self.dead(id);
+        }
+        true
+    }
+
+    /// Starts a larger index if this one is full, and moves some of it. True if there is more to move.
+    fn grow(&mut self) -> bool {
+        let core = self.core;
+        core.index.reserve(self.guard, usize::try_from(self.state.count).unwrap_or(usize::MAX));
+        core.index.help(self.guard, &*core.pool, MOVES)
+    }
+
+    /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
+    fn sweep(&mut self, budget: &mut Budget, blocked: &mut bool) -> bool {
+        let core = self.core;
+        loop {
+            let generation = core.full_generation();
+            let (started, cursor) = match self.state.sweep {
+                Some(under_way) => under_way,
+                None if self.state.swept == generation => return false,
+                None => (generation, 0),
+            };
+            self.state.sweep = Some((started, cursor));
+            if !budget.take() {
+                return true;
+            }
+            let mut ids = std::mem::take(&mut self.state.scratch);
+            let next = core.index.collect(self.guard, cursor, &mut ids);
+            let mut stays = false;
+            for id in ids.drain(..) {
+                if core.pool.meta(id).generation() != generation as u8 {
+                    budget.take();
+                    stays |= !self.unlink_now(id, RemovalCause::Explicit);
+                }
+            }
+            self.state.scratch = ids;
+            if stays {
+                // In use by a computation: come back later rather than spin.
+                *blocked = true;
+                return false;
+            }
+            self.state.sweep = next.map(|cursor| (started, cursor));
+            if next.is_none() {
+                self.state.swept = started;
+            }
+        }
+    }
+
+    /// Whether the budget left something undone that is due now.
+    fn has_backlog(&self) -> bool {
+        self.state.wheel.backlog_len() > 0
+            || self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
+    }
+
+    /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
+    fn retire(&mut self) {
+        if self.state.retired.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.state.retired).into_boxed_slice();
+        let ripe = crate::sync::Arc::clone(&self.core.ripe);
+        // The closure owns all it touches, and drops no key and no value.
+        self.guard.defer(move || ripe.push(batch));
+        self.guard.flush();
+    }
+
+    /// Tells readers what this pass knows.
+    fn publish(&mut self) {
+        let core = self.core;
+        core.entries.store(self.state.count, Ordering::Relaxed);
+        core.weight.store(self.state.weight, Ordering::Relaxed);
+        core.swept.store(self.state.swept, Ordering::Release);
+        core.last_pass.store(self.now, Ordering::Relaxed);
+        core.set_next_due(self.state.wheel.next_deadline().unwrap_or(NEVER));
+    }
+}
+
+/// How long a scheduled cache may sleep after a pass that left `undropped` nodes in their grace
+/// period, if nothing else wakes it.
+pub fn grace_poll(undropped: usize) -> Option<Duration> {
+    (undropped > 0).then_some(PASS_DELAY)
+}

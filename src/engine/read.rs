@@ -1,0 +1,135 @@
+//! Reads: find, judge, record.
+
+use super::Engine;
+use super::lookup::NodeRef;
+use super::maintenance::Event;
+use crate::buffer::Push;
+use crate::clock::NEVER;
+use crate::drain::Urge;
+use crate::expiration::end;
+use crate::node::{GONE, remaining};
+use crate::sync::atomic::Ordering;
+use crossbeam_epoch::Guard;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+/// What a lookup found, and whether the maintenance wants attention after it.
+pub struct Lookup<'g, K, V> {
+    pub node: Option<NodeRef<'g, K, V>>,
+    pub due: bool,
+}
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
+    /// cache afterwards if that is due, best after it has let go of the guard.
+    #[inline]
+    pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let coarse = self.core.ticker.coarse();
+        let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
+        let node = self
+            .find(guard, self.hash(key), key)
+            .filter(|node| self.is_living(node.meta(), coarse))
+            .filter(|node| !self.renews || self.renew(*node, &mut due));
+        if let Some(node) = node {
+            due |= self.record(node);
+        }
+        if let Some(recorder) = &self.core.recorder {
+            if node.is_some() { recorder.hit() } else { recorder.miss() }
+        }
+        Lookup { node, due }
+    }
+
+    /// A read that leaves no trace.
+    pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let coarse = self.core.ticker.coarse();
+        self.find(guard, self.hash(key), key).filter(|node| self.is_living(node.meta(), coarse))
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Tells the policy of a hit; true if the read buffer wants to be drained.
+    #[inline]
+    fn record(&self, node: NodeRef<'_, K, V>) -> bool {
+        if !self.core.bounded || !node.meta().touch() {
+            return false;
+        }
+        match self.core.reads.push(node.id()) {
+            Push::Stored => false,
+            Push::HalfFull => {
+                let _ = self.core.status.request();
+                true
+            }
+            Push::Full => {
+                // The record is lost; the next read of the node makes a new one.
+                node.meta().take_touches();
+                let _ = self.core.status.request();
+                true
+            }
+        }
+    }
+
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if it
+    /// turned out to be over.
+    ///
+    /// The new deadline competes with everything else for the one word in this node; what has taken
+    /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
+    /// finds out when the old one comes due.
+    pub fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
+        let now = self.core.ticker.now();
+        let meta = node.meta();
+        loop {
+            let deadline = meta.deadline();
+            if deadline == GONE || deadline <= now {
+                return false;
+            }
+            let cap_word = self.pool.raw().cap(node.id());
+            let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
+            let new_cap = self.cap_after_read(node, now, cap);
+            if let Some(word) = cap_word
+                && new_cap != cap
+            {
+                word.store(new_cap, Ordering::Release);
+            }
+            let new = self.core.lifetimes.deadline(now, new_cap);
+            if new == deadline {
+                return true;
+            }
+            if meta.change_deadline(deadline, new) {
+                if new < deadline {
+                    self.write_event(Event::Rescheduled(node.id()), 0, now);
+                    *due = true;
+                }
+                return true;
+            }
+        }
+    }
+
+    fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
+        let Some(expiry) = self.hooks.expiry.as_ref() else { return cap };
+        let current = remaining(cap, now);
+        let created = node.meta().created();
+        let ticker = &self.core.ticker;
+        let answer = expiry.expire_after_read(
+            node.key(),
+            node.value(),
+            ticker.to_instant(now),
+            current,
+            ticker.to_instant(created),
+        );
+        if answer == current { cap } else { self.core.lifetimes.cap(created, end(now, answer)) }
+    }
+
+    /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
+    pub fn current_lifetime(&self, node: NodeRef<'_, K, V>, now: u64) -> Option<std::time::Duration> {
+        let cap = self.pool.raw().cap(node.id());
+        let end = cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire));
+        debug_assert!(end <= NEVER);
+        remaining(end, now)
+    }
+}

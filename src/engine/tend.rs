@@ -1,0 +1,271 @@
+//! Who runs the maintenance, and when.
+//!
+//! Without a scheduler it is the callers: each write that completes a batch, each read that fills
+//! its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
+//! bounded pass, if nobody else is at it. With a scheduler its thread does so too, so that an idle
+//! cache is tended as well.
+
+use super::Engine;
+use super::core::{Notice, PASS_DELAY};
+use super::maintenance::{Budget, Event, Leftover};
+use crate::buffer::Pressure;
+use crate::drain::Urge;
+use crate::entry::{Facts, Removed};
+use crate::node::remaining;
+use crate::removal::RemovalCause;
+use crate::scheduler::Scheduled;
+use crate::sync::atomic::Ordering;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// A write that finds the last pass this long ago runs one at once rather than wait for a batch.
+const QUIET: u64 = 1_000_000;
+/// Removals that a caller announces in passing.
+const CALLER_NOTICES: usize = 64;
+/// Units of a pass that has no caller waiting, or a caller who asked for it.
+const PATIENT_UNITS: u32 = 4096;
+/// Rounds of pushing the epoch on, after which the rest is left to later passes: some thread holds a
+/// guard.
+const GRACE_ROUNDS: u32 = 16;
+
+/// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pending {
+    /// Entries that are due and not yet removed, as far as the wheel knows.
+    pub expirations: usize,
+    /// By how much the weight exceeds the capacity.
+    pub excess_weight: u64,
+    /// Removals that the listener has not heard of.
+    pub notifications: usize,
+    /// Removed entries whose memory has not been released: some thread may still be reading them.
+    pub reclamations: usize,
+    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`.
+    pub other: bool,
+}
+
+impl Pending {
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+std::thread_local! {
+    /// The caches whose aftermath this thread is seeing to, from the outermost in.
+    static TENDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A mark that this thread sees to a cache's aftermath. A destructor or listener that uses the same
+/// cache leaves what it causes to the outer call, so that no chain of them grows the stack.
+struct Tending(usize);
+
+impl Tending {
+    fn of<T>(cache: &T) -> Option<Self> {
+        let address = std::ptr::from_ref(cache).addr();
+        TENDING
+            .try_with(|stack| {
+                let mut stack = stack.borrow_mut();
+                (!stack.contains(&address)).then(|| stack.push(address))
+            })
+            // While the thread's locals are being destroyed: somebody else will see to it.
+            .ok()??;
+        Some(Self(address))
+    }
+}
+
+impl Drop for Tending {
+    fn drop(&mut self) {
+        let _ = TENDING.try_with(|stack| stack.borrow_mut().retain(|&address| address != self.0));
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Hands an event to the maintenance. Called with no lock held, right after the commit.
+    pub fn write_event(&self, event: Event, weight: u32, now: u64) {
+        let core = &self.core;
+        let mut event = event.pack();
+        let pressure = loop {
+            match core.writes.push(event, weight) {
+                Ok(pressure) => break pressure,
+                Err(full) => {
+                    event = full;
+                    self.pass_now();
+                }
+            }
+        };
+        match pressure {
+            Pressure::Low => {}
+            Pressure::First => {
+                let quiet = now.saturating_sub(core.last_pass.load(Ordering::Relaxed)) >= QUIET;
+                if quiet {
+                    let _ = core.status.request();
+                }
+                core.wake_within(PASS_DELAY);
+            }
+            Pressure::Drain => {
+                let _ = core.status.request();
+            }
+            Pressure::Urgent => self.pass_now(),
+        }
+    }
+
+    /// The caller's share of the maintenance, after an operation that found it due.
+    #[cold]
+    pub fn attend(&self) {
+        self.try_pass();
+        self.aftermath(CALLER_NOTICES);
+    }
+
+    /// The caller's share of the maintenance, after a write.
+    #[inline]
+    pub fn tend(&self) {
+        let core = &self.core;
+        if core.status.should_drain(Urge::Delayable) {
+            self.try_pass();
+        }
+        if !core.doomed.is_empty() || (core.announces && !core.outbox.is_empty()) {
+            self.aftermath(CALLER_NOTICES);
+        }
+    }
+
+    /// Runs a pass unless somebody else is at it.
+    fn try_pass(&self) {
+        // The clock is the user's: asked before the lock is taken.
+        let now = self.core.ticker.now();
+        if let Some(mut state) = self.core.maintenance.try_lock() {
+            let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
+        }
+    }
+
+    /// Runs a pass, after whoever is at it.
+    fn pass_now(&self) {
+        let now = self.core.ticker.now();
+        let mut state = self.core.maintenance.lock();
+        let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
+    }
+
+    /// Drops what passes took out, and announces removals, at most `notices` of them. Nothing is
+    /// locked.
+    fn aftermath(&self, notices: usize) {
+        let Some(_tending) = Tending::of(&self.core) else { return };
+        while let Some(doomed) = self.core.doomed.pop() {
+            doomed.into_iter().for_each(|id| self.destroy(id));
+        }
+        if self.core.announces {
+            let delivered = self.core.outbox.deliver(notices, |notice| self.deliver(notice));
+            if delivered.more {
+                let _ = self.core.status.request();
+                self.core.wake_within(Duration::ZERO);
+            }
+        }
+    }
+
+    /// Drops the key and value of a node without a count.
+    fn destroy(&self, id: u32) {
+        if catch_unwind(AssertUnwindSafe(|| self.pool.raw().destroy(id))).is_err()
+            && let Some(recorder) = &self.core.recorder
+        {
+            recorder.drop_panicked();
+        }
+    }
+
+    /// Tells the listener of one removal.
+    fn deliver(&self, notice: Notice) {
+        let removed = self.removed(notice);
+        let Some(listener) = &self.hooks.listener else { return };
+        if catch_unwind(AssertUnwindSafe(|| listener(removed))).is_err()
+            && let Some(recorder) = &self.core.recorder
+        {
+            recorder.listener_panicked();
+        }
+    }
+
+    fn removed(&self, notice: Notice) -> Removed<K, V> {
+        let Notice { id, cause, deadline, at } = notice;
+        let raw = crate::pool::RawHandle::from_count(self.pool.raw().clone(), id);
+        let node = self.pool.handle(raw);
+        let created = node.meta().created();
+        let late = Duration::from_nanos(at.saturating_sub(deadline));
+        let facts = Facts {
+            cause,
+            deadline: remaining(deadline, at).map(|_| self.core.ticker.to_instant(deadline)),
+            late_by: (cause == RemovalCause::Expired).then_some(late),
+            age: Duration::from_nanos(at.saturating_sub(created)),
+        };
+        Removed::new(node, facts)
+    }
+
+    /// Finishes all maintenance that is due now; see
+    /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
+    pub fn run_pending(&self) {
+        let mut grace = 0;
+        loop {
+            let left = self.patient_pass();
+            self.aftermath(usize::MAX);
+            if left.work {
+                continue;
+            }
+            if self.core.undropped.load(Ordering::Relaxed) == 0 || grace == GRACE_ROUNDS {
+                return;
+            }
+            grace += 1;
+            crossbeam_epoch::pin().flush();
+        }
+    }
+
+    /// Up to `units` units of maintenance, and as many announcements.
+    pub fn run_pending_within(&self, units: usize) -> Pending {
+        let now = self.core.ticker.now();
+        let mut state = self.core.maintenance.lock();
+        let mut budget = Budget::of_units(u32::try_from(units).unwrap_or(u32::MAX));
+        let left = self.core.pass(&mut state, now, &mut budget);
+        let expirations = state.wheel.backlog_len();
+        let excess = state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()));
+        drop(state);
+        self.aftermath(units);
+        Pending {
+            expirations,
+            excess_weight: excess,
+            notifications: if self.core.announces { self.core.outbox.len() } else { 0 },
+            reclamations: self.core.undropped.load(Ordering::Relaxed),
+            other: left.writes || left.work || left.blocked,
+        }
+    }
+
+    fn patient_pass(&self) -> Leftover {
+        let now = self.core.ticker.now();
+        let mut state = self.core.maintenance.lock();
+        self.core.pass(&mut state, now, &mut Budget::of_units(PATIENT_UNITS))
+    }
+
+    /// Delivers what is still to be announced when the cache is dropped.
+    pub fn announce_rest(&self) {
+        while self.core.outbox.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
+    }
+}
+
+impl<K, V, S> Scheduled for Engine<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    /// One patient pass; what is left comes back at once, so that other caches get their turn.
+    fn run(&self) -> Option<Duration> {
+        let left = self.patient_pass();
+        self.aftermath(PATIENT_UNITS as usize);
+        if left.work || left.writes || (self.core.announces && !self.core.outbox.is_empty()) {
+            return Some(Duration::ZERO);
+        }
+        let in_grace = self.core.undropped.load(Ordering::Relaxed) > 0;
+        if in_grace {
+            crossbeam_epoch::pin().flush();
+        }
+        let soon = (in_grace || left.blocked).then_some(PASS_DELAY);
+        let due = self.core.until_due();
+        soon.into_iter().chain(due).min()
+    }
+}

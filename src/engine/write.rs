@@ -1,0 +1,177 @@
+//! Inserts and removals of single keys.
+
+use super::commit::{Obstacle, Put};
+use super::flights::Clearance;
+use super::lookup::NodeRef;
+use super::maintenance::Event;
+use super::Engine;
+use crate::expiration::{Term, end};
+use crate::entry::Entry;
+use crate::pool::Local;
+use crate::removal::RemovalCause;
+use crate::sync::atomic::Ordering;
+use crossbeam_epoch::Guard;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    pub fn insert(&self, key: K, value: V, term: Term) {
+        let hash = self.hash(&key);
+        let weight = self.weigh(&key, &value);
+        let node = self.pool.draft(hash, key).fill(value);
+        {
+            let guard = crossbeam_epoch::pin();
+            let mut clearance = Clearance::Idle;
+            loop {
+                let (found, old) = self.search(&guard, hash, node.key());
+                let put = self.prepare(&node, old, hash, weight, term);
+                match self.core.commit_put(found, put, clearance) {
+                    Ok(done) => {
+                        self.conclude_put(node, done, weight, put.now);
+                        break;
+                    }
+                    Err(Obstacle::Changed) => {}
+                    Err(Obstacle::Flight) => clearance = self.await_turn(hash, node.key()),
+                }
+            }
+        }
+        self.tend();
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// What the weigher says; 1 without one.
+    pub fn weigh(&self, key: &K, value: &V) -> u32 {
+        self.hooks.weigher.as_ref().map_or(1, |weigher| weigher(key, value))
+    }
+
+    /// Asks the hooks how long the node is to live in the place of `old`, and completes it.
+    pub fn prepare(
+        &self,
+        node: &Local<'_, K, V>,
+        old: Option<NodeRef<'_, K, V>>,
+        hash: u32,
+        weight: u32,
+        term: Term,
+    ) -> Put {
+        let core = &self.core;
+        let now = core.ticker.now();
+        let generation = core.generation();
+        let living = old.filter(|old| old.meta().is_live(now, generation));
+        let cap = match term {
+            Term::For(nanos) => now.saturating_add(nanos),
+            Term::Until(instant) => instant,
+            Term::Policy => {
+                core.lifetimes.cap(now, end(now, self.lifetime(node, living, now)))
+            }
+        };
+        let deadline = core.lifetimes.deadline(now, cap);
+        node.meta().init(deadline, now, weight, generation);
+        if let Some(word) = self.pool.raw().cap(node.id()) {
+            word.store(cap, Ordering::Relaxed);
+        }
+        let refused = if deadline <= now {
+            Some(RemovalCause::Expired)
+        } else if core.max_capacity == 0 || u64::from(weight) > core.max_capacity {
+            Some(RemovalCause::Size)
+        } else {
+            None
+        };
+        Put { id: node.id(), hash, now, refused }
+    }
+
+    fn lifetime(
+        &self,
+        node: &Local<'_, K, V>,
+        living: Option<NodeRef<'_, K, V>>,
+        now: u64,
+    ) -> Option<std::time::Duration> {
+        let expiry = self.hooks.expiry.as_ref()?;
+        let (key, value) = (node.key(), node.value());
+        let instant = self.core.ticker.to_instant(now);
+        match living {
+            None => expiry.expire_after_create(key, value, instant),
+            Some(old) => {
+                let current = self.current_lifetime(old, now);
+                expiry.expire_after_update(key, value, instant, current)
+            }
+        }
+    }
+
+    /// After a commit, with the lock released: the count goes to the index, the event to the buffer.
+    pub fn conclude_put(
+        &self,
+        node: Local<'_, K, V>,
+        done: super::commit::Done,
+        weight: u32,
+        now: u64,
+    ) {
+        if done.published {
+            node.into_count();
+        }
+        if let Some(event) = done.event {
+            self.write_event(event, weight, now);
+        }
+    }
+
+    /// Removes the key's living entry if `condition` holds for it, and returns it.
+    pub fn remove<Q>(
+        &self,
+        hash: u32,
+        key: &Q,
+        mut condition: impl FnMut(&K, &V) -> bool,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let removed = {
+            let guard = crossbeam_epoch::pin();
+            self.remove_under(&guard, hash, key, &mut condition)
+        };
+        self.tend();
+        removed
+    }
+
+    fn remove_under<Q>(
+        &self,
+        guard: &Guard,
+        hash: u32,
+        key: &Q,
+        condition: &mut dyn FnMut(&K, &V) -> bool,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut clearance = Clearance::Idle;
+        loop {
+            let (found, node) = self.search(guard, hash, key);
+            let Some(node) = node else {
+                // Nothing to remove; but a load that is under way must not bring back what the
+                // caller believes gone.
+                self.overtake(hash, key);
+                return None;
+            };
+            let now = self.core.ticker.now();
+            let deadline = node.meta().deadline();
+            let living = node.meta().is_live(now, self.core.generation());
+            if living && !condition(node.key(), node.value()) {
+                return None;
+            }
+            match self.core.commit_remove(found, hash, now, RemovalCause::Explicit, clearance) {
+                Ok(None) => return None,
+                Ok(Some((id, cause))) => {
+                    let removed = (living && cause == RemovalCause::Explicit)
+                        .then(|| Entry::new(node.handle(), now, deadline, false));
+                    self.write_event(Event::Removed(id), 0, now);
+                    return removed;
+                }
+                Err(Obstacle::Changed) => {}
+                Err(Obstacle::Flight) => clearance = self.await_turn(hash, key),
+            }
+        }
+    }
+}

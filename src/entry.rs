@@ -1,0 +1,187 @@
+//! What a cache hands out: handles on entries that live in it ([`Entry`]) and that have left it
+//! ([`Removed`]).
+
+use crate::node;
+use crate::pool::Handle;
+use crate::removal::RemovalCause;
+use std::fmt;
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+/// A handle on an entry, which dereferences to the value.
+///
+/// It keeps key and value as they were, whatever happens in the cache meanwhile: an entry that
+/// expires or is removed leaves the cache, and its memory is released when the last handle on it is
+/// dropped. Cloning copies neither key nor value. Holding a handle blocks nobody.
+///
+/// Age and remaining life are those at the moment of the lookup that returned the handle.
+pub struct Entry<K, V> {
+    node: Handle<K, V>,
+    now: u64,
+    deadline: u64,
+    fresh: bool,
+}
+
+impl<K, V> Entry<K, V> {
+    pub(crate) fn new(node: Handle<K, V>, now: u64, deadline: u64, fresh: bool) -> Self {
+        Self { node, now, deadline, fresh }
+    }
+
+    pub(crate) fn node(&self) -> &Handle<K, V> {
+        &self.node
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        self.node.key()
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &V {
+        self.node.value()
+    }
+
+    /// A clone of the value.
+    #[must_use]
+    pub fn into_value(self) -> V
+    where
+        V: Clone,
+    {
+        self.value().clone()
+    }
+
+    /// How long ago the value was inserted, at the moment of the lookup.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_nanos(self.now.saturating_sub(self.node.meta().created()))
+    }
+
+    /// How long the entry had to live at the moment of the lookup; `None` means for ever.
+    #[must_use]
+    pub fn expires_in(&self) -> Option<Duration> {
+        node::remaining(self.deadline, self.now)
+    }
+
+    /// What the weigher said of it; 1 without one.
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.node.meta().weight()
+    }
+
+    /// Whether the call that returned this handle inserted the value, rather than found it.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+}
+
+impl<K, V> Clone for Entry<K, V> {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), ..*self }
+    }
+}
+
+impl<K, V> Deref for Entry<K, V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        self.value()
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", self.key())
+            .field("value", self.value())
+            .field("age", &self.age())
+            .field("expires_in", &self.expires_in())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A value that has left the cache, as a removal listener gets it.
+///
+/// It owns what it shows and may be kept or sent to another thread; key and value are dropped with
+/// the last handle on them.
+pub struct Removed<K, V> {
+    node: Handle<K, V>,
+    facts: Facts,
+}
+
+/// What is known of a removal beside the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub cause: RemovalCause,
+    pub deadline: Option<Instant>,
+    pub late_by: Option<Duration>,
+    pub age: Duration,
+}
+
+impl<K, V> Removed<K, V> {
+    pub(crate) fn new(node: Handle<K, V>, facts: Facts) -> Self {
+        Self { node, facts }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        self.node.key()
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &V {
+        self.node.value()
+    }
+
+    /// Why it left.
+    #[must_use]
+    pub fn cause(&self) -> RemovalCause {
+        self.facts.cause
+    }
+
+    /// When it was to expire; `None` means never.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.facts.deadline
+    }
+
+    /// For an expired value, how long after its deadline it was removed.
+    #[must_use]
+    pub fn late_by(&self) -> Option<Duration> {
+        self.facts.late_by
+    }
+
+    /// How long it was in the cache.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.facts.age
+    }
+
+    /// What the weigher said of it; 1 without one.
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.node.meta().weight()
+    }
+}
+
+impl<K, V> Clone for Removed<K, V> {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), facts: self.facts }
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Removed<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Removed")
+            .field("key", self.key())
+            .field("value", self.value())
+            .field("cause", &self.cause())
+            .field("age", &self.age())
+            .field("late_by", &self.late_by())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,30 @@
+//! What a builder refuses.
+
+use std::fmt;
+
+/// A setting of a [`Builder`](crate::Builder) that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    setting: &'static str,
+    reason: String,
+}
+
+impl BuildError {
+    pub(crate) fn new(setting: &'static str, reason: impl Into<String>) -> Self {
+        Self { setting, reason: reason.into() }
+    }
+
+    /// The name of the setting.
+    #[must_use]
+    pub fn setting(&self) -> &str {
+        self.setting
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.setting, self.reason)
+    }
+}
+
+impl std::error::Error for BuildError {}

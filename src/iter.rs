@@ -1,0 +1,91 @@
+//! Iterators over a cache.
+
+use crate::engine::Engine;
+use crate::entry::Entry;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Handles on the living entries; see [`Cache::iter`](crate::Cache::iter).
+pub struct Iter<'c, K, V, S> {
+    engine: &'c Engine<K, V, S>,
+    /// The hash position of what is still to come.
+    cursor: Option<u64>,
+    batch: VecDeque<Entry<K, V>>,
+}
+
+impl<'c, K, V, S> Iter<'c, K, V, S> {
+    pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
+        Self { engine, cursor: Some(0), batch: VecDeque::new() }
+    }
+}
+
+impl<K, V, S> Iterator for Iter<'_, K, V, S> {
+    type Item = Entry<K, V>;
+
+    fn next(&mut self) -> Option<Entry<K, V>> {
+        loop {
+            while let Some(entry) = self.batch.pop_front() {
+                // It may have ended while it waited its turn.
+                if self.engine.still_lives(&entry) {
+                    return Some(entry);
+                }
+            }
+            let guard = crossbeam_epoch::pin();
+            let batch = &mut self.batch;
+            self.cursor = self.engine.walk(&guard, self.cursor?, &mut |node| {
+                if self.engine.is_living(node.meta(), self.engine.core.ticker.coarse()) {
+                    batch.push_back(self.engine.entry_of(node));
+                }
+            });
+        }
+    }
+}
+
+impl<K, V, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
+
+impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("cache", &self.engine.name()).finish_non_exhaustive()
+    }
+}
+
+macro_rules! projection {
+    ($(#[$doc:meta])* $name:ident, $item:ident, $project:expr) => {
+        $(#[$doc])*
+        pub struct $name<'c, K, V, S>(Iter<'c, K, V, S>);
+
+        impl<'c, K, V, S> $name<'c, K, V, S> {
+            pub(crate) fn new(iter: Iter<'c, K, V, S>) -> Self {
+                Self(iter)
+            }
+        }
+
+        impl<K, V, S> Iterator for $name<'_, K, V, S>
+        where
+            $item: Clone,
+        {
+            type Item = $item;
+
+            fn next(&mut self) -> Option<$item> {
+                self.0.next().map($project)
+            }
+        }
+
+        impl<K, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $item: Clone {}
+
+        impl<K, V, S> fmt::Debug for $name<'_, K, V, S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.0).finish()
+            }
+        }
+    };
+}
+
+projection!(
+    /// Clones of the keys; see [`Cache::keys`](crate::Cache::keys).
+    Keys, K, |entry| entry.key().clone()
+);
+projection!(
+    /// Clones of the values; see [`Cache::values`](crate::Cache::values).
+    Values, V, |entry| entry.value().clone()
+);

@@ -1,0 +1,230 @@
+//! The fixed part of a node: everything but its key and value.
+//!
+//! A node is one (key, value) for its whole life; an update makes a new node. What changes is atomic,
+//! with one owner each:
+//!
+//! | field | written by | read by | ordering, and what it carries |
+//! |---|---|---|---|
+//! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
+//! | `created`, `hash`, `weight`, `generation` | the inserter before publication | everyone | Relaxed: the index's publication of the id carries them |
+//! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
+//! | `touches` | readers (saturating, may lose counts), the drain | readers, drain | Relaxed: a hint |
+//! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
+//! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
+//!
+//! # Lifecycle
+//! *free* → *alive* (published in the index) → *retired* (unlinked; `deadline` is `GONE`) → *dead* (the
+//! maintenance has seen both that the node was added and that it was removed, in either order) → after
+//! the grace period the cache gives up its count → with the last handle gone, key and value are
+//! dropped and the node is free again. A node that never gets into the index is *detached*: handles
+//! are all that keeps it.
+
+use crate::clock::NEVER;
+use crate::links::Links;
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// The deadline of a node that is no longer in the index.
+pub const GONE: u64 = 0;
+
+/// Bits of `life`.
+pub mod life {
+    /// The key is initialised.
+    pub const KEY: u8 = 1;
+    /// The value is initialised.
+    pub const VALUE: u8 = 1 << 1;
+    /// The cache holds one of the counts in `refs`.
+    pub const OWNED: u8 = 1 << 2;
+    /// The maintenance has seen the addition.
+    pub const ADDED: u8 = 1 << 3;
+    /// The maintenance has seen the removal.
+    pub const REMOVED: u8 = 1 << 4;
+    /// The maintenance counts the node, and has it on the wheel and the policy's lists.
+    pub const LINKED: u8 = 1 << 5;
+}
+
+/// Touches are counted up to here between two drains: what the frequency sketch would keep.
+const MAX_TOUCHES: u8 = 3;
+
+/// The fixed part of a node; 48 bytes, so that a small key and value complete a cache line.
+#[derive(Debug)]
+pub struct Meta {
+    deadline: AtomicU64,
+    created: AtomicU64,
+    /// Links of the timer wheel, and of the free list while the node is free.
+    pub timer: Links,
+    /// Links of the eviction policy's lists.
+    pub queue: Links,
+    hash: AtomicU32,
+    weight: AtomicU32,
+    refs: AtomicU32,
+    touches: AtomicU8,
+    region: AtomicU8,
+    life: AtomicU8,
+    generation: AtomicU8,
+}
+
+impl Meta {
+    pub fn new() -> Self {
+        Self {
+            deadline: AtomicU64::new(GONE),
+            created: AtomicU64::new(0),
+            timer: Links::new(),
+            queue: Links::new(),
+            hash: AtomicU32::new(0),
+            weight: AtomicU32::new(0),
+            refs: AtomicU32::new(0),
+            touches: AtomicU8::new(0),
+            region: AtomicU8::new(0),
+            life: AtomicU8::new(0),
+            generation: AtomicU8::new(0),
+        }
+    }
+
+    /// Starts a life: one count, held by the caller; neither key nor value yet.
+    pub fn begin(&self, hash: u32) {
+        self.deadline.store(GONE, Ordering::Relaxed);
+        self.created.store(0, Ordering::Relaxed);
+        self.hash.store(hash, Ordering::Relaxed);
+        self.weight.store(0, Ordering::Relaxed);
+        self.refs.store(1, Ordering::Relaxed);
+        self.touches.store(0, Ordering::Relaxed);
+        self.region.store(0, Ordering::Relaxed);
+        self.life.store(0, Ordering::Relaxed);
+        self.timer.set_prev(0);
+        self.timer.set_next(0);
+        self.queue.set_prev(0);
+        self.queue.set_next(0);
+    }
+
+    #[inline]
+    pub fn deadline(&self) -> u64 {
+        self.deadline.load(Ordering::Acquire)
+    }
+
+    /// Before publication only.
+    pub fn init(&self, deadline: u64, created: u64, weight: u32, generation: u8) {
+        self.deadline.store(deadline, Ordering::Relaxed);
+        self.created.store(created, Ordering::Relaxed);
+        self.weight.store(weight, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    /// Under the lock of the bucket that it is about to be published in.
+    pub fn set_generation(&self, generation: u8) {
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
+    /// Moves the deadline from `judged` to `new`; false if it is no longer `judged`.
+    #[inline]
+    pub fn change_deadline(&self, judged: u64, new: u64) -> bool {
+        if crate::sync::seeded("extend-blindly") {
+            self.deadline.store(new, Ordering::Release);
+            return true;
+        }
+        self.deadline
+            .compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Marks the node as unlinked, whatever its deadline was; returns that.
+    pub fn mark_gone(&self) -> u64 {
+        self.deadline.swap(GONE, Ordering::AcqRel)
+    }
+
+    #[inline]
+    pub fn created(&self) -> u64 {
+        self.created.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn hash(&self) -> u32 {
+        self.hash.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn generation(&self) -> u8 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn region(&self) -> u8 {
+        self.region.load(Ordering::Relaxed)
+    }
+
+    pub fn set_region(&self, region: u8) {
+        self.region.store(region, Ordering::Relaxed);
+    }
+
+    pub fn life(&self) -> u8 {
+        self.life.load(Ordering::Relaxed)
+    }
+
+    pub fn set_life(&self, bits: u8) {
+        self.life.store(self.life() | bits, Ordering::Relaxed);
+    }
+
+    pub fn clear_life(&self, bits: u8) {
+        self.life.store(self.life() & !bits, Ordering::Relaxed);
+    }
+
+    /// Counts a read; true if it is the first since the last drain, and so has to be recorded.
+    #[inline]
+    pub fn touch(&self) -> bool {
+        let seen = self.touches.load(Ordering::Relaxed);
+        if seen < MAX_TOUCHES {
+            self.touches.store(seen + 1, Ordering::Relaxed);
+        }
+        seen == 0
+    }
+
+    /// Takes the touches counted since the last drain.
+    pub fn take_touches(&self) -> u8 {
+        let seen = self.touches.load(Ordering::Relaxed);
+        self.touches.store(0, Ordering::Relaxed);
+        seen
+    }
+
+    /// Adds a count; the caller holds one, or a guard under which the node was in the index.
+    #[inline]
+    pub fn retain(&self) {
+        // Relaxed: a new count is made from an existing protection.
+        self.refs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives up a count; true if it was the last, and then key and value are the caller's to drop.
+    #[inline]
+    #[must_use]
+    pub fn release(&self) -> bool {
+        // AcqRel: the last one happens after every use under the others.
+        self.refs.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    #[inline]
+    pub fn refs(&self) -> u32 {
+        self.refs.load(Ordering::Acquire)
+    }
+
+    /// Whether the entry lives at `now`.
+    #[inline]
+    pub fn is_live(&self, now: u64, generation: u8) -> bool {
+        self.deadline() > now && self.generation() == generation
+    }
+}
+
+/// What is left at `now` of a life that ends at `deadline`, in the form the expiry hooks take.
+pub fn remaining(deadline: u64, now: u64) -> Option<std::time::Duration> {
+    (deadline != NEVER).then(|| std::time::Duration::from_nanos(deadline.saturating_sub(now)))
+}
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    #[test]
+    fn a_small_key_and_value_complete_a_cache_line() {
+        assert_eq!(size_of::<super::Meta>(), 48);
+    }
+}

@@ -1,0 +1,136 @@
+//! Counted handles on nodes.
+#![expect(unsafe_code, reason = "a count protects the references that a handle gives out")]
+
+use super::raw::RawPool;
+use super::typed::Pool;
+use crate::node::{Meta, life};
+use crate::sync::Arc;
+use std::marker::PhantomData;
+
+/// One count on a node, without its types: keeps key and value, also after the cache let go of them.
+pub struct RawHandle {
+    pool: Arc<RawPool>,
+    id: u32,
+}
+
+impl RawHandle {
+    /// A handle for a count that the caller has already taken and hands over.
+    pub fn from_count(pool: Arc<RawPool>, id: u32) -> Self {
+        Self { pool, id }
+    }
+
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    #[inline]
+    pub fn meta(&self) -> &Meta {
+        self.pool.meta(self.id)
+    }
+
+    #[inline]
+    pub fn pool(&self) -> &Arc<RawPool> {
+        &self.pool
+    }
+}
+
+impl Clone for RawHandle {
+    fn clone(&self) -> Self {
+        self.meta().retain();
+        Self { pool: Arc::clone(&self.pool), id: self.id }
+    }
+}
+
+impl Drop for RawHandle {
+    fn drop(&mut self) {
+        self.pool.release(self.id);
+    }
+}
+
+impl RawPool {
+    /// Gives up a count on node `id`; with the last one, drops key and value here and now and frees the
+    /// node.
+    pub fn release(&self, id: u32) {
+        if self.meta(id).release() {
+            self.destroy(id);
+        }
+    }
+
+    /// Gives up the cache's own count on node `id`, if it has one; true if that was the last. For the end
+    /// of the cache, when no reader's guard needs the count any more.
+    #[must_use]
+    pub fn give_up(&self, id: u32) -> bool {
+        let meta = self.meta(id);
+        if meta.life() & life::OWNED == 0 {
+            return false;
+        }
+        meta.clear_life(life::OWNED);
+        meta.release()
+    }
+
+    /// Drops key and value of a node whose last count the caller has given up, then frees the node, also
+    /// when a destructor panics.
+    pub fn destroy(&self, id: u32) {
+        debug_assert_eq!(self.meta(id).refs(), 0, "destroyed while somebody holds it");
+        struct Free<'a>(&'a RawPool, u32);
+        impl Drop for Free<'_> {
+            fn drop(&mut self) {
+                self.0.free(&[self.1]);
+            }
+        }
+        let _free = Free(self, id);
+        // SAFETY: the last count is gone, and was the caller's (rule 4).
+        unsafe { self.drop_contents(id) };
+    }
+}
+
+/// A [`RawHandle`] with its types.
+pub struct Handle<K, V> {
+    raw: RawHandle,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Handle<K, V> {
+    /// # Safety
+    /// The handle is on a node of a `Pool<K, V>`, and its key is initialised.
+    pub unsafe fn assume(raw: RawHandle) -> Self {
+        Self { raw, types: PhantomData }
+    }
+
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.raw.id
+    }
+
+    #[inline]
+    pub fn meta(&self) -> &Meta {
+        self.raw.meta()
+    }
+
+    #[inline]
+    pub fn raw(&self) -> &RawHandle {
+        &self.raw
+    }
+
+    #[inline]
+    pub fn key(&self) -> &K {
+        // SAFETY: a handle is a count (rule 2), and no typed handle exists before the key does.
+        unsafe { Pool::<K, V>::key_in(&self.raw.pool, self.raw.id) }
+    }
+
+    /// # Panics
+    /// If the node is a draft without a value.
+    #[inline]
+    pub fn value(&self) -> &V {
+        assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
+        // SAFETY: a handle is a count (rule 2), and the value is initialised.
+        unsafe { Pool::<K, V>::value_in(&self.raw.pool, self.raw.id) }
+    }
+}
+
+impl<K, V> Clone for Handle<K, V> {
+    fn clone(&self) -> Self {
+        Self { raw: self.raw.clone(), types: PhantomData }
+    }
+}

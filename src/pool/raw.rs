@@ -1,0 +1,267 @@
+//! The pool without its types; see the [module](super) for layout and rules.
+#![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
+
+use super::free::FreeList;
+use crate::links::{FIRST_RESERVED, Links};
+use crate::node::{Meta, life};
+use crate::policy::{PolicyStore, Region};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::wheel::TimerStore;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+
+/// log2 of the chunks per octave.
+const FINE: u32 = 3;
+/// log2 of the first octave's number of nodes.
+const BASE: u32 = 6;
+const CHUNKS: usize = ((31 - BASE as usize) << FINE) + (1 << FINE);
+
+/// Where key and value are in a node, and how to drop them in place.
+pub struct Shape {
+    pub pair: Layout,
+    /// Whether each node has a cap.
+    pub capped: bool,
+    /// Drops the key in the pair at the pointer; the caller owns it.
+    pub drop_key: unsafe fn(*mut u8),
+    /// Drops the value in the pair at the pointer; the caller owns it.
+    pub drop_value: unsafe fn(*mut u8),
+}
+
+pub struct RawPool {
+    chunks: [AtomicPtr<u8>; CHUNKS],
+    shape: Shape,
+    stride: usize,
+    align: usize,
+    pair_offset: usize,
+    /// The next id that was never handed out.
+    next: AtomicU32,
+    free: FreeList,
+    growing: Mutex<()>,
+}
+
+/// (chunk, index within it) of an id.
+#[inline(always)]
+fn place(id: u32) -> (usize, usize) {
+    let shifted = id + (1 << BASE);
+    let octave = 31 - shifted.leading_zeros();
+    let fine = (shifted >> (octave - FINE)) & ((1 << FINE) - 1);
+    let chunk = ((octave - BASE) << FINE) + fine;
+    (chunk as usize, (shifted & ((1 << (octave - FINE)) - 1)) as usize)
+}
+
+fn chunk_len(chunk: usize) -> usize {
+    1 << (BASE as usize - FINE as usize + (chunk >> FINE))
+}
+
+impl RawPool {
+    /// # Safety
+    /// The shape is that of a pair of types that are `Send + Sync + 'static`.
+    pub unsafe fn new(shape: Shape) -> Self {
+        let meta = Layout::new::<Meta>();
+        let (node, pair_offset) = meta.extend(shape.pair).expect("key and value fit into memory");
+        let node = if shape.capped {
+            node.extend(Layout::new::<AtomicU64>()).expect("key and value fit into memory").0
+        } else {
+            node
+        };
+        let align = node.align().max(64);
+        let padded = node.pad_to_align().size();
+        // A node of a cache line or less does not straddle two.
+        let stride = if padded <= 64 { 64 } else { padded };
+        Self {
+            chunks: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            shape,
+            stride: stride.next_multiple_of(node.align()),
+            align,
+            pair_offset,
+            next: AtomicU32::new(1),
+            free: FreeList::new(),
+            growing: Mutex::new(()),
+        }
+    }
+
+    /// # Panics
+    /// If the id was never handed out and its chunk is not there.
+    #[inline(always)]
+    fn node(&self, id: u32) -> *mut u8 {
+        let (chunk, index) = place(id);
+        // Acquire pairs with the Release in `grow`: the chunk's initialisation.
+        let base = self.chunks[chunk].load(Ordering::Acquire);
+        assert!(!base.is_null(), "no such node");
+        // SAFETY: a chunk has `chunk_len` strides and `place` gives an index below that.
+        unsafe { base.add(index * self.stride) }
+    }
+
+    /// The fixed part of node `id`, valid whoever holds the id (rule 1).
+    #[inline(always)]
+    pub fn meta(&self, id: u32) -> &Meta {
+        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
+        // stays until the pool is dropped; `self` is borrowed for as long as the reference.
+        unsafe { &*self.node(id).cast::<Meta>() }
+    }
+
+    /// Where the pair of node `id` is.
+    #[inline(always)]
+    pub fn pair(&self, id: u32) -> *mut u8 {
+        // SAFETY: the pair lies within the node's stride.
+        unsafe { self.node(id).add(self.pair_offset) }
+    }
+
+    /// When the entry ends unless it is read, in a cache with an idle time.
+    #[inline]
+    pub fn cap(&self, id: u32) -> Option<&AtomicU64> {
+        if !self.shape.capped {
+            return None;
+        }
+        // SAFETY: in a capped pool the last eight bytes of the stride are an initialised AtomicU64
+        // (rule 1 holds for it too); strides and chunks are aligned to at least eight.
+        Some(unsafe { &*self.node(id).add(self.stride - 8).cast::<AtomicU64>() })
+    }
+
+    /// Takes a free node and starts its life with one count, the caller's.
+    ///
+    /// # Panics
+    /// If 2^31 - 1 nodes are in use.
+    pub fn alloc(&self, hash: u32) -> u32 {
+        let id = self.free.pop(self).unwrap_or_else(|| self.fresh());
+        self.meta(id).begin(hash);
+        id
+    }
+
+    fn fresh(&self) -> u32 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        assert!(id < FIRST_RESERVED - (1 << BASE), "a cache holds at most 2^31 entries");
+        let (chunk, _) = place(id);
+        if self.chunks[chunk].load(Ordering::Acquire).is_null() {
+            self.grow(chunk);
+        }
+        id
+    }
+
+    fn layout(&self, chunk: usize) -> Layout {
+        Layout::from_size_align(self.stride * chunk_len(chunk), self.align)
+            .expect("a chunk's size fits into memory")
+    }
+
+    #[cold]
+    fn grow(&self, chunk: usize) {
+        let _growing = self.growing.lock();
+        if !self.chunks[chunk].load(Ordering::Acquire).is_null() {
+            return;
+        }
+        let layout = self.layout(chunk);
+        // SAFETY: the layout's size is not zero: strides are at least 64.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
+        #[cfg(cortado_loom)]
+        for index in 0..chunk_len(chunk) {
+            // SAFETY: within the chunk, which is ours alone until it is published.
+            unsafe { base.add(index * self.stride).cast::<Meta>().write(Meta::new()) };
+            if self.shape.capped {
+                // SAFETY: as above, at the place that `cap` reads.
+                unsafe {
+                    base.add((index + 1) * self.stride - 8)
+                        .cast::<AtomicU64>()
+                        .write(AtomicU64::new(0));
+                }
+            }
+        }
+        // Release pairs with the Acquire in `node`.
+        self.chunks[chunk].store(base, Ordering::Release);
+    }
+
+    /// Drops what key and value node `id` has, and leaves the node ready to be freed.
+    ///
+    /// # Safety
+    /// The caller has brought `refs` to zero (rule 4) or is the only one who knows the node (rule 5).
+    pub unsafe fn drop_contents(&self, id: u32) {
+        let (meta, pair) = (self.meta(id), self.pair(id));
+        let bits = meta.life();
+        meta.clear_life(u8::MAX);
+        /// Drops the value even when the key's destructor panics.
+        struct Value(Option<(unsafe fn(*mut u8), *mut u8)>);
+        impl Drop for Value {
+            fn drop(&mut self) {
+                if let Some((drop_value, pair)) = self.0 {
+                    // SAFETY: made below for a value that is initialised and the caller's.
+                    unsafe { drop_value(pair) };
+                }
+            }
+        }
+        let _value = Value((bits & life::VALUE != 0).then_some((self.shape.drop_value, pair)));
+        if bits & life::KEY != 0 {
+            // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared: once.
+            unsafe { (self.shape.drop_key)(pair) };
+        }
+    }
+
+    /// Gives ids back whose contents are dropped.
+    pub fn free(&self, ids: &[u32]) {
+        self.free.push(self, ids);
+    }
+
+    /// Ids handed out so far are below this.
+    pub fn high_water(&self) -> u32 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    pub fn for_each_free(&self, visit: impl FnMut(u32)) {
+        self.free.for_each(self, visit);
+    }
+}
+
+impl Drop for RawPool {
+    fn drop(&mut self) {
+        // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts and
+        // no handle is left: all contents are dropped.
+        for (chunk, base) in self.chunks.iter().enumerate() {
+            let base = base.load(Ordering::Acquire);
+            if !base.is_null() {
+                // SAFETY: allocated in `grow` with this layout, and nobody is left to use it.
+                unsafe { dealloc(base, self.layout(chunk)) };
+            }
+        }
+    }
+}
+
+impl TimerStore for RawPool {
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        &self.meta(id).timer
+    }
+
+    #[inline]
+    fn deadline(&self, id: u32) -> u64 {
+        self.meta(id).deadline()
+    }
+}
+
+impl PolicyStore for RawPool {
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        &self.meta(id).queue
+    }
+
+    #[inline]
+    fn weight(&self, id: u32) -> u32 {
+        self.meta(id).weight()
+    }
+
+    #[inline]
+    fn hash(&self, id: u32) -> u32 {
+        self.meta(id).hash()
+    }
+
+    #[inline]
+    fn region(&self, id: u32) -> Region {
+        Region::from_bits(self.meta(id).region())
+    }
+
+    #[inline]
+    fn set_region(&self, id: u32, region: Region) {
+        self.meta(id).set_region(region as u8);
+    }
+}

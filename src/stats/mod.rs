@@ -1,0 +1,177 @@
+//! Counting what a cache does, if it is asked to.
+
+mod lateness;
+
+pub use lateness::Lateness;
+
+use crate::removal::RemovalCause;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::thread_stripe;
+use crossbeam_utils::CachePadded;
+use lateness::Histogram;
+use std::time::Duration;
+
+const STRIPES: usize = 8;
+
+/// A snapshot of what a cache has done since it was built; see
+/// [`Cache::stats`](crate::Cache::stats). Counters that are read while others write them may be a
+/// few operations apart.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Lookups (`get` and its kin) that found a living entry.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+    /// Values that were given to the cache, also those it refused.
+    pub insertions: u64,
+    /// Loads (`get_with` and its kin) that returned a value.
+    pub loads: u64,
+    /// Loads that panicked.
+    pub load_failures: u64,
+    /// Time spent in loads, by all threads together.
+    pub load_time: Duration,
+    /// Panics of the removal listener; each was caught and the next removal delivered.
+    pub listener_panics: u64,
+    /// Panics of keys' and values' destructors that ran during maintenance, where they are caught.
+    pub drop_panics: u64,
+    /// Entries in the cache, as [`Cache::entry_count`](crate::Cache::entry_count).
+    pub entries: u64,
+    /// Their weight, as [`Cache::weighted_size`](crate::Cache::weighted_size).
+    pub weight: u64,
+    removals: [u64; RemovalCause::ALL.len()],
+    lateness: Lateness,
+}
+
+impl Stats {
+    /// How many values left with this cause.
+    #[must_use]
+    pub fn removed(&self, cause: RemovalCause) -> u64 {
+        self.removals[cause as usize]
+    }
+
+    /// How many values the cache removed of its own accord: expired ones and those for which there
+    /// was no room.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.removed(RemovalCause::Expired) + self.removed(RemovalCause::Size)
+    }
+
+    /// The share of lookups that hit; 0 before the first lookup.
+    #[must_use]
+    pub fn hit_ratio(&self) -> f64 {
+        match self.hits + self.misses {
+            0 => 0.0,
+            lookups => self.hits as f64 / lookups as f64,
+        }
+    }
+
+    /// How long after their deadlines expired entries were removed. Lookups never see an expired
+    /// entry, however late it is removed; this is how long its memory was held and its listener
+    /// waited.
+    #[must_use]
+    pub fn expiry_lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stripe {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    insertions: AtomicU64,
+    removals: [AtomicU64; RemovalCause::ALL.len()],
+}
+
+/// The counters behind [`Stats`], striped so that threads do not share lines.
+#[derive(Debug)]
+pub struct Recorder {
+    stripes: [CachePadded<Stripe>; STRIPES],
+    loads: AtomicU64,
+    load_failures: AtomicU64,
+    load_nanos: AtomicU64,
+    listener_panics: AtomicU64,
+    drop_panics: AtomicU64,
+    lateness: Histogram,
+}
+
+impl Recorder {
+    pub fn new() -> Self {
+        Self {
+            stripes: std::array::from_fn(|_| CachePadded::default()),
+            loads: AtomicU64::new(0),
+            load_failures: AtomicU64::new(0),
+            load_nanos: AtomicU64::new(0),
+            listener_panics: AtomicU64::new(0),
+            drop_panics: AtomicU64::new(0),
+            lateness: Histogram::new(),
+        }
+    }
+
+    #[inline]
+    fn stripe(&self) -> &Stripe {
+        &self.stripes[thread_stripe() % STRIPES]
+    }
+
+    #[inline]
+    pub fn hit(&self) {
+        self.stripe().hits.fetch_add(1, Relaxed);
+    }
+
+    #[inline]
+    pub fn miss(&self) {
+        self.stripe().misses.fetch_add(1, Relaxed);
+    }
+
+    pub fn inserted(&self) {
+        self.stripe().insertions.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a removal; for expired ones, `late` is by how many nanoseconds.
+    pub fn removed(&self, cause: RemovalCause, late: u64) {
+        self.stripe().removals[cause as usize].fetch_add(1, Relaxed);
+        if cause == RemovalCause::Expired {
+            self.lateness.record(late);
+        }
+    }
+
+    pub fn loaded(&self, time: Duration) {
+        self.loads.fetch_add(1, Relaxed);
+        self.load_nanos.fetch_add(crate::clock::nanos(time), Relaxed);
+    }
+
+    pub fn load_failed(&self, time: Duration) {
+        self.load_failures.fetch_add(1, Relaxed);
+        self.load_nanos.fetch_add(crate::clock::nanos(time), Relaxed);
+    }
+
+    pub fn listener_panicked(&self) {
+        self.listener_panics.fetch_add(1, Relaxed);
+    }
+
+    pub fn drop_panicked(&self) {
+        self.drop_panics.fetch_add(1, Relaxed);
+    }
+
+    pub fn snapshot(&self, entries: u64, weight: u64) -> Stats {
+        let sum = |counter: fn(&Stripe) -> &AtomicU64| {
+            self.stripes.iter().map(|stripe| counter(stripe).load(Relaxed)).sum()
+        };
+        Stats {
+            hits: sum(|s| &s.hits),
+            misses: sum(|s| &s.misses),
+            insertions: sum(|s| &s.insertions),
+            loads: self.loads.load(Relaxed),
+            load_failures: self.load_failures.load(Relaxed),
+            load_time: Duration::from_nanos(self.load_nanos.load(Relaxed)),
+            listener_panics: self.listener_panics.load(Relaxed),
+            drop_panics: self.drop_panics.load(Relaxed),
+            entries,
+            weight,
+            removals: std::array::from_fn(|cause| {
+                self.stripes.iter().map(|stripe| stripe.removals[cause].load(Relaxed)).sum()
+            }),
+            lateness: self.lateness.snapshot(),
+        }
+    }
+}
