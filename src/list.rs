@@ -1,1 +1,219 @@
-//! list
+//! An intrusive doubly linked list of ids.
+//!
+//! The list owns three words: head, tail and length. The links live with the nodes and are reached
+//! through a [`LinkStore`], so that moving an id from list to list allocates nothing.
+//!
+//! ```text
+//! head ──► a ◄──► b ◄──► c ◄── tail        prev(a) == NIL, next(c) == NIL
+//! ```
+//!
+//! 1. An id is in at most one of the lists that share a store's links, and the caller knows which:
+//!    the links alone do not tell (the only element of a list has both ends [`NIL`]).
+//! 2. A removed id leaves with both links [`NIL`].
+//! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule 1
+//!    can scramble an order, but touches no memory that is not the store's.
+
+use crate::links::{FIRST_RESERVED, Links, NIL};
+
+/// Where a list finds the links of an id.
+pub trait LinkStore {
+    /// The links of an id that was put into a list.
+    fn links(&self, id: u32) -> &Links;
+}
+
+/// A list of ids, linked through a [`LinkStore`].
+#[derive(Debug, Default)]
+pub struct List {
+    head: u32,
+    tail: u32,
+    len: usize,
+}
+
+impl List {
+    /// An empty list.
+    pub const fn new() -> Self {
+        Self { head: NIL, tail: NIL, len: 0 }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first id.
+    #[inline]
+    pub fn front(&self) -> Option<u32> {
+        some(self.head)
+    }
+
+    /// The last id.
+    #[inline]
+    pub fn back(&self) -> Option<u32> {
+        some(self.tail)
+    }
+
+    /// The neighbour of `id` towards the back.
+    #[inline]
+    pub fn next<S: LinkStore + ?Sized>(&self, store: &S, id: u32) -> Option<u32> {
+        some(store.links(id).next())
+    }
+
+    /// The neighbour of `id` towards the front.
+    #[inline]
+    pub fn prev<S: LinkStore + ?Sized>(&self, store: &S, id: u32) -> Option<u32> {
+        some(store.links(id).prev())
+    }
+
+    /// Puts an unlinked id first.
+    #[inline]
+    pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        self.link_between(store, NIL, id, self.head);
+        self.len += 1;
+    }
+
+    /// Puts an unlinked id last.
+    #[inline]
+    pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        self.link_between(store, self.tail, id, NIL);
+        self.len += 1;
+    }
+
+    /// Takes `id`, an element, out of the list.
+    #[inline]
+    pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        self.unlink(store, id);
+        self.len -= 1;
+    }
+
+    /// Takes out and returns the first id.
+    #[inline]
+    pub fn pop_front<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+        let id = self.front()?;
+        self.remove(store, id);
+        Some(id)
+    }
+
+    /// Takes out and returns the last id.
+    #[inline]
+    pub fn pop_back<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+        let id = self.back()?;
+        self.remove(store, id);
+        Some(id)
+    }
+
+    /// Makes `id`, an element, the first.
+    #[inline]
+    pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        if self.head != id {
+            self.unlink(store, id);
+            self.link_between(store, NIL, id, self.head);
+        }
+    }
+
+    /// Makes `id`, an element, the last.
+    #[inline]
+    pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        if self.tail != id {
+            self.unlink(store, id);
+            self.link_between(store, self.tail, id, NIL);
+        }
+    }
+
+    /// Puts `new`, unlinked, in the place of `old`, an element, which leaves.
+    #[inline]
+    pub fn replace<S: LinkStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
+        let (prev, next) = (store.links(old).prev(), store.links(old).next());
+        self.unlink(store, old);
+        self.link_between(store, prev, new, next);
+    }
+
+    /// The ids from front to back.
+    pub fn iter<'a, S: LinkStore + ?Sized>(&self, store: &'a S) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(some(self.head), move |&id| some(store.links(id).next()))
+    }
+
+    /// The ids from back to front.
+    pub fn iter_back<'a, S: LinkStore + ?Sized>(
+        &self,
+        store: &'a S,
+    ) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
+    }
+
+    /// Recounts every link.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the first id at which something is.
+    pub fn validate<S: LinkStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+        let (mut prev, mut id, mut count) = (NIL, self.head, 0);
+        while id != NIL {
+            if id >= FIRST_RESERVED {
+                return Err(format!("{prev} is followed by {id:#x}, which names no node"));
+            }
+            if count == self.len {
+                return Err(format!("{id} follows {prev}, but the list counts {count}"));
+            }
+            let links = store.links(id);
+            if links.prev() != prev {
+                return Err(format!("{id} follows {prev} but points back to {}", links.prev()));
+            }
+            (prev, id, count) = (id, links.next(), count + 1);
+        }
+        if self.tail != prev {
+            return Err(format!("the tail is {}, the last id {prev}", self.tail));
+        }
+        if self.len != count {
+            return Err(format!("the list counts {}, its links {count}", self.len));
+        }
+        Ok(())
+    }
+
+    /// Links `id` between two neighbours, either of which may be the outside ([`NIL`]).
+    #[inline]
+    fn link_between<S: LinkStore + ?Sized>(&mut self, store: &S, prev: u32, id: u32, next: u32) {
+        debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
+        store.links(id).set_prev(prev);
+        store.links(id).set_next(next);
+        self.join(store, prev, id, next, id);
+    }
+
+    #[inline]
+    fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+        let links = store.links(id);
+        let (prev, next) = (links.prev(), links.next());
+        self.join(store, prev, next, next, prev);
+        links.set_prev(NIL);
+        links.set_next(NIL);
+    }
+
+    /// Sets what comes after `prev` and what comes before `next`.
+    #[inline]
+    fn join<S: LinkStore + ?Sized>(
+        &mut self,
+        store: &S,
+        prev: u32,
+        after: u32,
+        next: u32,
+        before: u32,
+    ) {
+        match prev {
+            NIL => self.head = after,
+            _ => store.links(prev).set_next(after),
+        }
+        match next {
+            NIL => self.tail = before,
+            _ => store.links(next).set_prev(before),
+        }
+    }
+}
+
+#[inline]
+fn some(id: u32) -> Option<u32> {
+    (id != NIL).then_some(id)
+}

@@ -1,0 +1,210 @@
+//! The buckets of all levels and the backlog: rings of ids behind heads, with a bitmap per level.
+//!
+//! ```text
+//! head ──► a ──► b ──► c ──► head        and back; an empty ring is the head alone
+//! ```
+//!
+//! A head is a pair of links in [`Buckets`] and has an id of its own at or above
+//! [`FIRST_RESERVED`], which tells its level and bucket. So an id is unlinked without knowing its
+//! bucket, and when both its neighbours are the same id, that is the head of a ring now empty,
+//! whose bit goes. A whole ring moves by its two ends.
+
+use super::geometry::{Geometry, MAX_BUCKETS};
+use super::store::TimerStore;
+use crate::links::{FIRST_RESERVED, Links, NIL};
+
+/// A ring: that of a bucket, or the backlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring(u32);
+
+impl Ring {
+    pub fn of(level: usize, index: u32) -> Self {
+        Self(level as u32 * MAX_BUCKETS + index)
+    }
+
+    fn head(self) -> u32 {
+        FIRST_RESERVED + self.0
+    }
+
+    pub fn level(self) -> usize {
+        (self.0 / MAX_BUCKETS) as usize
+    }
+
+    pub fn index(self) -> u32 {
+        self.0 % MAX_BUCKETS
+    }
+
+    fn bit(self) -> u64 {
+        1 << self.index()
+    }
+}
+
+#[derive(Debug)]
+pub struct Buckets {
+    /// Of level l and bucket b at l * 64 + b; the backlog's last.
+    heads: Box<[Links]>,
+    /// One bit for each bucket that is not empty.
+    occupied: Box<[u64]>,
+}
+
+impl Buckets {
+    pub fn new(geometry: &Geometry) -> Self {
+        let levels = geometry.levels().len();
+        let buckets = Self {
+            heads: (0..=levels as u32 * MAX_BUCKETS).map(|_| Links::new()).collect(),
+            occupied: vec![0; levels].into(),
+        };
+        for number in 0..buckets.heads.len() {
+            buckets.reset(Ring(number as u32));
+        }
+        buckets
+    }
+
+    /// The ring of what is due and not yet looked at.
+    pub fn backlog(&self) -> Ring {
+        Ring::of(self.occupied.len(), 0)
+    }
+
+    #[inline]
+    pub fn occupied(&self, level: usize) -> u64 {
+        self.occupied[level]
+    }
+
+    pub fn first<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<u32> {
+        self.next(store, ring, ring.head())
+    }
+
+    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<u32> {
+        self.prev(store, ring, ring.head())
+    }
+
+    pub fn next<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring, id: u32) -> Option<u32> {
+        let next = self.links(store, id).next();
+        (next != ring.head()).then_some(next)
+    }
+
+    pub fn prev<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring, id: u32) -> Option<u32> {
+        let prev = self.links(store, id).prev();
+        (prev != ring.head()).then_some(prev)
+    }
+
+    pub fn is_empty(&self, ring: Ring) -> bool {
+        self.heads[ring.0 as usize].next() == ring.head()
+    }
+
+    /// Puts an unlinked id last.
+    #[inline]
+    pub fn push<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, id: u32) {
+        debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
+        debug_assert!(!is_linked(store, id), "{id} is in a ring already");
+        let last = self.heads[ring.0 as usize].prev();
+        self.join(store, last, id);
+        self.join(store, id, ring.head());
+        self.mark(ring);
+    }
+
+    /// Takes an id out of whichever ring it is in.
+    #[inline]
+    pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
+        let links = store.links(id);
+        let (prev, next) = (links.prev(), links.next());
+        self.join(store, prev, next);
+        links.set_prev(NIL);
+        links.set_next(NIL);
+        if prev == next {
+            self.unmark(Ring(next - FIRST_RESERVED));
+        }
+    }
+
+    /// Appends all of a bucket, which is not empty, to the backlog.
+    pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
+        let backlog = self.backlog();
+        let head = &self.heads[bucket.0 as usize];
+        let (first, last) = (head.next(), head.prev());
+        self.join(store, self.heads[backlog.0 as usize].prev(), first);
+        self.join(store, last, backlog.head());
+        self.reset(bucket);
+        self.unmark(bucket);
+    }
+
+    /// The ring that an id is in, found by following it to its head.
+    pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: u32) -> Ring {
+        while id < FIRST_RESERVED {
+            id = store.links(id).next();
+        }
+        Ring(id - FIRST_RESERVED)
+    }
+
+    /// Counts one ring and checks its links both ways; calls `each` with every id.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the first link or bit at which something is.
+    pub fn validate<S: TimerStore + ?Sized>(
+        &self,
+        store: &S,
+        ring: Ring,
+        limit: usize,
+        mut each: impl FnMut(u32) -> Result<(), String>,
+    ) -> Result<usize, String> {
+        let (mut prev, mut id, mut count) = (ring.head(), self.links(store, ring.head()).next(), 0);
+        while id != ring.head() {
+            if id == NIL || id >= FIRST_RESERVED {
+                return Err(format!("{prev:#x} of {ring:?} is followed by {id:#x}"));
+            }
+            if count == limit {
+                return Err(format!("{ring:?} goes on after {limit}, which is all there are"));
+            }
+            if self.links(store, id).prev() != prev {
+                return Err(format!("{id} of {ring:?} does not point back to {prev:#x}"));
+            }
+            each(id)?;
+            (prev, id, count) = (id, self.links(store, id).next(), count + 1);
+        }
+        if self.links(store, id).prev() != prev {
+            return Err(format!("the head of {ring:?} does not point back to {prev:#x}"));
+        }
+        let marked = self.occupied.get(ring.level()).map(|word| word & ring.bit() != 0);
+        if marked.is_some_and(|marked| marked != (count > 0)) {
+            return Err(format!("{ring:?} holds {count}, its bit is {marked:?}"));
+        }
+        Ok(count)
+    }
+
+    fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: u32) -> &'a Links {
+        match id.checked_sub(FIRST_RESERVED) {
+            Some(head) => &self.heads[head as usize],
+            None => store.links(id),
+        }
+    }
+
+    fn join<S: TimerStore + ?Sized>(&self, store: &S, before: u32, after: u32) {
+        self.links(store, before).set_next(after);
+        self.links(store, after).set_prev(before);
+    }
+
+    fn reset(&self, ring: Ring) {
+        let head = &self.heads[ring.0 as usize];
+        head.set_prev(ring.head());
+        head.set_next(ring.head());
+    }
+
+    /// The backlog has no bit.
+    fn mark(&mut self, ring: Ring) {
+        if let Some(word) = self.occupied.get_mut(ring.level()) {
+            *word |= ring.bit();
+        }
+    }
+
+    fn unmark(&mut self, ring: Ring) {
+        if let Some(word) = self.occupied.get_mut(ring.level()) {
+            *word &= !ring.bit();
+        }
+    }
+}
+
+/// Whether an id is in a ring.
+#[inline]
+pub fn is_linked<S: TimerStore + ?Sized>(store: &S, id: u32) -> bool {
+    store.links(id).next() != NIL
+}

@@ -1,0 +1,192 @@
+//! Which bucket a deadline belongs to, and which buckets a step of the clock makes due.
+//!
+//! Pure arithmetic on the circle of `u64` nanoseconds: "left" is `deadline - clock`, wrapped and
+//! read as signed; ticks are numbered `instant >> shift` and wrap with the instants.
+
+use std::time::Duration;
+
+/// Buckets of one level at most: its occupancy fits a word.
+pub const MAX_BUCKETS: u32 = u64::BITS;
+
+/// Caffeine's levels: ticks of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d for everything beyond.
+const DEFAULT: [(u32, u32); 5] = [(30, 64), (36, 64), (42, 32), (47, 4), (49, 1)];
+
+/// The finest tick: 2^19 ns, the power of two below one millisecond.
+const FINEST_SHIFT: u32 = 19;
+
+/// A ring of buckets, each of which is due for one tick of 2^shift ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    shift: u32,
+    buckets: u32,
+}
+
+impl Level {
+    /// log2 of the tick in nanoseconds.
+    pub fn shift(self) -> u32 {
+        self.shift
+    }
+
+    /// How many buckets; a power of two.
+    pub fn buckets(self) -> u32 {
+        self.buckets
+    }
+
+    /// The time from one tick to the next.
+    pub fn span(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// The time that the whole ring covers.
+    fn range(self) -> u64 {
+        u64::from(self.buckets) << self.shift
+    }
+
+    /// The bucket of the tick that `instant` is in.
+    #[inline]
+    pub fn index(self, instant: u64) -> u32 {
+        (instant >> self.shift) as u32 & (self.buckets - 1)
+    }
+
+    /// The bucket `offset` ticks after that of `instant`.
+    #[inline]
+    pub fn index_after(self, instant: u64, offset: u32) -> u32 {
+        (self.index(instant) + offset) & (self.buckets - 1)
+    }
+
+    /// `occupied`, one bit per bucket, turned so that bit 0 is the bucket of `instant`.
+    #[inline]
+    pub fn ahead(self, occupied: u64, instant: u64) -> u64 {
+        match self.index(instant) {
+            0 => occupied,
+            start => (occupied >> start | occupied << (self.buckets - start)) & self.all(),
+        }
+    }
+
+    /// The bits, turned as by [`ahead`](Self::ahead) from `was`, of the buckets that are due once
+    /// the clock has gone from `was` to `now`: from the tick it left, whose entries had not all
+    /// passed, to the one it is in. Empty if the tick is the same.
+    #[inline]
+    pub fn due(self, was: u64, now: u64) -> u64 {
+        let ticks = (now >> self.shift).wrapping_sub(was >> self.shift) & (u64::MAX >> self.shift);
+        match ticks {
+            0 => 0,
+            ticks if ticks >= u64::from(self.buckets) => self.all(),
+            ticks => self.all() & (u64::MAX >> (63 - ticks)),
+        }
+    }
+
+    /// From `instant` to the first at which a bucket `offset` ticks ahead is due. The current
+    /// bucket is next due when its tick has passed.
+    #[inline]
+    pub fn delay(self, instant: u64, offset: u32) -> u64 {
+        (u64::from(offset.max(1)) << self.shift) - (instant & (self.span() - 1))
+    }
+
+    fn all(self) -> u64 {
+        u64::MAX >> (MAX_BUCKETS - self.buckets)
+    }
+}
+
+/// The levels of a wheel, finest first. Each covers one tick of the next; the last has one bucket
+/// and takes whatever lies beyond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    levels: Box<[Level]>,
+}
+
+impl Default for Geometry {
+    fn default() -> Self {
+        Self::new(&DEFAULT)
+    }
+}
+
+impl Geometry {
+    /// Levels given as (log2 of the tick, number of buckets).
+    ///
+    /// # Panics
+    ///
+    /// If there is none, a number of buckets is no power of two up to [`MAX_BUCKETS`], a level does
+    /// not cover exactly one tick of the next, or the last has more than one bucket or a tick of
+    /// more than 2^61 ns.
+    pub fn new(levels: &[(u32, u32)]) -> Self {
+        let levels: Box<[_]> =
+            levels.iter().map(|&(shift, buckets)| Level { shift, buckets }).collect();
+        for level in &levels {
+            assert!(
+                level.buckets.is_power_of_two() && level.buckets <= MAX_BUCKETS,
+                "{} is no number of buckets",
+                level.buckets
+            );
+        }
+        for pair in levels.windows(2) {
+            assert_eq!(
+                pair[0].shift + pair[0].buckets.trailing_zeros(),
+                pair[1].shift,
+                "a level covers one tick of the next"
+            );
+        }
+        let last = levels.last().expect("a wheel has a level");
+        assert!(last.buckets == 1 && last.shift <= 61, "the last level takes the rest");
+        Self { levels }
+    }
+
+    /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s:
+    /// the tick is the largest power of two of nanoseconds that is not above `resolution`, and
+    /// 2^19 ns (0.52 ms) at the least. Each finer level multiplies the tick by up to 64, so that a
+    /// long lifetime passes through two more levels at the most.
+    pub fn with_resolution(resolution: Duration) -> Self {
+        let nanos = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX);
+        let (coarse, _) = DEFAULT[0];
+        let mut shift = nanos.checked_ilog2().unwrap_or(0).clamp(FINEST_SHIFT, coarse);
+        let mut levels = Vec::new();
+        while shift < coarse {
+            let bits = (coarse - shift).min(MAX_BUCKETS.trailing_zeros());
+            levels.push((shift, 1 << bits));
+            shift += bits;
+        }
+        levels.extend(DEFAULT);
+        Self::new(&levels)
+    }
+
+    /// The finest tick: how late, at most, an entry is found by a wheel that is advanced whenever
+    /// it asks for it.
+    pub fn tick(&self) -> Duration {
+        Duration::from_nanos(self.levels[0].span())
+    }
+
+    pub fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// The level and bucket for a deadline. One that has passed goes to the current bucket of the
+    /// finest level, not to the one it missed, which comes round a whole turn later.
+    #[inline]
+    pub fn place(&self, clock: u64, deadline: u64) -> (usize, u32) {
+        let Some(left) = time_left(clock, deadline) else {
+            return (0, self.levels[0].index(clock));
+        };
+        let last = self.levels.len() - 1;
+        for (number, level) in self.levels[..last].iter().enumerate() {
+            if left < level.range() {
+                return (number, level.index(deadline));
+            }
+        }
+        (last, 0)
+    }
+}
+
+/// How long after `clock` the deadline is; `None` once it has come.
+#[inline]
+pub fn time_left(clock: u64, deadline: u64) -> Option<u64> {
+    let left = deadline.wrapping_sub(clock);
+    (left.cast_signed() > 0).then_some(left)
+}
+
+/// Whether `now` is after `clock`. A step back of less than 2^62 ns (146 years) is one; all others
+/// are steps forward, so that a clock that starts at the least signed instant may run past zero.
+#[inline]
+pub fn is_later(clock: u64, now: u64) -> bool {
+    let step = now.wrapping_sub(clock).cast_signed();
+    step > 0 || step <= -(1 << 62)
+}
