@@ -1,1 +1,324 @@
-//! policy
+//! The eviction policy: W-TinyLFU with a window that adapts and a memory of rejections.
+//!
+//! Single-threaded data behind the maintenance lock. It sees nodes through a [`PolicyStore`]: links,
+//! weight, hash, and a byte that says which list holds the node. It knows no key, no value, no clock
+//! and no cache, and evicts nothing itself: it names victims.
+//!
+//! ```text
+//!            add                        candidate (the window's last)      ┌── hit ──► protected (LRU)
+//!             │     ┌──────────────┐    duels the victim (main's last)     │               │ over 80 %
+//!             ├───► │ window (LRU) │ ──► more frequent: in, victim out ──► probation (LRU) ◄┘
+//!             │     └──────────────┘     else: candidate out, remembered        │
+//!             └── remembered rejection, and more frequent or lucky ──► protected └──► victim
+//! ```
+//!
+//! # Rules
+//!
+//! 1. **Regions.** A node is on the list that its region byte names and no other ([`Region::None`]: on
+//!    none). Lists, their weights and the bytes change together, in `regions` only.
+//! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A node's
+//!    weight is fixed while it is linked: an update is another node.
+//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum, so that it is
+//!    within it once `victim` has returned `None`. Each victim has weight: nodes of weight 0 stand on
+//!    a list of their own, where no search for room meets them, and leave by expiry or removal only.
+//! 4. **Targets.** Window and protected region have target weights. Changing a target moves nothing:
+//!    a window below its target grows as newcomers take the room of main victims, one above it
+//!    gives up some nodes to probation at each call; protected likewise.
+//! 5. **Room by weight.** A candidate has to beat victims until their weight makes room for its own, and
+//!    is out at the first that it does not beat. One too heavy for the window's target goes to the
+//!    window's end, to duel at once rather than flush the window.
+//! 6. **Bounded work.** Every call but the iterators and `validate` touches at most 4 + [`MOVES`] nodes
+//!    and their neighbours, 1 + 16 blocks of the sketch (while it ages) and 4 in growing or shrinking; the
+//!    rest waits for the next call.
+//! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be secret:
+//!    it decides which keys share counters and which rejected candidates get in by chance.
+//!
+//! # Evidence
+//!
+//! Points of hit ratio lost against the best of 17 policies (Caffeine, moka, quick_cache, S3-FIFO, …), mean
+//! over twelve public traces, at 0.1, 1, 5, 10 and 20 % of the unique keys:
+//!
+//! RESULTS
+//!
+//! # Not chosen
+//!
+//! * Moving nodes at once when the climber changes the window: bounded only by carrying the rest
+//!   along, and no better.
+//! * Counting each touch of a read record in the sketch: hot keys saturate and all look alike.
+//! * Skipping weightless nodes in the eviction order: a search that can be long.
+
+mod admission;
+mod climber;
+mod ghost;
+mod order;
+mod regions;
+mod store;
+
+pub use store::{PolicyStore, Region};
+
+use admission::Admission;
+use climber::{Climber, FIRST_SHARE, MAX_SHARE};
+use regions::{End, Regions};
+
+/// At most so many nodes are moved by one call to bring a region back to its target.
+pub const MOVES: usize = 4;
+
+/// Of what the window leaves, the share of the protected region.
+const PROTECTED_SHARE: f64 = 0.8;
+
+/// See the module's docs.
+#[derive(Debug)]
+pub struct Policy {
+    regions: Regions,
+    admission: Admission,
+    /// None if the window's share is fixed.
+    climber: Option<Climber>,
+    max_weight: u64,
+    /// The window's share of the maximum.
+    share: f64,
+    window_target: u64,
+    protected_target: u64,
+    /// Whether the maximum was reached since it was set.
+    full: bool,
+    /// The candidate that won a duel but not yet all its room, and how much it won.
+    claim: (u32, u64),
+}
+
+impl Policy {
+    /// A policy that keeps the weight within `max_weight` and finds the best window by itself.
+    pub fn new(max_weight: u64, seed: u64) -> Self {
+        Self::with_share(max_weight, seed, FIRST_SHARE, Some(Climber::new()))
+    }
+
+    /// A policy whose window is a fixed share of `max_weight`. All of it, 1.0, is plain LRU, which
+    /// never turns a newcomer away.
+    pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
+        Self::with_share(max_weight, seed, share.clamp(0.0, 1.0), None)
+    }
+
+    fn with_share(max_weight: u64, seed: u64, share: f64, climber: Option<Climber>) -> Self {
+        let mut policy = Self {
+            regions: Regions::default(),
+            admission: Admission::new(seed),
+            climber,
+            max_weight,
+            share,
+            window_target: 0,
+            protected_target: 0,
+            full: false,
+            claim: (0, 0),
+        };
+        policy.retarget();
+        policy
+    }
+
+    /// The weight of all nodes held.
+    pub fn weight(&self) -> u64 {
+        self.regions.weight()
+    }
+
+    /// The number of nodes held, weightless ones included.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn max_weight(&self) -> u64 {
+        self.max_weight
+    }
+
+    /// The weight that the window is to have, at present.
+    pub fn window_target(&self) -> u64 {
+        self.window_target
+    }
+
+    /// How often a key was asked for lately, estimated, at most 15.
+    pub fn frequency(&self, hash: u32) -> u8 {
+        self.admission.frequency(hash)
+    }
+
+    /// Changes the bound. What is too much now is for [`Policy::victim`] to name.
+    pub fn set_max_weight(&mut self, max_weight: u64) {
+        self.max_weight = max_weight;
+        self.full = false;
+        self.retarget();
+    }
+
+    /// Takes in a new node. Counts as a request that missed.
+    pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+        let hash = store.hash(id);
+        self.admission.count(hash);
+        if let Some(climber) = &mut self.climber {
+            climber.miss();
+        }
+        let victim = self.regions.main_victim().map(|id| store.hash(id));
+        let from =
+            if self.admission.recalls(hash, victim) { Region::Protected } else { Region::Window };
+        self.place(store, id, from);
+        self.admission.fit(self.len());
+        self.settle(store);
+        self.climb();
+    }
+
+    /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit. If
+    /// `old` is no longer held, `new` is taken in as new.
+    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
+        match self.regions.remove(store, old) {
+            Region::None => self.add(store, new),
+            Region::Weightless => self.hit(store, new, Region::Window, 1),
+            region => self.hit(store, new, region, 1),
+        }
+    }
+
+    /// Counts `touches` requests that hit since the node's last record. A node no longer held is
+    /// ignored.
+    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, touches: u32) {
+        let region = store.region(id);
+        if region != Region::None {
+            self.regions.remove(store, id);
+            self.hit(store, id, region, touches);
+        }
+    }
+
+    /// Lets go of a node, if it is held.
+    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+        if self.regions.remove(store, id) != Region::None {
+            self.admission.fit(self.len());
+        }
+    }
+
+    /// While the weight is over the maximum: a node to evict, which is no longer held.
+    pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+        self.settle(store);
+        if self.regions.weight() <= self.max_weight {
+            return None;
+        }
+        if !self.full {
+            self.full = true;
+            if let Some(climber) = &mut self.climber {
+                climber.restart_sample();
+            }
+        }
+        let id = self.loser(store)?;
+        self.regions.remove(store, id);
+        self.admission.fit(self.len());
+        Some(id)
+    }
+
+    /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
+    ///
+    /// The caller bounds its attempts: if nothing held can be evicted, all of it is named in turn.
+    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+        let to = if store.weight(id) == 0 { Region::Weightless } else { Region::Protected };
+        self.regions.insert(store, id, to, End::Front);
+        self.admission.fit(self.len());
+    }
+
+    /// The nodes held, roughly in the order in which they would be evicted.
+    pub fn coldest<'a, S: PolicyStore + ?Sized>(
+        &'a self,
+        store: &'a S,
+    ) -> impl Iterator<Item = u32> + 'a {
+        order::coldest(&self.regions, &self.admission, store)
+    }
+
+    /// The nodes held, those with the best prospects first.
+    pub fn hottest<'a, S: PolicyStore + ?Sized>(
+        &'a self,
+        store: &'a S,
+    ) -> impl Iterator<Item = u32> + 'a {
+        order::hottest(&self.regions, &self.admission, store)
+    }
+
+    /// Recounts everything that the rules say.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not hold.
+    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+        self.regions.validate(store)?;
+        self.admission.validate()?;
+        let Self { window_target, protected_target, max_weight, share, .. } = self;
+        if !(0.0..=1.0).contains(share) || window_target + protected_target > *max_weight {
+            return Err(format!("{window_target} + {protected_target} of {max_weight}, {share}"));
+        }
+        Ok(())
+    }
+
+    fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region, touches: u32) {
+        self.admission.count(store.hash(id));
+        if let Some(climber) = &mut self.climber {
+            climber.hit(touches);
+        }
+        let to = if from == Region::Probation { Region::Protected } else { from };
+        self.place(store, id, to);
+        self.settle(store);
+        self.climb();
+    }
+
+    /// Links a node that is on no list to the front of `region`, or to where its weight sends it.
+    fn place<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, region: Region) {
+        let weight = u64::from(store.weight(id));
+        let (to, end) = match region {
+            _ if weight == 0 => (Region::Weightless, End::Front),
+            Region::Window if weight > self.window_target => (Region::Window, End::Back),
+            Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),
+            region => (region, End::Front),
+        };
+        self.regions.insert(store, id, to, end);
+    }
+
+    /// Brings window and protected nearer to their targets. What the window holds beyond its target
+    /// because the cache is over its maximum is left to duel.
+    fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
+        let over = self.regions.weight().saturating_sub(self.max_weight);
+        for _ in 0..MOVES {
+            let window = self.regions.window.list.back();
+            let protected = self.regions.protected.list.back();
+            let id = match (window, protected) {
+                (Some(id), _) if self.regions.window.weight > self.window_target + over => id,
+                (_, Some(id)) if self.regions.protected.weight > self.protected_target => id,
+                _ => return,
+            };
+            self.regions.move_to_front(store, id, Region::Probation);
+        }
+    }
+
+    /// Who is to go, by rule 5. A candidate that has won its room moves to probation.
+    fn loser<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+        let (candidate, victim) = (self.regions.window.list.back(), self.regions.main_victim());
+        let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
+        if self.regions.window.weight <= self.window_target {
+            return victim;
+        }
+        if !self.admission.admits(store.hash(c), store.hash(v)) {
+            return candidate;
+        }
+        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(store.weight(v));
+        self.claim = (c, won);
+        if won >= u64::from(store.weight(c)) {
+            self.claim = (0, 0);
+            self.regions.move_to_front(store, c, Region::Probation);
+        }
+        victim
+    }
+
+    fn climb(&mut self) {
+        let entries = self.len();
+        let Some(climber) = self.climber.as_mut().filter(|_| self.full) else { return };
+        if let Some(change) = climber.adjustment(entries) {
+            self.share = (self.share + change).clamp(0.0, MAX_SHARE);
+            self.retarget();
+        }
+    }
+
+    fn retarget(&mut self) {
+        let window = (self.max_weight as f64 * self.share).round() as u64;
+        self.window_target = window.max(1).min(self.max_weight);
+        let main = self.max_weight - self.window_target;
+        self.protected_target = ((main as f64 * PROTECTED_SHARE) as u64).min(main);
+    }
+}

@@ -1,0 +1,101 @@
+//! Who may stay: the duel of a window candidate against a main victim, and the second chance of a
+//! candidate that lost and comes back.
+
+use super::ghost::Ghost;
+use crate::sketch::Sketch;
+
+/// From this frequency on, a candidate that lost may be let in by chance.
+const WARM: u8 = 6;
+/// One such candidate in so many is.
+const WARM_CHANCE: u64 = 128;
+/// One in so many of those that come back is let in although the victim is asked for more often. All
+/// of them would cost loops a little longer than the cache 2 to 3 points, none of them mixed loads more.
+const RETURN_CHANCE: u64 = 2;
+
+/// The frequency sketch, the memory of rejections and the dice.
+#[derive(Debug)]
+pub struct Admission {
+    sketch: Sketch,
+    ghost: Ghost,
+    dice: Dice,
+}
+
+impl Admission {
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        Self { sketch: Sketch::new(dice.roll()), ghost: Ghost::new(dice.roll()), dice }
+    }
+
+    /// Counts a request.
+    #[inline]
+    pub fn count(&mut self, hash: u32) {
+        self.sketch.increment(hash);
+    }
+
+    #[inline]
+    pub fn frequency(&self, hash: u32) -> u8 {
+        self.sketch.frequency(hash)
+    }
+
+    /// Follows the number of entries; to be called whenever it changes by one.
+    #[inline]
+    pub fn fit(&mut self, entries: usize) {
+        self.sketch.fit(entries);
+        self.ghost.fit(entries);
+    }
+
+    /// Whether the candidate takes the victim's room: if it was asked for more often. A loser is
+    /// remembered.
+    ///
+    /// A tie is lost, or a scan would flush the cache. One who could make a victim's count high for
+    /// good, by keys that share its counters, would thereby keep every candidate out; so a candidate
+    /// that is warm itself gets in once in a while all the same.
+    #[inline]
+    pub fn admits(&mut self, candidate: u32, victim: u32) -> bool {
+        let frequency = self.sketch.frequency(candidate);
+        let admitted = frequency > self.sketch.frequency(victim)
+            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE));
+        if !admitted {
+            self.ghost.put(candidate);
+        }
+        admitted
+    }
+
+    /// Whether a newcomer was rejected lately and may go to the main region at once, from where
+    /// `victim` is the next to leave.
+    #[inline]
+    pub fn recalls(&mut self, newcomer: u32, victim: Option<u32>) -> bool {
+        self.ghost.take(newcomer)
+            && (victim.is_none_or(|victim| {
+                self.sketch.frequency(newcomer) > self.sketch.frequency(victim)
+            }) || self.dice.one_in(RETURN_CHANCE))
+    }
+
+    /// Checks sketch and memory.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong.
+    pub fn validate(&self) -> Result<(), String> {
+        self.sketch.validate()?;
+        self.ghost.validate()
+    }
+}
+
+/// A splitmix64 generator: the same seed, the same rolls.
+#[derive(Debug)]
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.roll().is_multiple_of(chances)
+    }
+}

@@ -1,0 +1,129 @@
+//! The four lists and their weights. Front is the most recently used end.
+//!
+//! Every call is O(1), and keeps list, weight and the node's region byte in step.
+
+use super::store::{PolicyStore, Region};
+use crate::list::List;
+
+/// One list and the weight of what is in it.
+#[derive(Debug, Default)]
+pub struct Lane {
+    pub list: List,
+    pub weight: u64,
+}
+
+/// All nodes that the policy holds.
+#[derive(Debug, Default)]
+pub struct Regions {
+    pub window: Lane,
+    pub probation: Lane,
+    pub protected: Lane,
+    pub weightless: Lane,
+}
+
+/// Where in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Front,
+    Back,
+}
+
+impl Regions {
+    pub fn weight(&self) -> u64 {
+        self.window.weight + self.main_weight()
+    }
+
+    /// Of probation and protected together.
+    pub fn main_weight(&self) -> u64 {
+        self.probation.weight + self.protected.weight
+    }
+
+    pub fn len(&self) -> usize {
+        [&self.window, &self.probation, &self.protected, &self.weightless]
+            .map(|lane| lane.list.len())
+            .iter()
+            .sum()
+    }
+
+    /// The next to leave the main region.
+    pub fn main_victim(&self) -> Option<u32> {
+        self.probation.list.back().or_else(|| self.protected.list.back())
+    }
+
+    /// Links a node that is in no region.
+    #[inline]
+    pub fn insert<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region, end: End) {
+        debug_assert_eq!(store.region(id), Region::None, "{id} is in a region already");
+        let Some(lane) = self.lane(to) else { return };
+        match end {
+            End::Front => lane.list.push_front(store, id),
+            End::Back => lane.list.push_back(store, id),
+        }
+        lane.weight += u64::from(store.weight(id));
+        store.set_region(id, to);
+    }
+
+    /// Unlinks a node and says from where.
+    #[inline]
+    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) -> Region {
+        let from = store.region(id);
+        if let Some(lane) = self.lane(from) {
+            lane.list.remove(store, id);
+            lane.weight -= u64::from(store.weight(id));
+            store.set_region(id, Region::None);
+        }
+        from
+    }
+
+    /// Makes a node the first of the region given.
+    #[inline]
+    pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region) {
+        if store.region(id) != to {
+            self.remove(store, id);
+            self.insert(store, id, to, End::Front);
+        } else if let Some(lane) = self.lane(to) {
+            lane.list.move_to_front(store, id);
+        }
+    }
+
+    /// Recounts lists, weights and region bytes.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not add up.
+    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+        for (region, lane) in [
+            (Region::Window, &self.window),
+            (Region::Probation, &self.probation),
+            (Region::Protected, &self.protected),
+            (Region::Weightless, &self.weightless),
+        ] {
+            lane.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
+            let mut weight = 0;
+            for id in lane.list.iter(store) {
+                if store.region(id) != region {
+                    return Err(format!("{id} in {region:?} says {:?}", store.region(id)));
+                }
+                if (store.weight(id) == 0) != (region == Region::Weightless) {
+                    return Err(format!("{id} in {region:?} weighs {}", store.weight(id)));
+                }
+                weight += u64::from(store.weight(id));
+            }
+            if weight != lane.weight {
+                return Err(format!("{region:?} weighs {weight}, not {}", lane.weight));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn lane(&mut self, region: Region) -> Option<&mut Lane> {
+        match region {
+            Region::None => None,
+            Region::Window => Some(&mut self.window),
+            Region::Probation => Some(&mut self.probation),
+            Region::Protected => Some(&mut self.protected),
+            Region::Weightless => Some(&mut self.weightless),
+        }
+    }
+}

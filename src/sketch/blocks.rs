@@ -1,0 +1,162 @@
+//! A table of cache lines that follows the number of entries one line at a time: linear hashing.
+//!
+//! ```text
+//! blocks   0 1 2 3 4 5         n = 6, mask = 7: x & mask names a block, or, from n on, x & mask >> 1
+//!              └───┘ └ next: block 6, a copy of block 2, whose keys with bit 2 set it takes over
+//! ```
+//!
+//! 1. A new block starts as a copy of the one whose keys it takes over; a block given up is merged
+//!    into the one that takes its keys back. What was known of a key stays known.
+//! 2. A call of [`Blocks::fit`] adds or gives up at most one block, and allocates at most one chunk of
+//!    [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
+//! 3. The price: blocks not yet split bear up to twice the keys of the others.
+//!
+//! Not chosen: doubling a flat table, which copies everything in one call (40 ms or so at ten million
+//! entries) and wastes a quarter of its memory on average.
+
+/// Blocks in one allocation.
+const CHUNK: usize = 1024;
+
+/// One cache line of a table.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Block<T>(pub T);
+
+/// The table. `T` should fill a cache line.
+#[derive(Debug)]
+pub struct Blocks<T> {
+    /// Full chunks of [`CHUNK`] blocks; the last one may be shorter, and none is empty.
+    chunks: Vec<Vec<Block<T>>>,
+    len: usize,
+    /// `len` rounded up to a power of two, less one.
+    mask: usize,
+    /// What `fit` aims at: the greatest number of entries lately.
+    entries: usize,
+    entries_per_block: usize,
+    min_len: usize,
+}
+
+impl<T: Copy> Blocks<T> {
+    /// A table of `min_len` blocks (a power of two), its smallest size.
+    pub fn new(empty: T, entries_per_block: usize, min_len: usize) -> Self {
+        debug_assert!(min_len.is_power_of_two() && min_len <= CHUNK);
+        Self {
+            chunks: vec![vec![Block(empty); min_len]],
+            len: min_len,
+            mask: min_len - 1,
+            entries: 0,
+            entries_per_block,
+            min_len,
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of entries that the size follows.
+    #[inline]
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// The block that bears `x`. Its low bits count.
+    #[inline]
+    pub fn index(&self, x: u64) -> usize {
+        let index = x as usize & self.mask;
+        if index < self.len { index } else { index & self.mask >> 1 }
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK].0
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / CHUNK][index % CHUNK].0
+    }
+
+    /// Follows the number of entries; to be called whenever it changes by one.
+    ///
+    /// Up at once; down only from below a quarter, and then gradually, so that a number going up and
+    /// down costs nothing. `merge(kept, given_up)` joins two blocks.
+    #[inline]
+    pub fn fit(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
+        if entries > self.entries {
+            self.entries += 1;
+        } else if entries < self.entries / 4 {
+            self.entries -= 1;
+        }
+        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_len);
+        if wanted > self.len {
+            self.split();
+        } else if wanted < self.len {
+            let (given_up, target) = self.pop();
+            merge(self.get_mut(target), given_up);
+        }
+    }
+
+    /// Recounts the blocks.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not add up.
+    pub fn validate(&self) -> Result<(), String> {
+        let held: usize = self.chunks.iter().map(Vec::len).sum();
+        if held != self.len || self.mask != self.len.next_power_of_two() - 1 {
+            return Err(format!("{held} blocks, not {} under {:#x}", self.len, self.mask));
+        }
+        let (last, full) = self.chunks.split_last().ok_or("no blocks")?;
+        if last.is_empty() || last.len() > CHUNK || full.iter().any(|chunk| chunk.len() != CHUNK) {
+            return Err("the blocks are not packed".into());
+        }
+        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_len);
+        if self.len != wanted {
+            return Err(format!("{} blocks for {} entries", self.len, self.entries));
+        }
+        Ok(())
+    }
+
+    /// The older block whose keys `index` shares or takes over.
+    fn elder(index: usize) -> usize {
+        index & !(1 << index.ilog2())
+    }
+
+    fn split(&mut self) {
+        let new = self.len;
+        let copy = Block(*self.get(Self::elder(new)));
+        if new.is_multiple_of(CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        self.chunks[new / CHUNK].push(copy);
+        self.resized(new + 1);
+    }
+
+    /// Takes the last block out, and names the one that bears its keys from now on.
+    fn pop(&mut self) -> (T, usize) {
+        let last = self.len - 1;
+        let given_up = *self.get(last);
+        if last.is_multiple_of(CHUNK) {
+            self.chunks.pop();
+        } else {
+            self.chunks[last / CHUNK].pop();
+        }
+        self.resized(last);
+        (given_up, Self::elder(last))
+    }
+
+    fn resized(&mut self, len: usize) {
+        self.len = len;
+        self.mask = len.next_power_of_two() - 1;
+    }
+}
+
+/// A 64-bit value that is another for each hash, every bit of it depending on hash and seed.
+#[inline]
+pub fn spread(hash: u32, seed: u64) -> u64 {
+    let mut x = (u64::from(hash) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^ x >> 32
+}
