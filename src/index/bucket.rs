@@ -1,0 +1,239 @@
+//! One cache line of slots: layout, the control word, and matching of tags.
+
+use crate::links::NIL;
+use crate::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use crate::sync::seeded;
+
+/// Tags in the word of their own, and tags in the low bytes of the control word. The model checker
+/// gets one of each, so that its few entries reach both kinds and the overflow.
+pub const WORD_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
+const CTRL_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
+/// Slots of a bucket.
+pub const SLOTS: usize = WORD_TAGS + CTRL_TAGS;
+
+/// The tag of an empty slot.
+const EMPTY: u8 = 0;
+
+/// The tag of a hash: its low byte, but never that of an empty slot.
+#[inline]
+pub fn tag_of(hash: u32) -> u8 {
+    (hash as u8).max(1)
+}
+
+/// The control word as it was read: tags of the last slots in bits 0..16, then [`Ctrl::LOCKED`],
+/// [`Ctrl::MOVED`], and the version in the 46 bits that are left. At 20 million changes of one
+/// bucket a second the version comes round after 40 days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ctrl(u64);
+
+impl Ctrl {
+    /// A writer is at work in this bucket or its overflow.
+    const LOCKED: u64 = 1 << 16;
+    /// The entries live in the next table; what is here is for readers that came before.
+    const MOVED: u64 = 1 << 17;
+    const VERSION: u64 = 1 << 18;
+
+    #[inline]
+    pub fn is_locked(self) -> bool {
+        self.0 & Self::LOCKED != 0
+    }
+
+    #[inline]
+    pub fn is_moved(self) -> bool {
+        self.0 & Self::MOVED != 0
+    }
+
+    #[inline]
+    fn locked(self) -> Self {
+        Self(self.0 | Self::LOCKED)
+    }
+
+    /// Open again, with the contents as they were.
+    #[inline]
+    #[must_use]
+    pub fn unlocked(self) -> Self {
+        Self(self.0 & !Self::LOCKED)
+    }
+
+    /// Another version.
+    #[inline]
+    #[must_use]
+    pub fn changed(self) -> Self {
+        Self(self.0.wrapping_add(Self::VERSION))
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn moved(self) -> Self {
+        Self(self.0 | Self::MOVED)
+    }
+}
+
+/// Ten slots in one cache line. A slot is empty (tag and id 0) or names a node.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Bucket {
+    tags: AtomicU64,
+    ctrl: AtomicU64,
+    /// Followed, extended and freed by [`memory`](super::memory) only.
+    pub(super) overflow: AtomicPtr<Bucket>,
+    ids: [AtomicU32; SLOTS],
+}
+
+#[cfg(not(cortado_loom))]
+const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
+
+impl Bucket {
+    pub fn new() -> Self {
+        Self {
+            tags: AtomicU64::new(0),
+            ctrl: AtomicU64::new(0),
+            overflow: AtomicPtr::new(std::ptr::null_mut()),
+            ids: std::array::from_fn(|_| AtomicU32::new(NIL)),
+        }
+    }
+
+    /// Pairs with [`Bucket::release`]: what the writer did before it is seen.
+    #[inline]
+    pub fn ctrl(&self) -> Ctrl {
+        Ctrl(self.ctrl.load(Acquire))
+    }
+
+    /// Locks a bucket that is still exactly as it was `seen`.
+    ///
+    /// Acquire pairs with [`Bucket::release`]: the holder sees all that earlier holders did. That
+    /// the loads *before* this are current, too, is rule 6 of the [module](super).
+    #[inline]
+    pub fn try_lock(&self, seen: Ctrl) -> bool {
+        let seen = if seeded("index_lock_ignores_version") { self.ctrl().unlocked() } else { seen };
+        self.ctrl.compare_exchange(seen.0, seen.locked().0, Acquire, Relaxed).is_ok()
+    }
+
+    /// Ends the lock with the control word that `end` makes of the present one. By the holder.
+    ///
+    /// Release pairs with [`Bucket::ctrl`] and [`Bucket::try_lock`].
+    #[inline]
+    pub fn release(&self, end: impl FnOnce(Ctrl) -> Ctrl) {
+        let ctrl = end(Ctrl(self.ctrl.load(Relaxed)));
+        let order = if seeded("index_unlock_relaxed") { Relaxed } else { Release };
+        self.ctrl.store(ctrl.0, order);
+    }
+
+    /// Relaxed: a tag is a hint, the id is the truth (rule 2 of the [module](super)).
+    #[inline]
+    pub fn tags(&self) -> Tags {
+        Tags { word: self.tags.load(Relaxed), ctrl: self.ctrl.load(Relaxed) }
+    }
+
+    /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
+    /// [`Bucket::replace`]: the node that it names is seen complete.
+    #[inline]
+    pub fn id(&self, slot: usize) -> u32 {
+        self.ids[slot].load(Acquire)
+    }
+
+    /// Fills an empty slot. By the holder of the lock, or before the bucket can be reached.
+    #[inline]
+    pub fn put(&self, slot: usize, tag: u8, id: u32) {
+        self.replace(slot, id);
+        self.set_tag(slot, tag);
+    }
+
+    /// Release pairs with [`Bucket::id`]. By the holder of the lock.
+    #[inline]
+    pub fn replace(&self, slot: usize, id: u32) {
+        let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
+        self.ids[slot].store(id, order);
+    }
+
+    /// Empties a slot. By the holder of the lock.
+    #[inline]
+    pub fn clear(&self, slot: usize) {
+        self.set_tag(slot, EMPTY);
+        self.ids[slot].store(NIL, Relaxed);
+    }
+
+    fn set_tag(&self, slot: usize, tag: u8) {
+        let (word, byte) =
+            if slot < WORD_TAGS { (&self.tags, slot) } else { (&self.ctrl, slot - WORD_TAGS) };
+        let shift = 8 * byte;
+        let others = word.load(Relaxed) & !(0xff << shift);
+        word.store(others | u64::from(tag) << shift, Relaxed);
+    }
+}
+
+/// The tags of a bucket as they were read.
+#[derive(Clone, Copy)]
+pub struct Tags {
+    word: u64,
+    ctrl: u64,
+}
+
+impl Tags {
+    /// The slots with this tag.
+    #[inline]
+    pub fn matching(self, tag: u8) -> Slots {
+        Slots::new(equal_bytes(self.word, tag), equal_bytes(self.ctrl, tag))
+    }
+
+    /// The empty slots.
+    #[inline]
+    pub fn free(self) -> Slots {
+        self.matching(EMPTY)
+    }
+
+    /// The slots that are not empty.
+    #[inline]
+    pub fn occupied(self) -> Slots {
+        Slots::new(!equal_bytes(self.word, EMPTY), !equal_bytes(self.ctrl, EMPTY))
+    }
+
+    /// The tag of one slot.
+    pub fn get(self, slot: usize) -> u8 {
+        let bytes = if slot < WORD_TAGS { self.word } else { self.ctrl };
+        (bytes >> (8 * (slot % WORD_TAGS))) as u8
+    }
+}
+
+const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
+const LOW_SEVEN: u64 = u64::from_ne_bytes([0x7f; 8]);
+
+/// The lowest bit of each byte of `word` that equals `byte`. Exact: no borrow crosses bytes.
+#[inline]
+fn equal_bytes(word: u64, byte: u8) -> u64 {
+    let differing = word ^ (LOW_BITS * u64::from(byte));
+    let nonzero = ((differing & LOW_SEVEN) + LOW_SEVEN) | differing;
+    (!nonzero >> 7) & LOW_BITS
+}
+
+/// A set of slots, and the iterator over it. Slot `s` of the tag word is bit `8 s`, slot `s` of the
+/// control word bit `8 s + 1`: the two matches in one word, by one shift.
+#[derive(Clone, Copy)]
+pub struct Slots(u64);
+
+impl Slots {
+    const WORD: u64 = LOW_BITS >> (8 * (8 - WORD_TAGS));
+    const CTRL: u64 = LOW_BITS >> (8 * (8 - CTRL_TAGS));
+
+    #[inline]
+    fn new(word: u64, ctrl: u64) -> Self {
+        Self((word & Self::WORD) | (ctrl & Self::CTRL) << 1)
+    }
+}
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(bit / 8 + bit % 8 * WORD_TAGS)
+    }
+}

@@ -1,0 +1,186 @@
+//! Writing: look without a lock, then lock exactly what was seen.
+
+use crossbeam_epoch::Guard;
+
+use super::bucket::{Bucket, Ctrl, tag_of};
+use super::lock::{HomeLock, Spin};
+use super::memory::{Chain, Root, append};
+use crate::links::NIL;
+
+/// The bucket changed between a search and the attempt to lock it: search again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed;
+
+#[derive(Clone, Copy, Debug)]
+struct Place<'g> {
+    bucket: &'g Bucket,
+    slot: usize,
+}
+
+/// What a scan of a chain came upon.
+#[derive(Clone, Copy, Debug)]
+struct Seen<'g> {
+    /// The entry that matched.
+    hit: Option<(Place<'g>, u32)>,
+    /// The first free slot; unknown if there was a match before it.
+    free: Option<Place<'g>>,
+    /// The last bucket that was scanned.
+    tail: &'g Bucket,
+}
+
+/// The result of a search, and what it was found in.
+#[derive(Debug)]
+#[must_use = "a search changes nothing"]
+pub struct Found<'g> {
+    home: &'g Bucket,
+    version: Ctrl,
+    tag: u8,
+    seen: Seen<'g>,
+}
+
+/// See [`Index::search`](super::Index::search).
+pub fn search<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    mut is_match: impl FnMut(u32) -> bool,
+) -> Found<'g> {
+    let tag = tag_of(hash);
+    let mut table = root.current(guard);
+    let mut spin = Spin::default();
+    loop {
+        let home = table.home(hash);
+        match Chain::open(home) {
+            None => table = table.successor(guard),
+            Some((version, _)) if version.is_locked() => spin.pause(),
+            Some((version, chain)) => {
+                let seen = scan(home, chain, tag, &mut is_match);
+                return Found { home, version, tag, seen };
+            }
+        }
+    }
+}
+
+fn scan<'g>(
+    home: &'g Bucket,
+    chain: Chain<'g>,
+    tag: u8,
+    is_match: &mut impl FnMut(u32) -> bool,
+) -> Seen<'g> {
+    let mut seen = Seen { hit: None, free: None, tail: home };
+    for bucket in chain {
+        let tags = bucket.tags();
+        for slot in tags.matching(tag) {
+            let id = bucket.id(slot);
+            if id != NIL && is_match(id) {
+                seen.hit = Some((Place { bucket, slot }, id));
+                return seen;
+            }
+        }
+        seen.free = seen.free.or_else(|| Some(Place { bucket, slot: tags.free().next()? }));
+        seen.tail = bucket;
+    }
+    seen
+}
+
+/// See [`Index::lock_id`](super::Index::lock_id).
+pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
+    loop {
+        let found = search(root, guard, hash, |other| other == id);
+        found.id()?;
+        if let Ok(locked) = found.lock() {
+            return Some(locked);
+        }
+    }
+}
+
+impl<'g> Found<'g> {
+    /// The id that matched, when it was looked at.
+    #[inline]
+    pub fn id(&self) -> Option<u32> {
+        self.seen.hit.map(|(_, id)| id)
+    }
+
+    /// Locks the bucket, if it has not changed since the search began: what was found (or not
+    /// found) is then so until the lock is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Changed`] if anything in the bucket was changed, or is just being.
+    #[inline]
+    pub fn lock(self) -> Result<Locked<'g>, Changed> {
+        let Self { home, version, tag, seen } = self;
+        let lock = HomeLock::exactly(home, version).ok_or(Changed)?;
+        Ok(Locked { lock, tag, seen })
+    }
+}
+
+/// A locked bucket, with the place of the entry that was searched for. Dropping it unlocks.
+///
+/// Whoever holds one runs no code of the user, waits for nothing, and locks no second bucket.
+#[derive(Debug)]
+#[must_use = "dropping it unlocks"]
+pub struct Locked<'g> {
+    lock: HomeLock<'g>,
+    tag: u8,
+    seen: Seen<'g>,
+}
+
+impl<'g> Locked<'g> {
+    /// The entry's id, if it is in the index.
+    #[inline]
+    pub fn id(&self) -> Option<u32> {
+        self.seen.hit.map(|(_, id)| id)
+    }
+
+    /// Adds the entry. The node must be complete: readers may come upon it at once.
+    ///
+    /// # Panics
+    ///
+    /// If the entry is there already.
+    #[inline]
+    pub fn insert(&mut self, id: u32) {
+        assert!(self.seen.hit.is_none(), "there is an entry already");
+        debug_assert_ne!(id, NIL);
+        let place = self.free_place();
+        self.lock.mark_changed();
+        place.bucket.put(place.slot, self.tag, id);
+        self.seen.hit = Some((place, id));
+    }
+
+    /// Puts a new id in the place of the old one, which is returned. The node must be complete, and
+    /// the old one may be marked gone only now (rule 4 of the [module](super)).
+    ///
+    /// # Panics
+    ///
+    /// If there is no entry.
+    #[inline]
+    pub fn replace(&mut self, id: u32) -> u32 {
+        debug_assert_ne!(id, NIL);
+        let (place, old) = self.seen.hit.expect("there is no entry");
+        self.lock.mark_changed();
+        place.bucket.replace(place.slot, id);
+        self.seen.hit = Some((place, id));
+        old
+    }
+
+    /// Takes the entry out and returns its id.
+    ///
+    /// # Panics
+    ///
+    /// If there is no entry.
+    #[inline]
+    pub fn remove(&mut self) -> u32 {
+        let (place, old) = self.seen.hit.take().expect("there is no entry");
+        self.lock.mark_changed();
+        place.bucket.clear(place.slot);
+        self.seen.free = Some(place);
+        old
+    }
+
+    /// A free slot: the one that was seen, else the first of a bucket appended to the chain.
+    #[inline]
+    fn free_place(&self) -> Place<'g> {
+        self.seen.free.unwrap_or_else(|| Place { bucket: append(self.seen.tail), slot: 0 })
+    }
+}
