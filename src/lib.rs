@@ -28,6 +28,9 @@ pub mod internals {
     pub mod drain {
         pub use crate::drain::*;
     }
+    pub mod flight {
+        pub use crate::flight::*;
+    }
     pub mod index {
         pub use crate::index::*;
     }
