@@ -1,8 +1,8 @@
 //! The drain status: every transition, and no lost request on real threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use cortado::internals::drain::{DrainStatus, Left, Request, Status, Urge};
@@ -57,18 +57,20 @@ fn a_pass_that_unwinds_is_required_again() {
     assert_eq!(status.status(), Status::Required);
 }
 
-/// Threads leave work in a counter; passes take at most three pieces. When all are done and no pass
-/// is required, no work is left.
+/// In each round threads leave work in a counter and passes take at most two pieces of it. When a
+/// round is over and no pass is required, no work is left.
 #[test]
 fn work_left_is_work_required() {
-    const PIECES: usize = 20_000;
+    const ROUNDS: usize = 3_000;
+    const THREADS: usize = 3;
+    const PIECES: usize = 5;
     let status = DrainStatus::new();
     let left = AtomicUsize::new(0);
     let lock = Mutex::new(0_usize);
     let maintain = || {
         while let Ok(mut done) = lock.try_lock() {
             let pass = status.begin();
-            let taken = left.load(Relaxed).min(3);
+            let taken = left.load(Relaxed).min(2);
             let before = left.fetch_sub(taken, Relaxed);
             *done += taken;
             let _ = pass.finish(if before > taken { Left::More } else { Left::Nothing });
@@ -78,22 +80,35 @@ fn work_left_is_work_required() {
             }
         }
     };
-    thread::scope(|scope| {
-        for _ in 0..3 {
+    let round = Barrier::new(THREADS + 1);
+    let forgotten = thread::scope(|scope| {
+        for _ in 0..THREADS {
             scope.spawn(|| {
-                for _ in 0..PIECES {
-                    left.fetch_add(1, Relaxed);
-                    if status.request() == Request::Run {
-                        maintain();
+                for _ in 0..ROUNDS {
+                    round.wait();
+                    for _ in 0..PIECES {
+                        left.fetch_add(1, Relaxed);
+                        if status.request() == Request::Run {
+                            maintain();
+                        }
                     }
+                    round.wait();
                 }
             });
         }
+        let mut forgotten = 0;
+        for _ in 0..ROUNDS {
+            round.wait();
+            round.wait();
+            if status.status() == Status::Idle {
+                forgotten += left.load(Relaxed);
+            }
+        }
+        forgotten
     });
-    let remained = left.load(Relaxed);
-    assert!(remained == 0 || status.status() == Status::Required, "{remained} forgotten");
+    assert_eq!(forgotten, 0, "idle with work left");
     maintain();
     assert_eq!(left.load(Relaxed), 0);
-    assert_eq!(*lock.lock().unwrap(), 3 * PIECES);
+    assert_eq!(*lock.lock().unwrap(), ROUNDS * THREADS * PIECES);
     assert_eq!(status.status(), Status::Idle);
 }
