@@ -92,7 +92,7 @@ impl<T> Outbox<T> {
     /// Becomes the deliverer, unless there is one.
     fn raise(&self) -> Option<Delivering<'_>> {
         let raised = self.delivering.swap(true, AcqRel);
-        (!raised || seeded("outbox_two_deliverers")).then_some(Delivering(&self.delivering))
+        (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(&self.delivering))
     }
 
     pub fn len(&self) -> usize {
