@@ -1,1 +1,15 @@
-//! buffer
+//! The two buffers between the threads that use the structure and the one that maintains it.
+//!
+//! | buffer | carries | when full | order |
+//! |---|---|---|---|
+//! | [`read::ReadBuffer`] | ids that were touched | drops the record | none promised |
+//! | [`write::WriteBuffer`] | events that must be applied | refuses; the writer maintains, then pushes again | per stripe |
+//!
+//! Both are cut into stripes, one for about each hardware thread, because a single queue is one
+//! contended cache line: measured on two threads, a single write queue brought the whole write path
+//! to a fifth.
+
+pub mod read;
+pub mod write;
+
+mod stripes;

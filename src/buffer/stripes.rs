@@ -1,0 +1,61 @@
+//! An array of cache-padded stripes: each thread pushes into its own, one drainer visits all.
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::thread_stripe;
+
+/// More stripes than this only lengthen the drain.
+#[cfg(not(cortado_loom))]
+const MAX_STRIPES: usize = 16;
+
+/// A power of two near the number of hardware threads.
+#[cfg(not(cortado_loom))]
+fn stripe_count() -> usize {
+    let threads = crate::sync::thread::available_parallelism().map_or(4, |threads| threads.get());
+    threads.min(MAX_STRIPES).next_power_of_two()
+}
+
+/// Two: as few as have more than one.
+#[cfg(cortado_loom)]
+fn stripe_count() -> usize {
+    2
+}
+
+#[derive(Debug)]
+pub(super) struct Stripes<S> {
+    stripes: Box<[CachePadded<S>]>,
+    /// Where the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
+    first: AtomicUsize,
+}
+
+impl<S> Stripes<S> {
+    pub(super) fn new(mut stripe: impl FnMut() -> S) -> Self {
+        Self {
+            stripes: (0..stripe_count()).map(|_| CachePadded::new(stripe())).collect(),
+            first: AtomicUsize::new(0),
+        }
+    }
+
+    /// The stripe of the calling thread, the same at each call.
+    #[inline]
+    pub(super) fn mine(&self) -> &S {
+        &self.stripes[thread_stripe() & (self.stripes.len() - 1)]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &S> {
+        self.stripes.iter().map(|stripe| &**stripe)
+    }
+
+    /// All stripes, each time beginning with another one, so that a drain with a limit starves none.
+    pub(super) fn rotate(&self) -> impl Iterator<Item = &S> {
+        let first = self.first.load(Relaxed);
+        self.first.store(first.wrapping_add(1), Relaxed);
+        let mask = self.stripes.len() - 1;
+        (0..self.stripes.len()).map(move |i| &*self.stripes[first.wrapping_add(i) & mask])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.stripes.len()
+    }
+}

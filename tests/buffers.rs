@@ -1,0 +1,289 @@
+//! Read and write buffer on real threads, and the write buffer against a plain list.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use cortado::internals::buffer::read::{Push, ReadBuffer};
+use cortado::internals::buffer::write::{Drained, MAX_BATCH, Pressure, WriteBuffer};
+use proptest::prelude::*;
+
+const NO_LIMIT: usize = usize::MAX;
+
+fn read_all(buffer: &ReadBuffer, limit: usize) -> Vec<u32> {
+    let mut ids = Vec::new();
+    assert_eq!(buffer.drain(limit, |id| ids.push(id)), ids.len());
+    ids
+}
+
+fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
+    let mut events = Vec::new();
+    let Drained { count, more } = buffer.drain(limit, |event| events.push(event));
+    assert_eq!(count, events.len());
+    (events, more)
+}
+
+#[test]
+fn reads_come_out_once_and_in_the_order_of_their_thread() {
+    let buffer = ReadBuffer::new();
+    assert!(buffer.is_empty());
+    for id in 1..=10 {
+        assert_eq!(buffer.push(id), Push::Stored);
+    }
+    assert!(!buffer.is_empty());
+    assert_eq!(read_all(&buffer, 4), [1, 2, 3, 4]);
+    assert_eq!(read_all(&buffer, 0), []);
+    assert_eq!(read_all(&buffer, NO_LIMIT), [5, 6, 7, 8, 9, 10]);
+    assert!(buffer.is_empty());
+}
+
+#[test]
+fn reads_hint_once_at_half_and_are_dropped_when_full() {
+    let buffer = ReadBuffer::new();
+    for _round in 0..3 {
+        let answers: Vec<Push> = (0..70).map(|id| buffer.push(id)).collect();
+        assert!(answers[..64].iter().all(|answer| *answer != Push::Full));
+        assert!(answers[64..].iter().all(|answer| *answer == Push::Full));
+        let hints: Vec<usize> = (0..70).filter(|i| answers[*i] == Push::HalfFull).collect();
+        assert_eq!(hints, [31]);
+        assert_eq!(read_all(&buffer, NO_LIMIT), (0..64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_partial_drain_of_reads_keeps_the_count_for_the_hint() {
+    let buffer = ReadBuffer::new();
+    for id in 0..40 {
+        let _ = buffer.push(id);
+    }
+    assert_eq!(read_all(&buffer, 20).len(), 20);
+    let answers: Vec<Push> = (0..12).map(|id| buffer.push(id)).collect();
+    assert_eq!(answers.iter().position(|answer| *answer == Push::HalfFull), Some(11));
+}
+
+#[test]
+fn drained_reads_are_the_stored_reads() {
+    const THREADS: u32 = 4;
+    const READS: u32 = 20_000;
+    let buffer = ReadBuffer::new();
+    let stored = AtomicUsize::new(0);
+    let mut drained = Vec::new();
+    thread::scope(|scope| {
+        let pushers: Vec<_> = (0..THREADS)
+            .map(|t| {
+                let (buffer, stored) = (&buffer, &stored);
+                scope.spawn(move || {
+                    for i in 0..READS {
+                        if buffer.push(t * READS + i) != Push::Full {
+                            stored.fetch_add(1, SeqCst);
+                        }
+                    }
+                })
+            })
+            .collect();
+        while pushers.iter().any(|pusher| !pusher.is_finished()) {
+            buffer.drain(100, |id| drained.push(id));
+        }
+    });
+    buffer.drain(NO_LIMIT, |id| drained.push(id));
+    assert_eq!(drained.len(), stored.load(SeqCst));
+    for t in 0..THREADS {
+        let of_thread: Vec<u32> = drained.iter().copied().filter(|id| id / READS == t).collect();
+        assert!(of_thread.is_sorted_by(|a, b| a < b), "twice or out of order");
+    }
+}
+
+#[test]
+fn pressure_rises_with_count_and_weight() {
+    let buffer = WriteBuffer::new(3, 100);
+    assert_eq!(buffer.push(1, 10), Ok(Pressure::First));
+    assert_eq!(buffer.push(2, 10), Ok(Pressure::Low));
+    assert_eq!(buffer.push(3, 10), Ok(Pressure::Drain));
+    assert_eq!(buffer.push(4, 70), Ok(Pressure::Drain));
+    assert_eq!(buffer.push(5, 1), Ok(Pressure::Urgent));
+    assert_eq!(buffer.pending_weight(), 101);
+    assert_eq!(buffer.push(6, 0), Ok(Pressure::Urgent));
+    assert_eq!(buffer.push(7, 5), Err(7), "two batches fit");
+    assert_eq!(buffer.pending_weight(), 101, "a refused event weighs nothing");
+    assert_eq!(write_all(&buffer, 4), (vec![1, 2, 3, 4], true));
+    assert_eq!(buffer.push(7, 5), Ok(Pressure::Drain));
+    assert_eq!(write_all(&buffer, 3), (vec![5, 6, 7], false));
+    assert_eq!(buffer.pending_weight(), 0);
+    assert!(buffer.is_empty());
+    assert_eq!(buffer.push(8, 101), Ok(Pressure::Urgent), "alone too heavy");
+}
+
+#[test]
+fn the_smallest_batch_wants_a_drain_at_once_and_the_largest_holds_the_greatest_weights() {
+    let buffer = WriteBuffer::new(1, u64::MAX);
+    assert_eq!(buffer.push(1, 0), Ok(Pressure::Drain));
+    assert_eq!(write_all(&buffer, NO_LIMIT), (vec![1], false));
+
+    let buffer = WriteBuffer::new(MAX_BATCH, u64::MAX);
+    for event in 0..128 {
+        assert!(buffer.push(event, u32::MAX).is_ok());
+    }
+    assert_eq!(buffer.push(128, u32::MAX), Err(128));
+    assert_eq!(buffer.pending_weight(), 128 * u64::from(u32::MAX));
+    assert_eq!(write_all(&buffer, NO_LIMIT), ((0..128).collect(), false));
+    assert_eq!(buffer.pending_weight(), 0);
+    assert!(buffer.capacity() >= 128 && buffer.capacity().is_power_of_two());
+}
+
+#[test]
+fn a_batch_out_of_range_is_refused() {
+    for batch in [0, MAX_BATCH + 1] {
+        assert!(catch_unwind(|| WriteBuffer::new(batch, 0)).is_err());
+    }
+}
+
+#[test]
+fn a_panic_while_applying_loses_one_event_and_no_account() {
+    let buffer = WriteBuffer::new(8, u64::MAX);
+    for event in 1..=6 {
+        assert!(buffer.push(event, 100).is_ok());
+    }
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = buffer.drain(NO_LIMIT, |event| assert!(event != 3, "seeded"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(buffer.pending_weight(), 300);
+    assert_eq!(write_all(&buffer, NO_LIMIT), (vec![4, 5, 6], false));
+    assert_eq!(buffer.pending_weight(), 0);
+}
+
+/// Threads push through a small buffer and apply events themselves when they must. All events are
+/// applied once, those of a thread in its order, and the weight that waits stays within the bound.
+fn push_and_apply(batch: usize, weight_limit: u64) {
+    const THREADS: u64 = 4;
+    const EVENTS: u64 = 20_000;
+    const EACH: u32 = 2;
+    let buffer = WriteBuffer::new(batch, weight_limit);
+    let stripes = (buffer.capacity() / (2 * batch)) as u64;
+    let bound = weight_limit.saturating_mul(stripes).saturating_add(THREADS * u64::from(EACH));
+    let applied = Mutex::new(Vec::new());
+    let apply = |limit| {
+        let mut applied = applied.lock().unwrap();
+        let _ = buffer.drain(limit, |event| applied.push(event));
+    };
+    thread::scope(|scope| {
+        for t in 0..THREADS {
+            let (buffer, apply) = (&buffer, &apply);
+            scope.spawn(move || {
+                for i in 0..EVENTS {
+                    let event = t << 32 | i;
+                    let mut answer = buffer.push(event, EACH);
+                    while answer.is_err() {
+                        apply(3);
+                        answer = buffer.push(event, EACH);
+                    }
+                    assert!(buffer.pending_weight() <= bound);
+                    if answer == Ok(Pressure::Urgent) {
+                        apply(NO_LIMIT);
+                    }
+                }
+            });
+        }
+    });
+    apply(NO_LIMIT);
+    assert!(buffer.is_empty());
+    assert_eq!(buffer.pending_weight(), 0);
+    let applied = applied.into_inner().unwrap();
+    assert_eq!(applied.len() as u64, THREADS * EVENTS);
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    for event in applied {
+        let next = next.entry(event >> 32).or_default();
+        assert_eq!(event & 0xFFFF_FFFF, *next, "twice, lost or out of order");
+        *next += 1;
+    }
+}
+
+#[test]
+fn no_event_is_lost_when_stripes_run_full() {
+    push_and_apply(2, u64::MAX);
+}
+
+#[test]
+fn the_weight_that_waits_is_bounded() {
+    push_and_apply(16, 6);
+}
+
+/// One thread keeps its stripe full. Drains with a small limit reach the other stripes all the same.
+#[test]
+fn a_limited_drain_starves_no_stripe() {
+    let buffer = WriteBuffer::new(4, u64::MAX);
+    let stripes = buffer.capacity() / 8;
+    while buffer.push(0, 1).is_ok() {}
+    let others = (0..8 * stripes).filter(|_| {
+        let answer = thread::scope(|scope| scope.spawn(|| buffer.push(1, 1)).join().unwrap());
+        answer == Ok(Pressure::First)
+    });
+    let others = others.count();
+    assert!(others > 0 || stripes == 1, "no thread found another stripe");
+    let mut reached = 0;
+    for _ in 0..stripes {
+        let _ = buffer.drain(1, |event| reached += event);
+        let _ = buffer.push(0, 1);
+    }
+    assert_eq!(reached as usize, others);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(u32),
+    Drain(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => (0..40_u32).prop_map(Step::Push),
+        1 => (0..12_usize).prop_map(Step::Drain),
+    ];
+    prop::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// On one thread the buffer is a bounded list with two thresholds.
+    #[test]
+    fn the_write_buffer_is_a_bounded_list(
+        batch in 1..6_usize,
+        weight_limit in 0..200_u64,
+        steps in steps(),
+    ) {
+        let buffer = WriteBuffer::new(batch, weight_limit);
+        let mut model: Vec<(u64, u32)> = Vec::new();
+        for (event, step) in steps.into_iter().enumerate() {
+            let event = event as u64;
+            match step {
+                Step::Push(weight) => {
+                    let expected = if model.len() == 2 * batch {
+                        Err(event)
+                    } else {
+                        model.push((event, weight));
+                        let sum: u64 = model.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                        Ok(if sum > weight_limit {
+                            Pressure::Urgent
+                        } else if model.len() >= batch {
+                            Pressure::Drain
+                        } else if model.len() == 1 {
+                            Pressure::First
+                        } else {
+                            Pressure::Low
+                        })
+                    };
+                    prop_assert_eq!(buffer.push(event, weight), expected);
+                }
+                Step::Drain(limit) => {
+                    let taken = limit.min(model.len());
+                    let expected: Vec<u64> = model.drain(..taken).map(|(event, _)| event).collect();
+                    prop_assert_eq!(write_all(&buffer, limit), (expected, !model.is_empty()));
+                }
+            }
+            let sum: u64 = model.iter().map(|(_, weight)| u64::from(*weight)).sum();
+            prop_assert_eq!(buffer.pending_weight(), sum);
+            prop_assert_eq!(buffer.is_empty(), model.is_empty());
+        }
+    }
+}

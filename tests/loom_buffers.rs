@@ -1,0 +1,150 @@
+//! Loom models of the read and the write buffer.
+//!
+//! | model | shows | fails under |
+//! |---|---|---|
+//! | `reads` | a drained id was stored, and once; what was stored is drained | `read_push_hides_a_drop` |
+//! | `writes_in_one_stripe` | at quiescence an event that waits has been asked for; none lost, none twice | `write_drain_forgets_the_rest`, `write_first_goes_unasked` |
+//! | `writes_in_two_stripes` | the same, in stripes of their own | `write_drain_forgets_the_rest`, `write_first_goes_unasked` |
+//! | `refused_writes` | a refusal leaves no account behind | `write_refusal_keeps_reservation` |
+#![cfg(cortado_loom)]
+
+use cortado::internals::buffer::read::{Push, ReadBuffer};
+use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
+};
+use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
+
+fn model(check: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    builder.preemption_bound = Some(bound.unwrap_or(2));
+    builder.check(check);
+}
+
+#[test]
+fn reads() {
+    model(|| {
+        let buffer = Arc::new(ReadBuffer::new());
+        let stored = Arc::new(AtomicUsize::new(0));
+        let pushers: Vec<_> = (0..2_u32)
+            .map(|t| {
+                let (buffer, stored) = (Arc::clone(&buffer), Arc::clone(&stored));
+                thread::spawn(move || {
+                    for i in 1..=2 {
+                        if buffer.push(10 * t + i) != Push::Full {
+                            stored.fetch_add(1, AcqRel);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut drained = Vec::new();
+        buffer.drain(3, |id| drained.push(id));
+        for pusher in pushers {
+            pusher.join().unwrap();
+        }
+        buffer.drain(usize::MAX, |id| drained.push(id));
+        assert!(buffer.is_empty());
+        assert_eq!(drained.len(), stored.load(Acquire));
+        for t in 0..2 {
+            let of_thread: Vec<u32> = drained.iter().copied().filter(|id| id / 10 == t).collect();
+            assert!(of_thread.is_sorted_by(|a, b| a < b), "twice or out of order: {drained:?}");
+        }
+    });
+}
+
+/// A write buffer with the least that its client needs: a lock and a word that says that a pass is
+/// required.
+struct Client {
+    buffer: WriteBuffer,
+    required: AtomicBool,
+    applied: Mutex<Vec<u64>>,
+}
+
+impl Client {
+    fn new(batch: usize) -> Arc<Self> {
+        Arc::new(Self {
+            buffer: WriteBuffer::new(batch, u64::MAX),
+            required: AtomicBool::new(false),
+            applied: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn pass(&self, limit: usize) {
+        let mut applied = self.applied.lock();
+        self.required.swap(false, AcqRel);
+        if self.buffer.drain(limit, |event| applied.push(event)).more {
+            self.required.swap(true, AcqRel);
+        }
+    }
+
+    fn write(&self, event: u64) {
+        loop {
+            match self.buffer.push(event, 1) {
+                Ok(Pressure::Low) => return,
+                Ok(_) => {
+                    self.required.swap(true, AcqRel);
+                    return;
+                }
+                Err(refused) => {
+                    assert_eq!(refused, event);
+                    self.pass(usize::MAX);
+                }
+            }
+        }
+    }
+
+    /// At quiescence: what waits has been asked for, and everything arrives once.
+    fn check(&self, events: &[u64]) {
+        let waiting = events.len() - self.applied.lock().len();
+        assert_eq!(self.buffer.is_empty(), waiting == 0);
+        assert_eq!(self.buffer.pending_weight(), waiting as u64);
+        if waiting > 0 {
+            assert!(self.required.load(Acquire), "{waiting} events forgotten");
+        }
+        self.pass(usize::MAX);
+        assert!(self.buffer.is_empty());
+        let mut applied = self.applied.lock().clone();
+        applied.sort_unstable();
+        assert_eq!(applied, events);
+    }
+}
+
+fn writes(second_stripe: usize, batch: usize, limit: usize) {
+    model(move || {
+        let client = Client::new(batch);
+        let writers: Vec<_> = (0..2)
+            .map(|t| {
+                let client = Arc::clone(&client);
+                thread::spawn(move || {
+                    set_thread_stripe(t * second_stripe);
+                    client.write(10 * t as u64 + 1);
+                    client.write(10 * t as u64 + 2);
+                })
+            })
+            .collect();
+        client.pass(limit);
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        client.check(&[1, 2, 11, 12]);
+    });
+}
+
+#[test]
+fn writes_in_one_stripe() {
+    writes(0, 4, usize::MAX);
+    writes(0, 4, 1);
+}
+
+#[test]
+fn writes_in_two_stripes() {
+    writes(1, 4, usize::MAX);
+    writes(1, 4, 1);
+}
+
+#[test]
+fn refused_writes() {
+    writes(0, 1, 1);
+}

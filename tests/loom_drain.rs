@@ -1,0 +1,133 @@
+//! Loom models of the drain status, with a try-lock and a real write buffer.
+//!
+//! | model | shows | fails under |
+//! |---|---|---|
+//! | `no_event_is_left_while_idle` | two writers and a pass: at quiescence an event that waits is required | `drain_finish_overwrites_required`, `write_first_goes_unasked` |
+//! | `a_bounded_pass_is_required_again` | the same with passes that take one event | `drain_finish_overwrites_required`, `drain_request_is_relaxed` |
+//! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain_finish_overwrites_required`, `drain_request_is_relaxed` |
+#![cfg(cortado_loom)]
+
+use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::drain::{DrainStatus, Left, Status, Urge};
+use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
+
+fn model(check: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    builder.preemption_bound = Some(bound.unwrap_or(2));
+    builder.check(check);
+}
+
+struct Client {
+    status: DrainStatus,
+    buffer: WriteBuffer,
+    limit: usize,
+    applied: Mutex<Vec<u64>>,
+}
+
+impl Client {
+    fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            status: DrainStatus::new(),
+            buffer: WriteBuffer::new(2, u64::MAX),
+            limit,
+            applied: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Runs one pass unless the lock is taken.
+    fn try_pass(&self) -> bool {
+        let Some(mut applied) = self.applied.try_lock() else { return false };
+        let pass = self.status.begin();
+        let drained = self.buffer.drain(self.limit, |event| applied.push(event));
+        let _ = pass.finish(if drained.more { Left::More } else { Left::Nothing });
+        true
+    }
+
+    fn write(&self, event: u64) {
+        match self.buffer.push(event, 1).expect("two batches are enough here") {
+            Pressure::Low => {}
+            Pressure::First => {
+                let _ = self.status.request();
+            }
+            Pressure::Drain | Pressure::Urgent => {
+                if !self.try_pass() {
+                    let _ = self.status.request();
+                }
+            }
+        }
+    }
+
+    fn check(&self, events: &[u64]) {
+        if !self.buffer.is_empty() {
+            assert_eq!(self.status.status(), Status::Required, "an event is forgotten");
+        }
+        while self.status.should_drain(Urge::Delayable) {
+            assert!(self.try_pass());
+        }
+        assert_eq!(self.status.status(), Status::Idle);
+        let mut applied = self.applied.lock().clone();
+        applied.sort_unstable();
+        assert_eq!(applied, events);
+    }
+}
+
+fn writers_and_passes(limit: usize) {
+    model(move || {
+        let client = Client::new(limit);
+        let writers: Vec<_> = (0..2)
+            .map(|t| {
+                let client = Arc::clone(&client);
+                thread::spawn(move || {
+                    set_thread_stripe(t);
+                    client.write(10 * t as u64 + 1);
+                    client.write(10 * t as u64 + 2);
+                })
+            })
+            .collect();
+        client.try_pass();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        client.check(&[1, 2, 11, 12]);
+    });
+}
+
+#[test]
+fn no_event_is_left_while_idle() {
+    writers_and_passes(usize::MAX);
+}
+
+#[test]
+fn a_bounded_pass_is_required_again() {
+    writers_and_passes(1);
+}
+
+/// The queues of the model are mutexes and would hide a missing release or acquire. Here the work is
+/// a relaxed counter and nothing but the status orders it.
+#[test]
+fn begin_sees_what_was_left_before_the_request() {
+    model(|| {
+        let status = Arc::new(DrainStatus::new());
+        let work: Arc<[AtomicUsize; 2]> = Arc::default();
+        let writers: Vec<_> = (0..2)
+            .map(|t| {
+                let (status, work) = (Arc::clone(&status), Arc::clone(&work));
+                thread::spawn(move || {
+                    work[t].store(1, Relaxed);
+                    let _ = status.request();
+                })
+            })
+            .collect();
+        let pass = status.begin();
+        let seen = [work[0].load(Relaxed), work[1].load(Relaxed)];
+        let _ = pass.finish(Left::Nothing);
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        if status.status() == Status::Idle {
+            assert_eq!(seen, [1, 1], "a request was taken back without its work");
+        }
+    });
+}
