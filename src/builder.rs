@@ -115,7 +115,7 @@ where
 
     /// A lifetime for each entry, from a policy of yours or a ready-made one
     /// ([`expire`](crate::expire)). Together with the fixed lifetimes, the earliest end wins.
-    pub fn expire_after(mut self, expiry: impl Expiry<K, V>) -> Self {
+    pub fn expire_after(mut self, expiry: impl Expiry<K, V> + 'static) -> Self {
         self.hooks.expiry = Some(Box::new(expiry));
         self
     }
@@ -181,7 +181,7 @@ where
     /// [`build`](Self::build) that returns what is wrong.
     ///
     /// # Errors
-    /// If a setting makes no sense.
+    /// If a setting makes no sense, or the scheduler's thread cannot be started.
     ///
     /// ```
     /// use cortado::Cache;
@@ -219,7 +219,9 @@ where
         S: BuildHasher + Send + Sync + 'static,
     {
         let (config, hooks) = self.settle()?;
-        Ok(Cache::from_engine(Engine::new(config, hooks, hasher)))
+        let engine = Engine::new(config, hooks, hasher)
+            .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))?;
+        Ok(Cache::from_engine(engine))
     }
 
     fn settle(self) -> Result<(Config, Hooks<K, V>), BuildError> {
@@ -241,7 +243,10 @@ where
         };
         const MOST: usize = 1 << 31;
         if self.initial_capacity >= MOST {
-            return Err(BuildError::new("initial_capacity", "a cache holds fewer than 2^31 entries"));
+            return Err(BuildError::new(
+                "initial_capacity",
+                "a cache holds fewer than 2^31 entries",
+            ));
         }
         let config = Config {
             name: self.name,

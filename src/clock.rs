@@ -15,6 +15,7 @@
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
+use std::sync::Arc as Shared;
 use std::time::{Duration, Instant};
 
 /// The instant that does not come.
@@ -73,7 +74,7 @@ pub struct Clock(Source);
 enum Source {
     System,
     Manual(Arc<AtomicU64>),
-    Custom(std::sync::Arc<dyn TimeSource>),
+    Custom(Shared<dyn TimeSource>),
 }
 
 impl Clock {
@@ -94,7 +95,7 @@ impl Clock {
     /// A clock that asks `source`.
     #[must_use]
     pub fn custom(source: impl TimeSource) -> Self {
-        Self(Source::Custom(std::sync::Arc::new(source)))
+        Self(Source::Custom(Shared::new(source)))
     }
 }
 

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 /// hand.advance(Duration::from_secs(300));
 /// assert!(tokens.get_entry("alice").is_none());
 /// ```
-pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync + 'static {
+pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
     /// The lifetime of a new entry.
     fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration>;
 
@@ -129,7 +129,6 @@ impl<K: ?Sized, V: ?Sized, E: Expiry<K, V> + ?Sized> Expiry<K, V> for Box<E> {
 /// ```
 pub mod expire {
     use super::{Duration, Expiry, Instant};
-    use std::hash::BuildHasher;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Which operations give a new lifetime.
@@ -167,7 +166,7 @@ pub mod expire {
 
     impl<F> FromFn<F> {
         fn new(lifetime: F, on: On) -> Self {
-            let seed = ahash::RandomState::new().hash_one(0u64);
+            let seed = ahash::RandomState::new().hash_one(0);
             Self { lifetime, on, jitter: 0.0, draws: AtomicU64::new(seed) }
         }
 
@@ -206,7 +205,7 @@ pub mod expire {
 
     impl<K: ?Sized, V: ?Sized, F> Expiry<K, V> for FromFn<F>
     where
-        F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
+        F: Fn(&K, &V) -> Option<Duration> + Send + Sync,
     {
         fn expire_after_create(&self, key: &K, value: &V, _now: Instant) -> Option<Duration> {
             self.apply((self.lifetime)(key, value))

@@ -121,9 +121,7 @@ impl Meta {
             self.deadline.store(new, Ordering::Release);
             return true;
         }
-        self.deadline
-            .compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.deadline.compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Marks the node as unlinked, whatever its deadline was; returns that.

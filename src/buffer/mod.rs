@@ -13,3 +13,5 @@ pub mod read;
 pub mod write;
 
 mod stripes;
+
+pub use stripes::stripe_count;

@@ -11,14 +11,14 @@ const MAX_STRIPES: usize = 16;
 
 /// A power of two near the number of hardware threads.
 #[cfg(not(cortado_loom))]
-fn stripe_count() -> usize {
+pub fn stripe_count() -> usize {
     let threads = crate::sync::thread::available_parallelism().map_or(4, |threads| threads.get());
     threads.min(MAX_STRIPES).next_power_of_two()
 }
 
 /// Two: as few as have more than one.
 #[cfg(cortado_loom)]
-fn stripe_count() -> usize {
+pub fn stripe_count() -> usize {
     2
 }
 

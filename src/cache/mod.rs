@@ -12,8 +12,8 @@ pub use load::KeyEntry;
 
 use crate::builder::Builder;
 use crate::engine::Engine;
-use crate::sync::Arc;
 use std::fmt;
+use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
 ///

@@ -55,3 +55,17 @@ where
         self.engine().close();
     }
 }
+
+#[cfg(any(feature = "internals", cortado_loom))]
+impl<K, V, S> Cache<K, V, S> {
+    /// Runs all maintenance and recounts every invariant, at quiescence.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    #[doc(hidden)]
+    pub fn audit(&self) {
+        if let Err(why) = self.engine().audit() {
+            panic!("audit: {why}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::sync::atomic::Ordering;
 /// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep.
 const MAX_UNSWEPT: u64 = 250;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
         let generation = core.next_generation();
@@ -60,7 +60,9 @@ impl<K, V, S> Engine<K, V, S> {
         self.run_pending();
         self.announce_rest();
     }
+}
 
+impl<K, V, S> Engine<K, V, S> {
     /// A handle on a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();

@@ -101,18 +101,29 @@ impl Core {
     }
 
     /// Locks what was found, if no load or computation can be in the way, which `hold` keeps so.
-    fn lock<'g>(&self, found: Found<'g>, hash: u32, hold: &Hold<'_>) -> Result<Locked<'g>, Obstacle> {
+    fn lock<'g>(
+        &self,
+        found: Found<'g>,
+        hash: u32,
+        hold: &Hold<'_>,
+    ) -> Result<Locked<'g>, Obstacle> {
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
         // Under the lock: a computation registers its flight, then takes this lock once. So either
         // it sees what this section does, or this sees the flight.
         let clear = match hold {
             Hold::IfIdle => self.flights.is_idle(hash),
-            Hold::Locked(_) | Hold::Own => true,
+            Hold::Locked { .. } | Hold::Own => true,
         };
         if clear { Ok(locked) } else { Err(Obstacle::Flight) }
     }
 
-    fn unlink(&self, locked: &mut Locked<'_>, id: u32, now: u64, cause: RemovalCause) -> RemovalCause {
+    fn unlink(
+        &self,
+        locked: &mut Locked<'_>,
+        id: u32,
+        now: u64,
+        cause: RemovalCause,
+    ) -> RemovalCause {
         locked.remove();
         self.gone(id, now, cause)
     }

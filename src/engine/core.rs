@@ -1,7 +1,9 @@
 //! The part of a cache that knows no `K` and no `V`, compiled once for all caches.
 
 use super::maintenance::Maintenance;
-use crate::buffer::{ReadBuffer, WriteBuffer};
+use crate::buffer::read::ReadBuffer;
+use crate::buffer::stripe_count;
+use crate::buffer::write::{MAX_BATCH, WriteBuffer};
 use crate::clock::Ticker;
 use crate::config::Config;
 use crate::drain::DrainStatus;
@@ -20,11 +22,9 @@ use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Drain threshold per stripe of the write buffer in a large cache.
-const MAX_BATCH: usize = crate::buffer::MAX_BATCH;
-
-/// A buffer of writes holds back at most this share of the capacity: see [`Core::slack`].
-const SLACK_SHARE: u64 = 32;
+/// The writes that wait for a pass hold at most this share of the capacity, all stripes of the write
+/// buffer together: what the builder's documentation promises.
+const SLACK_SHARE: u64 = 16;
 
 /// How long a scheduled cache lets writes wait for the pass that sees to them.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);
@@ -86,7 +86,7 @@ pub struct Core {
 impl Core {
     pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>) -> Self {
         let capacity = config.max_capacity.unwrap_or(u64::MAX);
-        let share = (capacity / SLACK_SHARE).max(1);
+        let share = (capacity / SLACK_SHARE / stripe_count() as u64).max(1);
         let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
         let writes = WriteBuffer::new(batch, share);
         Self {
@@ -216,7 +216,7 @@ impl Core {
     pub fn stats(&self) -> Stats {
         match &self.recorder {
             Some(recorder) => recorder.snapshot(self.entries(), self.weight()),
-            None => Stats { entries: self.entries(), weight: self.weight(), ..Stats::default() },
+            None => Stats::of_size(self.entries(), self.weight()),
         }
     }
 }

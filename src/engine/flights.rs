@@ -107,9 +107,11 @@ impl Flights {
         match clearance {
             Clearance::Idle => Some(Hold::IfIdle),
             Clearance::Own => Some(Hold::Own),
-            Clearance::Seen(version) => {
-                self.board.shard(hash).lock_if(hash, version).map(Hold::Locked)
-            }
+            Clearance::Seen(version) => self
+                .board
+                .shard(hash)
+                .lock_if(hash, version)
+                .map(|shard| Hold::Locked { _shard: shard }),
         }
     }
 
@@ -124,7 +126,9 @@ pub enum Hold<'a> {
     IfIdle,
     Own,
     /// Nothing new takes off while this is held.
-    Locked(ShardGuard<'a, InFlight>),
+    Locked {
+        _shard: ShardGuard<'a, InFlight>,
+    },
 }
 
 /// A flight of this thread that is on the board. Dropping it takes it off and abandons it.

@@ -155,9 +155,8 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let (version, flights) = self.core.flights.shard(hash).snapshot(hash);
-        let same = |flight: &Arc<InFlight>| {
-            key.equivalent(self.pool.handle(flight.draft().clone()).key())
-        };
+        let same =
+            |flight: &Arc<InFlight>| key.equivalent(self.pool.handle(flight.draft().clone()).key());
         match flights.into_iter().find(same) {
             Some(flight) => Ok((version, flight)),
             None => Err(version),

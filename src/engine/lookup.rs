@@ -60,12 +60,7 @@ impl<'g, K, V> NodeRef<'g, K, V> {
 impl<K, V, S> Engine<K, V, S> {
     /// The key's node in the index, living or not.
     #[inline]
-    pub fn find<'g, Q>(
-        &'g self,
-        guard: &'g Guard,
-        hash: u32,
-        key: &Q,
-    ) -> Option<NodeRef<'g, K, V>>
+    pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -91,8 +86,7 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let found =
-            self.core.index.search(guard, hash, |id| self.is_key_of(guard, id, hash, key));
+        let found = self.core.index.search(guard, hash, |id| self.is_key_of(guard, id, hash, key));
         let node = found.id().map(|id| NodeRef { pool: &self.pool, id });
         (found, node)
     }

@@ -9,13 +9,14 @@
 //! **Lock order**: maintenance → one bucket of the index. No user code runs under either: values to
 //! drop and removals to announce are handed out to be dealt with after the lock.
 
-use super::core::{Core, PASS_DELAY};
+use super::core::Core;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
 use crate::links::NIL;
 use crate::node::{GONE, life};
 use crate::policy::Policy;
+use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::wheel::{Poll, Wheel};
@@ -106,10 +107,6 @@ impl Budget {
             }
         }
         true
-    }
-
-    pub fn is_spent(&self) -> bool {
-        self.units == 0
     }
 }
 
@@ -210,7 +207,7 @@ impl Core {
     }
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
     fn drain(&mut self) -> bool {
         let core = self.core;
@@ -241,6 +238,10 @@ impl Work<'_> {
             }
             Event::Rescheduled(id) => self.schedule(id),
         }
+    }
+
+    fn timers(&self) -> Timers<'a> {
+        Timers { pool: &self.core.pool, now: self.now }
     }
 
     /// The node was published, in the place of `old` if that is not [`NIL`].
@@ -291,7 +292,7 @@ impl Work<'_> {
         meta.clear_life(life::LINKED);
         self.state.count -= 1;
         self.state.weight -= u64::from(meta.weight());
-        self.state.wheel.cancel(&*self.core.pool, id);
+        self.state.wheel.cancel(&self.timers(), id);
         if let Some(policy) = &mut self.state.policy {
             policy.remove(&*self.core.pool, id);
         }
@@ -301,7 +302,10 @@ impl Work<'_> {
     fn schedule(&mut self, id: u32) {
         let meta = self.core.pool.meta(id);
         if meta.life() & life::LINKED != 0 && meta.deadline() != GONE {
-            self.state.wheel.reschedule(&*self.core.pool, id);
+            let timers = self.timers();
+            if !self.state.wheel.reschedule(&timers, id) {
+                self.state.wheel.schedule(&timers, id);
+            }
         }
     }
 
@@ -315,11 +319,16 @@ impl Work<'_> {
 
     /// Brings the wheel to the present and removes what is due, within the budget.
     fn expire(&mut self, budget: &mut Budget) {
-        let core = self.core;
-        self.state.wheel.advance(&*core.pool, self.now);
+        let timers = self.timers();
+        let wheel = &mut self.state.wheel;
+        // The wheel takes a step of more than half its circle for one back.
+        while wheel.clock().saturating_add(FARTHEST) < self.now {
+            wheel.advance(&timers, wheel.clock() + FARTHEST);
+        }
+        wheel.advance(&timers, self.now);
         while budget.take() {
             let mut visits = UNITS_PER_LOOK;
-            let poll = self.state.wheel.poll(&*core.pool, &mut visits);
+            let poll = self.state.wheel.poll(&timers, &mut visits);
             budget.units = budget.units.saturating_sub(UNITS_PER_LOOK - visits);
             match poll {
                 Poll::Due(id) => self.expire_one(id),
@@ -391,7 +400,12 @@ impl Work<'_> {
         };
         let mut locked = locked;
         locked.remove();
-        core.announce(id, core.true_cause(meta.generation(), deadline, self.now, cause), deadline, self.now);
+        core.announce(
+            id,
+            core.true_cause(meta.generation(), deadline, self.now, cause),
+            deadline,
+            self.now,
+        );
         drop(locked);
         meta.set_life(life::REMOVED);
         self.forget(id);
@@ -446,7 +460,7 @@ impl Work<'_> {
 
     /// Whether the budget left something undone that is due now.
     fn has_backlog(&self) -> bool {
-        self.state.wheel.backlog_len() > 0
+        self.state.wheel.has_backlog()
             || self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
     }
 
@@ -471,10 +485,4 @@ impl Work<'_> {
         core.last_pass.store(self.now, Ordering::Relaxed);
         core.set_next_due(self.state.wheel.next_deadline().unwrap_or(NEVER));
     }
-}
-
-/// How long a scheduled cache may sleep after a pass that left `undropped` nodes in their grace
-/// period, if nothing else wakes it.
-pub fn grace_poll(undropped: usize) -> Option<Duration> {
-    (undropped > 0).then_some(PASS_DELAY)
 }

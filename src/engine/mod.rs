@@ -28,6 +28,7 @@
 //! maintenance → one bucket; flights' shards are locked alone, for a few instructions. What each
 //! protects is said where it is.
 
+#[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
 mod bulk;
 mod commit;
@@ -43,8 +44,6 @@ mod tend;
 mod write;
 
 pub use self::core::Core;
-pub use compute::Op;
-pub use maintenance::{Budget, Event};
 pub use tend::Pending;
 
 use crate::clock::Ticker;
@@ -53,7 +52,7 @@ use crate::entry::Removed;
 use crate::expiry::Expiry;
 use crate::pool::Pool;
 use crate::scheduler::{Scheduled, Scheduler};
-use crate::sync::Arc;
+use std::sync::Arc;
 
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
@@ -84,11 +83,13 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> Arc<Self> {
+    /// # Errors
+    /// If the scheduler's thread cannot be started.
+    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let idles = config.lifetimes.idle.is_some();
         let ticker = Ticker::new(config.clock.clone());
         let pool = Pool::new(idles);
-        let core = Core::new(&config, ticker, Arc::clone(pool.raw()));
+        let core = Core::new(&config, ticker, pool.raw().clone());
         let observes = hooks.expiry.as_ref().is_some_and(|expiry| expiry.observes_reads());
         let engine = Arc::new(Self {
             core,
@@ -98,22 +99,17 @@ where
             hooks,
             name: config.name,
         });
-        #[cfg(not(cortado_loom))]
         if config.scheduled {
-            let client: Arc<dyn Scheduled> = engine.clone();
-            let registration = Scheduler::global().register(Arc::downgrade(&client));
+            let client = Arc::downgrade(&engine) as std::sync::Weak<dyn Scheduled>;
+            let registration = Scheduler::global().register(client)?;
             let _ = engine.core.registration.set(registration);
         }
-        engine
+        Ok(engine)
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
-    }
-
-    pub fn hasher(&self) -> &S {
-        &self.hasher
     }
 }

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
-use crate::buffer::Push;
+use crate::buffer::read::Push;
 use crate::clock::NEVER;
 use crate::drain::Urge;
 use crate::expiration::end;
@@ -126,7 +126,11 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
-    pub fn current_lifetime(&self, node: NodeRef<'_, K, V>, now: u64) -> Option<std::time::Duration> {
+    pub fn current_lifetime(
+        &self,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+    ) -> Option<std::time::Duration> {
         let cap = self.pool.raw().cap(node.id());
         let end = cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire));
         debug_assert!(end <= NEVER);

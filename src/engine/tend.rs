@@ -8,7 +8,7 @@
 use super::Engine;
 use super::core::{Notice, PASS_DELAY};
 use super::maintenance::{Budget, Event, Leftover};
-use crate::buffer::Pressure;
+use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
 use crate::node::remaining;
@@ -33,8 +33,8 @@ const GRACE_ROUNDS: u32 = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pending {
-    /// Entries that are due and not yet removed, as far as the wheel knows.
-    pub expirations: usize,
+    /// Entries are due that have not been removed.
+    pub expirations: bool,
     /// By how much the weight exceeds the capacity.
     pub excess_weight: u64,
     /// Removals that the listener has not heard of.
@@ -222,7 +222,7 @@ impl<K, V, S> Engine<K, V, S> {
         let mut state = self.core.maintenance.lock();
         let mut budget = Budget::of_units(u32::try_from(units).unwrap_or(u32::MAX));
         let left = self.core.pass(&mut state, now, &mut budget);
-        let expirations = state.wheel.backlog_len();
+        let expirations = state.wheel.has_backlog();
         let excess = state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()));
         drop(state);
         self.aftermath(units);

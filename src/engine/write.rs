@@ -1,12 +1,12 @@
 //! Inserts and removals of single keys.
 
+use super::Engine;
 use super::commit::{Obstacle, Put};
 use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
-use super::Engine;
-use crate::expiration::{Term, end};
 use crate::entry::Entry;
+use crate::expiration::{Term, end};
 use crate::pool::Local;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
@@ -65,9 +65,7 @@ impl<K, V, S> Engine<K, V, S> {
         let cap = match term {
             Term::For(nanos) => now.saturating_add(nanos),
             Term::Until(instant) => instant,
-            Term::Policy => {
-                core.lifetimes.cap(now, end(now, self.lifetime(node, living, now)))
-            }
+            Term::Policy => core.lifetimes.cap(now, end(now, self.lifetime(node, living, now))),
         };
         let deadline = core.lifetimes.deadline(now, cap);
         node.meta().init(deadline, now, weight, generation);

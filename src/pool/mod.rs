@@ -34,7 +34,6 @@ mod handle;
 mod raw;
 mod typed;
 
-pub use free::FreeList;
 pub use handle::{Handle, RawHandle};
-pub use raw::RawPool;
+pub use raw::{FARTHEST, RawPool, Timers};
 pub use typed::{Draft, Local, Pool};

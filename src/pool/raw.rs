@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
 use super::free::FreeList;
+use crate::clock::NEVER;
+use crate::index::HashOf;
 use crate::links::{FIRST_RESERVED, Links};
+use crate::list::LinkStore;
 use crate::node::{Meta, life};
 use crate::policy::{PolicyStore, Region};
 use crate::sync::Mutex;
@@ -14,6 +17,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 const FINE: u32 = 3;
 /// log2 of the first octave's number of nodes.
 const BASE: u32 = 6;
+/// A quarter of the wheel's circle, 146 years.
+pub const FARTHEST: u64 = 1 << 62;
 const CHUNKS: usize = ((31 - BASE as usize) << FINE) + (1 << FINE);
 
 /// Where key and value are in a node, and how to drop them in place.
@@ -227,24 +232,22 @@ impl Drop for RawPool {
     }
 }
 
-impl TimerStore for RawPool {
+impl HashOf for RawPool {
     #[inline]
-    fn links(&self, id: u32) -> &Links {
-        &self.meta(id).timer
-    }
-
-    #[inline]
-    fn deadline(&self, id: u32) -> u64 {
-        self.meta(id).deadline()
+    fn hash(&self, id: u32) -> u32 {
+        self.meta(id).hash()
     }
 }
 
-impl PolicyStore for RawPool {
+/// The eviction policy's view.
+impl LinkStore for RawPool {
     #[inline]
     fn links(&self, id: u32) -> &Links {
         &self.meta(id).queue
     }
+}
 
+impl PolicyStore for RawPool {
     #[inline]
     fn weight(&self, id: u32) -> u32 {
         self.meta(id).weight()
@@ -257,11 +260,34 @@ impl PolicyStore for RawPool {
 
     #[inline]
     fn region(&self, id: u32) -> Region {
-        Region::from_bits(self.meta(id).region())
+        Region::from_byte(self.meta(id).region())
     }
 
     #[inline]
     fn set_region(&self, id: u32, region: Region) {
         self.meta(id).set_region(region as u8);
+    }
+}
+
+/// The wheel's view at a moment of the cache's time.
+///
+/// The wheel's time is a circle, the cache's is not: a deadline further off than the circle's near half
+/// is shown as the end of that, where the wheel looks again.
+#[derive(Clone, Copy)]
+pub struct Timers<'a> {
+    pub pool: &'a RawPool,
+    pub now: u64,
+}
+
+impl TimerStore for Timers<'_> {
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        &self.pool.meta(id).timer
+    }
+
+    #[inline]
+    fn deadline(&self, id: u32) -> Option<u64> {
+        let deadline = self.pool.meta(id).deadline();
+        (deadline != NEVER).then(|| deadline.min(self.now.saturating_add(FARTHEST)))
     }
 }

@@ -36,10 +36,7 @@ fn upper(bucket: usize) -> u64 {
 
 impl Histogram {
     pub fn new() -> Self {
-        Self {
-            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-            max: AtomicU64::new(0),
-        }
+        Self { counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
     }
 
     pub fn record(&self, nanos: u64) {

@@ -44,6 +44,11 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// All that is known of a cache that keeps no counters.
+    pub(crate) fn of_size(entries: u64, weight: u64) -> Self {
+        Self { entries, weight, ..Self::default() }
+    }
+
     /// How many values left with this cause.
     #[must_use]
     pub fn removed(&self, cause: RemovalCause) -> u64 {

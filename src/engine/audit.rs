@@ -1,0 +1,96 @@
+//! Recounts every invariant; for tests, at quiescence.
+
+use super::Engine;
+use crate::node::{GONE, life};
+use crate::pool::Timers;
+use crate::sync::atomic::Ordering;
+use std::collections::HashSet;
+
+/// Fails the audit with a message.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters agree.
+    ///
+    /// # Errors
+    /// Says what does not hold.
+    pub fn audit(&self) -> Result<(), String> {
+        self.run_pending();
+        let core = &self.core;
+        let guard = crossbeam_epoch::pin();
+        let mut state = core.maintenance.lock();
+        let state = &mut *state;
+        ensure!(core.writes.is_empty(), "writes are pending");
+        ensure!(core.flights.is_empty(), "loads or computations are in progress");
+        let indexed = core.index.validate(&guard, &*core.pool)?;
+        ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
+
+        let mut ids = Vec::new();
+        let mut cursor = Some(0);
+        while let Some(position) = cursor {
+            cursor = core.index.collect(&guard, position, &mut ids);
+        }
+        let (mut weight, mut timed) = (0, 0);
+        for &id in &ids {
+            let meta = core.pool.meta(id);
+            let wanted = life::KEY | life::VALUE | life::OWNED | life::ADDED | life::LINKED;
+            ensure!(meta.life() == wanted, "node {id}: life {:#b}", meta.life());
+            ensure!(meta.deadline() != GONE, "node {id} is indexed and gone");
+            ensure!(meta.refs() > 0, "node {id} is indexed without a count");
+            ensure!(meta.generation() == core.generation(), "node {id} should have been swept");
+            weight += u64::from(meta.weight());
+            timed += usize::from(meta.deadline() != u64::MAX);
+        }
+        ensure!(weight == state.weight, "weight {weight}, counted {}", state.weight);
+        ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());
+        ensure!(core.entries() == state.count, "published count {}", core.entries());
+
+        let timers = Timers { pool: &core.pool, now: state.wheel.clock() };
+        state.wheel.validate(&timers)?;
+        // A deadline that was taken away is noticed when it would have come.
+        ensure!(state.wheel.len() >= timed, "{} timed, {timed} expected", state.wheel.len());
+        ensure!(state.wheel.len() <= ids.len(), "{} timed of {}", state.wheel.len(), ids.len());
+        if let Some(policy) = &state.policy {
+            policy.validate(&*core.pool)?;
+            ensure!(policy.len() == ids.len(), "policy holds {} of {}", policy.len(), ids.len());
+            ensure!(policy.weight() == weight, "policy weighs {}, is {weight}", policy.weight());
+            ensure!(weight <= policy.max_weight(), "{weight} is over {}", policy.max_weight());
+        }
+        self.audit_pool(&ids.into_iter().collect())
+    }
+
+    /// Every node is in the index, free, waiting for its grace period, or held by a handle.
+    fn audit_pool(&self, indexed: &HashSet<u32>) -> Result<(), String> {
+        let pool = &self.core.pool;
+        let mut free = HashSet::new();
+        let mut twice = None;
+        pool.for_each_free(|id| {
+            if !free.insert(id) {
+                twice = Some(id);
+            }
+        });
+        ensure!(twice.is_none(), "node {twice:?} is free twice");
+        let mut owned = 0;
+        for id in 1..pool.high_water() {
+            let bits = pool.meta(id).life();
+            if free.contains(&id) {
+                ensure!(
+                    bits == 0 && !indexed.contains(&id),
+                    "node {id} is free with life {bits:#b}"
+                );
+                continue;
+            }
+            owned += usize::from(bits & life::OWNED != 0 && !indexed.contains(&id));
+            ensure!(pool.meta(id).refs() > 0 || bits == 0, "node {id} is held by nobody");
+        }
+        let undropped = self.core.undropped.load(Ordering::Relaxed);
+        ensure!(owned == undropped, "{owned} nodes wait to be reclaimed, {undropped} counted");
+        Ok(())
+    }
+}
