@@ -7,6 +7,12 @@
 //! Locks here do not poison: a panic never leaves cortado's data half-changed under a lock (no user
 //! code runs under one), so there is nothing that poisoning would protect.
 
+/// std's own, under loom too: for handles that outlive a model's execution or that loom's cannot
+/// express (`Weak`, unsized). Nothing that a model examines is ordered by them.
+pub mod plain {
+    pub use std::sync::{Arc, OnceLock, Weak};
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::atomic;

@@ -1,0 +1,255 @@
+//! The agenda of the scheduler, and its thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use crate::sync::plain::Weak;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, seeded, thread};
+
+/// Something that has things to do at times.
+pub trait Scheduled: Send + Sync {
+    /// Does what is due, and tells after what time it wants to run again; `None`: when it is armed
+    /// again.
+    fn run(&self) -> Option<Duration>;
+}
+
+/// A client, in the order of registration.
+pub(super) type Id = u64;
+
+/// Not armed: later than any deadline. Deadlines are nanoseconds since the scheduler was made.
+const NEVER: u64 = u64::MAX;
+
+/// What is going on in a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Clients registered.
+    pub clients: usize,
+    /// Whether there is a thread.
+    pub serving: bool,
+    /// Threads started so far.
+    pub threads_started: u64,
+    /// Panics of clients caught so far.
+    pub panics: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    handle: Weak<dyn Scheduled>,
+    armed: Arc<AtomicU64>,
+}
+
+/// `agenda` holds `(deadline, id)` for each client that is armed, and for no other.
+#[derive(Debug)]
+struct State {
+    clients: BTreeMap<Id, Client>,
+    agenda: BTreeSet<(u64, Id)>,
+    next_id: Id,
+    /// The deadline for which the thread sleeps; zero while it is awake and will look by itself.
+    asleep_until: u64,
+    serving: bool,
+    threads_started: u64,
+    panics: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+    base: Instant,
+}
+
+/// What came of running a client.
+enum Ran {
+    Wants(Option<Duration>),
+    /// There is no client behind the handle any more.
+    Gone,
+    Panicked,
+}
+
+impl State {
+    /// Arms a client unless it is armed for as early already. Says whether the thread sleeps too long
+    /// for it.
+    #[must_use]
+    fn arm(&mut self, id: Id, at: u64) -> bool {
+        let Some(client) = self.clients.get(&id) else { return false };
+        let before = client.armed.load(Relaxed);
+        if before <= at {
+            return false;
+        }
+        self.agenda.remove(&(before, id));
+        self.agenda.insert((at, id));
+        client.armed.store(at, Relaxed);
+        let oversleeps = at < self.asleep_until;
+        if oversleeps {
+            self.asleep_until = at;
+        }
+        oversleeps
+    }
+
+    /// Disarms the first client that is due.
+    fn take_due(&mut self, now: u64) -> Option<(Id, Weak<dyn Scheduled>)> {
+        let (at, id) = *self.agenda.first()?;
+        if at > now {
+            return None;
+        }
+        self.agenda.pop_first();
+        let client = &self.clients[&id];
+        client.armed.store(NEVER, Relaxed);
+        Some((id, Weak::clone(&client.handle)))
+    }
+
+    fn forget(&mut self, id: Id) {
+        if let Some(client) = self.clients.remove(&id) {
+            self.agenda.remove(&(client.armed.load(Relaxed), id));
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        let state = State {
+            clients: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            next_id: 0,
+            asleep_until: 0,
+            serving: false,
+            threads_started: 0,
+            panics: 0,
+        };
+        Self { state: Mutex::new(state), wake: Condvar::new(), base: Instant::now() }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts {
+            clients: state.clients.len(),
+            serving: state.serving,
+            threads_started: state.threads_started,
+            panics: state.panics,
+        }
+    }
+
+    /// Nanoseconds since the scheduler was made.
+    #[cfg(not(cortado_loom))]
+    fn now(&self) -> u64 {
+        self.base.elapsed().as_nanos().try_into().unwrap_or(NEVER - 1)
+    }
+
+    /// Time stands still in a model, or its executions could not be repeated.
+    #[cfg(cortado_loom)]
+    fn now(&self) -> u64 {
+        0
+    }
+
+    /// The moment `after` this time from now; too far is never.
+    fn deadline(&self, after: Duration) -> u64 {
+        let after = after.as_nanos().try_into().unwrap_or(NEVER);
+        self.now().saturating_add(after)
+    }
+
+    pub(super) fn register(
+        shared: &Arc<Self>,
+        handle: Weak<dyn Scheduled>,
+    ) -> io::Result<(Id, Arc<AtomicU64>)> {
+        let mut state = shared.state.lock();
+        if !state.serving {
+            let serves = Arc::clone(shared);
+            thread::Builder::new()
+                .name("cortado-scheduler".to_owned())
+                .spawn(move || serves.serve())?;
+            state.serving = true;
+            state.threads_started += 1;
+        }
+        let id = state.next_id;
+        state.next_id += 1;
+        let armed = Arc::new(AtomicU64::new(NEVER));
+        state.clients.insert(id, Client { handle, armed: Arc::clone(&armed) });
+        Ok((id, armed))
+    }
+
+    pub(super) fn deregister(&self, id: Id) {
+        let mut state = self.state.lock();
+        state.forget(id);
+        let last = state.clients.is_empty();
+        drop(state);
+        if last && !seeded("scheduler_sleeps_on_without_clients") {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn wake_at(&self, id: Id, armed: &AtomicU64, after: Duration) {
+        let at = self.deadline(after);
+        // Partner: the fence in `serve`, after the store of NEVER.
+        if !seeded("scheduler_wakes_without_fence") {
+            fence(SeqCst);
+        }
+        if armed.load(Relaxed) <= at {
+            return;
+        }
+        let oversleeps = self.state.lock().arm(id, at);
+        if oversleeps && !seeded("scheduler_arms_in_silence") {
+            self.wake.notify_one();
+        }
+    }
+
+    /// The thread.
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        while !state.clients.is_empty() {
+            let now = self.now();
+            let Some((id, handle)) = state.take_due(now) else {
+                state = self.sleep(state, now);
+                continue;
+            };
+            drop(state);
+            // Partner: the fence in `wake_at`, before its load.
+            if !seeded("scheduler_wakes_without_fence") {
+                fence(SeqCst);
+            }
+            let kept = if seeded("scheduler_keeps_the_client") { handle.upgrade() } else { None };
+            let ran = run(&handle);
+            state = self.state.lock();
+            drop(kept);
+            match ran {
+                Ran::Wants(Some(after)) => {
+                    let awake = !state.arm(id, self.deadline(after));
+                    debug_assert!(awake);
+                }
+                Ran::Wants(None) => {}
+                Ran::Gone => state.forget(id),
+                Ran::Panicked => state.panics += 1,
+            }
+        }
+        state.serving = false;
+    }
+
+    /// Sleeps until the first deadline, or until woken.
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: u64) -> MutexGuard<'a, State> {
+        let until = state.agenda.first().map_or(NEVER, |(at, _)| *at);
+        state.asleep_until = until;
+        let mut state = if until == NEVER {
+            self.wake.wait(state)
+        } else {
+            self.wake.wait_timeout(state, Duration::from_nanos(until - now))
+        };
+        state.asleep_until = 0;
+        state
+    }
+}
+
+/// Runs a client. The handle is upgraded for this call only; the drop of the last reference is under
+/// the same watch.
+fn run(handle: &Weak<dyn Scheduled>) -> Ran {
+    let ran = catch_unwind(AssertUnwindSafe(|| match handle.upgrade() {
+        Some(client) => Ran::Wants(client.run()),
+        None => Ran::Gone,
+    }));
+    ran.unwrap_or_else(|payload| {
+        // What was thrown may panic once more when it is dropped; that one is leaked.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+        Ran::Panicked
+    })
+}
