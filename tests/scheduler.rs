@@ -1,5 +1,6 @@
 //! The scheduler on its real thread. Nothing here asserts a time: `HANG` only bounds how long a
 //! failure takes, and `LATER` is never reached.
+#![cfg(not(cortado_loom))]
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
