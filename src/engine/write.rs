@@ -163,7 +163,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(None) => return None,
                 Ok(Some((id, cause))) => {
                     let removed = (living && cause == RemovalCause::Explicit)
-                        .then(|| Entry::new(node.handle(), now, deadline, false));
+                        .then(|| Entry::new(self.handle_on(node), now, deadline, false));
                     self.write_event(Event::Removed(id), 0, now);
                     return removed;
                 }
