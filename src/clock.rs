@@ -1,8 +1,8 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
 //! Inside the crate an instant is a `u64` of nanoseconds since an arbitrary origin, [`NEVER`] is the
-//! instant that does not come, and sums saturate to it. Zero is kept free as a mark, so readings
-//! start at one.
+//! instant that does not come, and sums saturate to it. A living entry's deadline lies after some
+//! reading, so no deadline is zero, which nodes use as a mark.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -170,7 +170,7 @@ impl Ticker {
             Source::Manual(time) => time.load(Ordering::Acquire),
             Source::Custom(source) => nanos(source.now()),
         };
-        reading.clamp(1, NEVER - 1)
+        reading.min(NEVER - 1)
     }
 
     /// A reading that may lag by up to the coarse margin but never runs ahead; cheap.
@@ -318,10 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn readings_keep_clear_of_the_marks() {
+    fn readings_keep_clear_of_never() {
         let (clock, hand) = Clock::manual();
         let ticker = Ticker::new(clock);
-        assert_eq!(ticker.now(), 1);
+        assert_eq!(ticker.now(), 0);
         hand.set(Duration::MAX);
         assert_eq!(ticker.now(), NEVER - 1);
         hand.advance(Duration::MAX);
