@@ -114,19 +114,7 @@ fn hit_ratio(panel: &Panel<'_>, time: &Axis, points: &[Point], summary: &Summary
     let ideal = 100.0 * summary.causes.ideal_hits / summary.causes.lookups.max(1.0);
     let ideal = vec![(time.range.start, ideal), (time.range.end, ideal)];
 
-    let mut chart = frame(panel).build_cartesian_2d(time.range.clone(), 0.0..100.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(FAINT)
-        .axis_style(INK)
-        .label_style(("sans-serif", 14).into_font().color(&INK))
-        .x_labels(10)
-        .y_labels(6)
-        .y_desc("hit ratio (%)")
-        .x_label_formatter(&|x| tick(*x))
-        .y_label_formatter(&|y| format!("{y:.0}"))
-        .draw()?;
+    let mut chart = axes(panel, time.range.clone(), 0.0..100.0, "hit ratio (%)", "")?;
     let style = |color: RGBColor, width| color.stroke_width(width);
     let entries: [(Line, ShapeStyle, &str); 2] =
         [(now, style(BLUE, 2), "at the time"), (so_far, style(ORANGE, 2), "so far")];
@@ -144,31 +132,17 @@ fn hit_ratio(panel: &Panel<'_>, time: &Axis, points: &[Point], summary: &Summary
 }
 
 fn resident(panel: &Panel<'_>, time: &Axis, points: &[Point], bound: Option<f64>) -> Drawn {
-    let line: Line = points.iter().map(|p| (time.place(p), p.resident as f64)).collect();
+    let mut line: Line = vec![(0.0, 0.0)];
+    line.extend(points.iter().map(|p| (time.place(p), p.resident as f64)));
     let most = line.iter().map(|&(_, y)| y).fold(1.0, f64::max);
     // A bound far above what is used would flatten the curve: then it stays out of the picture.
     let bound = bound.filter(|&bound| bound <= 3.0 * most);
     let top = 1.12 * bound.unwrap_or(0.0).max(most);
 
-    let mut chart = frame(panel).build_cartesian_2d(time.range.clone(), 0.0..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(FAINT)
-        .axis_style(INK)
-        .label_style(("sans-serif", 14).into_font().color(&INK))
-        .x_labels(10)
-        .y_labels(6)
-        .x_desc(&time.label)
-        .y_desc("resident entries")
-        .x_label_formatter(&|x| tick(*x))
-        .y_label_formatter(&|y| thousands(y.round() as u64))
-        .draw()?;
-    if let (Some(first), Some(last)) = (line.first(), line.last()) {
-        let mut area = line.clone();
-        area.extend([(last.0, 0.0), (first.0, 0.0)]);
-        chart.draw_series([Polygon::new(area, BLUE.mix(0.15))])?;
-    }
+    let mut chart = axes(panel, time.range.clone(), 0.0..top, "resident entries", &time.label)?;
+    let mut area = line.clone();
+    area.push((time.range.end, 0.0));
+    chart.draw_series([Polygon::new(area, BLUE.mix(0.15))])?;
     let style = BLUE.stroke_width(2);
     chart
         .draw_series(LineSeries::new(line, style))?
@@ -185,17 +159,43 @@ fn resident(panel: &Panel<'_>, time: &Axis, points: &[Point], bound: Option<f64>
     legend(&mut chart)
 }
 
-fn frame<'a, 'b>(panel: &'a Panel<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
-    let mut frame = ChartBuilder::on(panel);
-    frame.margin(12).margin_right(24).x_label_area_size(44).y_label_area_size(88);
-    frame
-}
-
 type Chart<'a, 'b> = ChartContext<
     'a,
     SVGBackend<'b>,
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;
+
+/// A panel with its axes, the lower one being labelled `below`.
+fn axes<'a, 'b>(
+    panel: &'a Panel<'b>,
+    x: Range<f64>,
+    y: Range<f64>,
+    left: &str,
+    below: &str,
+) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
+    let mut chart = ChartBuilder::on(panel)
+        .margin(12)
+        .margin_right(24)
+        .x_label_area_size(44)
+        .y_label_area_size(76)
+        .build_cartesian_2d(x, y)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(INK)
+        .label_style(("sans-serif", 14).into_font().color(&INK))
+        .x_labels(10)
+        .y_labels(6)
+        .x_desc(below)
+        .y_desc(left)
+        .x_label_formatter(&|x| {
+            if x.fract() == 0.0 { format!("{x:.0}") } else { format!("{x:.1}") }
+        })
+        .y_label_formatter(&|y| thousands(y.round() as u64))
+        .draw()?;
+    Ok(chart)
+}
 
 fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Drawn {
     chart
@@ -216,9 +216,4 @@ fn dashes(
     style: ShapeStyle,
 ) -> DashedPathElement<array::IntoIter<(i32, i32), 2>, u32> {
     DashedPathElement::new([(x, y), (x + 24, y)], 6, 3, style)
-}
-
-/// A label without needless zeros.
-fn tick(x: f64) -> String {
-    if x.fract().abs() < 1e-9 { format!("{x:.0}") } else { format!("{x:.1}") }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Examples:
-  replay                                      a built-in workload, cache of a tenth of its keys
+  replay                                      a built-in workload, a cache for a fifteenth of its keys
   replay --cluster cluster37 --max-weight 256MiB
   replay requests.csv --capacity 50k --ttl 5m
   replay trace.trc.zst --expire access --tti 10m
@@ -36,10 +36,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
 
-    /// How much time the built-in workload spans
-    ///
-    /// Unless told, as long as the cluster needs for the requests, and at least five of its commonest
-    /// lifetimes.
+    /// How much time the built-in workload spans [default: the cluster's own]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
     pub span: Option<Duration>,
 
@@ -53,7 +50,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count, requires = "trace")]
     pub rate: Option<u64>,
 
-    /// Bound of the cache in entries [default: 10k, or a tenth of the built-in workload's keys]
+    /// Bound of the cache in entries [default: 10k, or a fifteenth of the built-in workload's keys]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub capacity: Option<u64>,
 

@@ -73,29 +73,31 @@ fn table(options: &Options, summary: &Summary) -> Table {
         let note = format!("{} of {}", bytes(hit), bytes(all));
         row("byte hit ratio", percent(hit as f64, all as f64), note);
     }
-    row("expired", thousands(removals.expired), "entries whose lifetime was over".to_owned());
-    row("evicted for size", thousands(removals.size), "entries that had to make room".to_owned());
-    if removals.replaced > 0 {
-        row("replaced", thousands(removals.replaced), "values that an update took over".to_owned());
+    for (name, removed, why) in [
+        ("expired", removals.expired, "their lifetime was over"),
+        ("evicted for size", removals.size, "they had to make room"),
+        ("replaced", removals.replaced, "an update came"),
+    ] {
+        let note = if removed == 0 { String::new() } else { why.to_owned() };
+        row(name, thousands(removed), note);
     }
     if removals.lateness.count > 0 {
         let late = &removals.lateness;
         let note = format!(
-            "p99 {}, max {}; removal after deadline, never served",
+            "p99 {}, max {}, until removal; never served late",
             duration(late.p99),
             duration(late.max)
         );
         row("expiry lateness, p50", duration(late.p50), note);
     }
-    let mut note = format!("at most; {} at the end", thousands(summary.resident));
+    let mut note = format!("at the peak; {} at the end", thousands(summary.resident));
     if options.max_weight.is_some() {
-        note = format!("at most, weighing {}; {note}", bytes(peak.weight)).replace("at most; ", "");
+        note = format!("weighing {} {note}", bytes(peak.weight));
     }
     row("resident entries", thousands(peak.resident), note);
     if peak.resident > 0 {
         let each = (peak.held as f64 / peak.resident as f64).round() as u64;
-        let note =
-            format!("{}, at the most entries; keys, bookkeeping, no payload", bytes(peak.held));
+        let note = format!("{} at the peak: keys and bookkeeping, no payload", bytes(peak.held));
         row("memory per entry", format!("{each} B"), note);
     }
     let rate = counts.requests as f64 / summary.busy.as_secs_f64().max(1e-9);
@@ -123,14 +125,19 @@ fn meaning(options: &Options, source: &Source, summary: &Summary) -> String {
     let Summary { counts, causes, .. } = summary;
     let misses = causes.misses();
     if misses > 0.0 {
-        let about = if summary.sampled() { "about " } else { "" };
-        lines.push(format!("Of the {} misses, {about}", thousands(counts.lookups - counts.hits)));
+        let sample = if summary.sampled() { ", as a sample of the keys tells" } else { "" };
+        lines.push(format!("Of the {} misses{sample}", thousands(counts.lookups - counts.hits)));
+        // Without an eviction, only threads that overtake each other can miss what should be there.
+        let crowded = match summary.removals.size {
+            0 => "came while another thread was about to insert, or out of order",
+            _ => "came after an eviction: a larger cache would serve them",
+        };
         let shares = [
             (causes.first_time, "were the first look-up of their key: no cache avoids these"),
             (causes.expired, "came after the lifetime was over: a longer one would serve them"),
-            (causes.capacity, "came after an eviction: a larger cache would serve them"),
+            (causes.capacity, crowded),
         ];
-        for (part, why) in shares {
+        for (part, why) in shares.into_iter().filter(|(part, _)| *part > 0.0) {
             lines.push(format!("  {:>8}  {why}", percent(part, misses)));
         }
     }
@@ -151,7 +158,8 @@ fn meaning(options: &Options, source: &Source, summary: &Summary) -> String {
     if let Some(cluster) = source.builtin {
         let hits = 100.0 * (1.0 - cluster.production_miss_ratio);
         lines.push(format!(
-            "The cluster that the workload is shaped like had a hit ratio of {hits:.1} % in production."
+            "({} had {hits:.1} % in production; the workload has its outlines only.)",
+            cluster.name
         ));
     }
     if !summary.timed && (counts.lives > 0 || options.tti.is_some()) {
@@ -176,18 +184,25 @@ fn advice(options: &Options, summary: &Summary) -> Option<String> {
             "Nothing was evicted: {share} of the capacity was the most that was in use."
         ));
     }
-    let misses = causes.misses().max(1.0);
-    let (expired, capacity) = (causes.expired / misses, causes.capacity / misses);
-    let text = if expired + capacity < 0.1 {
-        "Most misses cannot be avoided: neither capacity nor lifetimes would change much."
-    } else if capacity > 2.0 * expired {
-        "Capacity is what limits: try a larger cache before longer lifetimes."
-    } else if expired > 2.0 * capacity {
-        "Lifetimes are what limits: a larger cache would change little."
-    } else {
-        "Capacity and lifetimes limit about alike."
-    };
-    Some(text.to_owned())
+    // What each could add to the hit ratio: room for everything, and then no lifetimes.
+    let lookups = causes.lookups.max(1.0);
+    let room = (causes.ideal_hits - (causes.lookups - causes.misses())).max(0.0) / lookups;
+    let lives = (causes.repeats - causes.ideal_hits).max(0.0) / lookups;
+    Some(match (room < 0.02, lives < 0.02) {
+        (true, true) => "Neither a larger cache nor longer lifetimes would change much.".to_owned(),
+        (true, false) => {
+            "Lifetimes are what limits: a larger cache would change little.".to_owned()
+        }
+        (false, true) => match summary.counts.lives {
+            0 => "Capacity is what limits.".to_owned(),
+            _ => "Capacity is what limits: longer lifetimes would change little.".to_owned(),
+        },
+        (false, false) => format!(
+            "Both matter: room can add up to {:.0} points to the hit ratio, lifetimes {:.0} on top.",
+            100.0 * room,
+            100.0 * lives
+        ),
+    })
 }
 
 impl Summary {

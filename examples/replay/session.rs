@@ -132,7 +132,7 @@ impl Session {
         }
         let cache = &self.player.cache;
         let resident = cache.entry_count();
-        if resident > self.peak.resident {
+        if resident > 0 && resident >= self.peak.resident {
             self.peak = Peak { resident, weight: cache.weighted_size(), held: memory::held() };
         }
         self.series.push(Point {

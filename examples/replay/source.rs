@@ -40,16 +40,15 @@ impl Source {
     fn builtin(options: &Options) -> Result<Self> {
         let cluster = workload::cluster(&options.cluster).context("no such cluster")?;
         let requests = options.requests.unwrap_or(DEFAULT_REQUESTS);
-        let span = options.span.unwrap_or_else(|| cluster.span(requests));
-        let objects = cluster.objects(requests);
-        let made = Workload::new(cluster, objects, requests, span, options.seed)?;
+        let span = options.span.unwrap_or_else(|| cluster.span());
+        let made = Workload::new(cluster, requests, span, options.seed)?;
         let limit = usize::try_from(requests)?;
         Ok(Self {
             title: format!("{}-like workload: {}", cluster.name, cluster.what),
             requests: Box::new(made.take(limit).map(Ok)),
             timed: true,
             builtin: Some(cluster),
-            capacity: (objects / 10).max(1),
+            capacity: (cluster.keys(requests) / 15.0).ceil() as u64,
             progress: Progress::new(Some(requests), "requests", None),
         })
     }
@@ -91,7 +90,7 @@ impl Source {
             (limit, _) => Progress::new(limit.or(announced), "requests", None),
         };
         Ok(Self {
-            title: format!("trace {name}"),
+            title: format!("trace {}", name.rsplit('/').next().unwrap_or(name)),
             requests: Box::new(requests),
             timed: dated || rate.is_some(),
             builtin: None,

@@ -116,8 +116,9 @@ impl<'a> Records<'a> {
             let (flags, count) =
                 read_header(&mut input).map_err(|(at, why)| fail(Position::Header(at), why))?;
             Format::Binary { flags, count, read: 0 }
-        } else if !magic.is_empty() && MAGIC.starts_with(&magic) {
-            let reason = "the file ends inside the magic `TRC1`".to_owned();
+        } else if !magic.is_empty() && (MAGIC.starts_with(&magic) || ZSTD_MAGIC.starts_with(&magic))
+        {
+            let reason = "the file ends inside its magic number".to_owned();
             return Err(fail(Position::Header(magic.len() as u64), reason));
         } else {
             Format::Text { line: 0, buffer: Vec::new() }
