@@ -113,7 +113,9 @@ fn modules_use_only_what_is_below_them() {
 fn unsafe_code_is_only_where_it_is_known_to_be() {
     let allowed: Vec<String> = crate_sources()
         .into_iter()
-        .filter(|(_, code)| code.contains("expect(unsafe_code") || code.contains("allow(unsafe_code"))
+        .filter(|(_, code)| {
+            code.contains("expect(unsafe_code") || code.contains("allow(unsafe_code")
+        })
         .map(|(file, _)| file)
         .collect();
     let mut allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
