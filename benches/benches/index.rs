@@ -69,9 +69,7 @@ impl Map for Index {
             }
         }
         // The cache knows its size; here the id stands for it, as ids are inserted in order.
-        if id.is_multiple_of(64) {
-            self.reserve(&guard, id as usize);
-        }
+        self.reserve(&guard, id as usize);
         self.help(&guard, nodes, 2);
     }
 
