@@ -3,6 +3,7 @@
 use super::Engine;
 use super::commit::Obstacle;
 use super::flights::{Airborne, Clearance, Kind};
+use super::load::fresh;
 use super::maintenance::Event;
 use crate::compute::{CompResult, Op};
 use crate::entry::Entry;
@@ -84,9 +85,9 @@ where
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-                    let entry = self.fresh_entry(&node);
+                    let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return entry;
+                    return fresh(handle, put.now);
                 }
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }

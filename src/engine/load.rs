@@ -6,7 +6,7 @@ use super::flights::{Airborne, Clearance, InFlight, Kind};
 use crate::entry::Entry;
 use crate::expiration::Term;
 use crate::flight::board::Version;
-use crate::pool::{Draft, Handle, Local};
+use crate::pool::{Draft, Handle};
 use crate::sync::Arc;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -118,9 +118,9 @@ where
             }
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-                    let entry = self.landed(node.handle(), true);
+                    let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return entry;
+                    return fresh(handle, put.now);
                 }
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
@@ -141,11 +141,6 @@ impl<K, V, S> Engine<K, V, S> {
         let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
         Entry::new(node, now, deadline, fresh)
-    }
-
-    /// A new count on a node for the caller of a computation.
-    pub fn fresh_entry(&self, node: &Local<'_, K, V>) -> Entry<K, V> {
-        self.landed(node.handle(), true)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was
@@ -198,4 +193,10 @@ impl<K, V, S> Engine<K, V, S> {
             flight.overtake();
         }
     }
+}
+
+/// The entry of a node that the caller has just made, at the moment of its commit.
+pub fn fresh<K, V>(node: Handle<K, V>, now: u64) -> Entry<K, V> {
+    let deadline = node.meta().deadline().max(now);
+    Entry::new(node, now, deadline, true)
 }

@@ -83,7 +83,9 @@ impl Drop for Tending {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Hands an event to the maintenance. Called with no lock held, right after the commit.
+    /// Hands an event to the maintenance. Called with no lock held, right after the commit, with
+    /// nothing of the user's in between or in here (the clock was read before it): an event that a
+    /// panic kept back would leave a node in the index of which the maintenance never hears.
     pub fn write_event(&self, event: Event, weight: u32, now: u64) {
         let core = &self.core;
         let mut event = event.pack();
@@ -92,7 +94,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => break pressure,
                 Err(full) => {
                     event = full;
-                    self.pass_now();
+                    self.pass_now(now);
                 }
             }
         };
@@ -108,7 +110,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
-            Pressure::Urgent => self.pass_now(),
+            Pressure::Urgent => self.pass_now(now),
         }
     }
 
@@ -140,9 +142,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Runs a pass, after whoever is at it.
-    fn pass_now(&self) {
-        let now = self.core.ticker.now();
+    /// Runs a pass at the caller's `now`, after whoever is at it.
+    fn pass_now(&self, now: u64) {
         let mut state = self.core.maintenance.lock();
         let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
     }

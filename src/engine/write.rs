@@ -100,7 +100,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// After a commit, with the lock released: the count goes to the index, the event to the buffer.
+    /// Right after a commit, with the lock released: the count goes to the index, the event to the
+    /// buffer. Nothing of the user's may run between the commit and this: what unwound there would
+    /// drop `node`, and with it the count of a node that is in the index.
     pub fn conclude_put(
         &self,
         node: Local<'_, K, V>,
