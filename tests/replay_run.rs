@@ -6,12 +6,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The example that `cargo test` built beside this test.
+/// The example, which `cargo test` builds beside this test unless it is told to run this test only.
 fn program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let built = this.parent().and_then(Path::parent).unwrap();
     let path = built.join("examples").join(format!("replay{}", std::env::consts::EXE_SUFFIX));
-    assert!(path.exists(), "{} is missing: run `cargo build --example replay`", path.display());
+    let age = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/replay");
+    let sources = std::fs::read_dir(sources).unwrap().map(|file| age(&file.unwrap().path()));
+    let newest = sources.map(Result::unwrap).max().unwrap();
+    let current = age(&path).is_ok_and(|built| built >= newest);
+    assert!(current, "{} is missing or stale: `cargo build --example replay`", path.display());
     path
 }
 
@@ -132,6 +137,20 @@ fn options_for_lifetimes_do_what_they_say() {
     ] {
         let run = replay(arguments, trace().as_bytes());
         assert_eq!(run.row("hit ratio"), expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn threads_share_out_the_requests() {
+    let round: String = (1..=300).map(|i| format!("key{i},,{i}\n")).collect();
+    let run = replay(&["--threads", "3"], round.repeat(2).as_bytes());
+    for (row, value) in [
+        ("requests", "600"),
+        ("hit ratio", "50.00 %"),
+        ("byte hit ratio", "50.00 %"),
+        ("resident entries", "300"),
+    ] {
+        assert_eq!(run.row(row), value, "{row}");
     }
 }
 
