@@ -172,6 +172,19 @@ fn room_is_won_by_weight() {
     assert!(region != Region::None && victims == 20, "{victims} victims, {region:?}");
 }
 
+/// An entry too heavy for the window is judged itself, and not the window's lighter ones for it.
+#[test]
+fn a_heavy_newcomer_does_not_flush_the_window() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
+    let ids: Vec<u32> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    for _ in 0..5 {
+        ids[..90].iter().for_each(|&id| policy.access(&store, id, 1));
+    }
+    assert_eq!(store.region(ids[90]), Region::Window);
+    let heavy = add(&mut store, &mut policy, 1_000, 30);
+    assert_eq!(evict_all(&mut store, &mut policy), [heavy]);
+}
+
 /// A scan passes through the window and leaves the residents alone.
 #[test]
 fn a_scan_does_not_flush_the_residents() {
@@ -196,6 +209,26 @@ fn hot_residents_do_not_keep_newcomers_out_for_good() {
         [1_000, 2_000].iter().any(|&key| sim.region(key) == Region::Protected)
     });
     assert!(got_in, "barred for {rounds} rounds");
+}
+
+/// A rejected key that comes back after more rejections than there are entries is a stranger again.
+#[test]
+fn rejections_are_forgotten_in_time() {
+    let recalled = |distance: u64| {
+        let mut sim = Sim::new(Policy::with_fixed_window(50, 1, 0.02));
+        sim.run((0..20).flat_map(|_| 0..49));
+        let mut recalled = 0;
+        for _ in 0..20 {
+            for newcomer in 1_000..1_000 + distance {
+                sim.run(0..49);
+                sim.request(newcomer);
+                recalled += u32::from(sim.region(newcomer) == Region::Protected);
+            }
+        }
+        recalled
+    };
+    assert!(recalled(40) > 0);
+    assert_eq!(recalled(58), 0);
 }
 
 /// The dice and the sketch's collisions come from the seed.

@@ -27,9 +27,9 @@
 //! 5. **Room by weight.** A candidate has to beat victims until their weight makes room for its own, and
 //!    is out at the first that it does not beat. One too heavy for the window's target goes to the
 //!    window's end, to duel at once rather than flush the window.
-//! 6. **Bounded work.** Every call but the iterators and `validate` touches at most 4 + [`MOVES`] nodes
-//!    and their neighbours, 1 + 16 blocks of the sketch (while it ages) and 4 in growing or shrinking; the
-//!    rest waits for the next call.
+//! 6. **Bounded work.** Every call but the iterators and `validate` moves at most 2 + [`MOVES`] nodes and
+//!    touches at most 24 cache lines of sketch and memory, 16 of them only while the sketch ages; the rest
+//!    waits for the next call.
 //! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be secret:
 //!    it decides which keys share counters and which rejected candidates get in by chance.
 //!

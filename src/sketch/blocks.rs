@@ -11,8 +11,8 @@
 //!    [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
 //! 3. The price: blocks not yet split bear up to twice the keys of the others.
 //!
-//! Not chosen: doubling a flat table, which copies everything in one call (40 ms or so at ten million
-//! entries) and wastes a quarter of its memory on average.
+//! Not chosen: doubling a flat table, which copies everything in one call and leaves a quarter of its
+//! memory unused on average.
 
 /// Blocks in one allocation.
 const CHUNK: usize = 1024;
