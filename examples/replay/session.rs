@@ -155,7 +155,7 @@ impl Session {
             expired: stats.removed(RemovalCause::Expired),
             size: stats.removed(RemovalCause::Size),
             replaced: stats.removed(RemovalCause::Replaced),
-            lateness: *stats.expiry_lateness(),
+            lateness: stats.expiry_lateness(),
         };
         Summary {
             resident: cache.entry_count(),
