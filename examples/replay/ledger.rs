@@ -7,7 +7,7 @@
 //! | knows the key, but its lifetime is over | expiry |
 //! | hits | capacity |
 //!
-//! A key costs 40 bytes or so. Past [`MOST_KEYS`] the ledger goes over to a sample of the keys, chosen by
+//! A key costs 60 bytes or so. Past a limit the ledger goes over to a sample of the keys, chosen by
 //! their hash and halved as often as needed, and weighs what it counts accordingly; so memory is bounded
 //! however long the trace. With jitter the ideal cache gives every entry the shortest life that it
 //! could get, and so counts as expiry whatever can be.
@@ -15,8 +15,6 @@
 use crate::options::Expire;
 use std::collections::HashMap;
 use std::time::Duration;
-
-const MOST_KEYS: usize = 1 << 20;
 
 /// How lifetimes run.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +56,7 @@ struct Line {
 
 pub struct Ledger {
     rules: Rules,
+    most_keys: usize,
     lines: HashMap<u64, Line>,
     /// One key of `2^thinned` is kept.
     thinned: u32,
@@ -65,8 +64,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub fn new(rules: Rules) -> Self {
-        Self { rules, lines: HashMap::new(), thinned: 0, causes: Causes::default() }
+    /// Keeps at most `most_keys`.
+    pub fn new(rules: Rules, most_keys: usize) -> Self {
+        Self { rules, most_keys, lines: HashMap::new(), thinned: 0, causes: Causes::default() }
     }
 
     pub fn causes(&self) -> Causes {
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     fn thin(&mut self) {
-        if self.lines.len() > MOST_KEYS {
+        if self.lines.len() > self.most_keys {
             self.thinned += 1;
             self.lines.retain(|key, _| kept(*key, self.thinned));
         }

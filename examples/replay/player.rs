@@ -101,8 +101,7 @@ impl Player {
     }
 }
 
-/// The time of the trace, as the cache reads it. It starts at a second, so that zero is not among its
-/// readings, and never goes back.
+/// The time of the trace, as the cache reads it. It never goes back.
 ///
 /// On its way it stops at every tick for a maintenance pass, as a scheduler's thread would make one: an entry
 /// that comes due while the trace is silent is not late because the trace is silent.
@@ -115,14 +114,12 @@ struct TraceTime {
 }
 
 impl TraceTime {
-    const START: Duration = Duration::from_secs(1);
     /// How often expiry is paced unless the options set a resolution.
     const TICK: Duration = Duration::from_secs(1);
     /// Silence is not divided into more ticks than this.
     const MOST_TICKS: u32 = 1000;
 
     fn new(hand: ManualClock, resolution: Option<Duration>) -> Self {
-        hand.set(Self::START);
         let tick = resolution.unwrap_or(Self::TICK).max(Duration::from_micros(100));
         Self { hand, tick, reached: AtomicU64::new(0), next_tick: Mutex::new(tick) }
     }
@@ -140,12 +137,12 @@ impl TraceTime {
         if *next_tick <= at {
             let step = self.tick.max((at - *next_tick) / Self::MOST_TICKS);
             while *next_tick <= at {
-                self.hand.set(Self::START.saturating_add(*next_tick));
+                self.hand.set(*next_tick);
                 pass();
                 *next_tick = next_tick.saturating_add(step);
             }
         }
-        self.hand.set(Self::START.saturating_add(at));
+        self.hand.set(at);
         self.reached.store(micros, Ordering::Release);
     }
 }

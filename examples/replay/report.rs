@@ -13,7 +13,7 @@ use std::time::Duration;
 pub fn render(options: &Options, source: &Source, summary: &Summary) -> String {
     let title = &source.title;
     format!(
-        "\n{title}\n{}\n\n{}\n\nWhat this means\n{}",
+        "{title}\n{}\n\n{}\n\nWhat this means\n{}",
         setup(options, summary),
         table(options, summary),
         meaning(options, source, summary)

@@ -14,6 +14,9 @@ use cortado::{Lateness, RemovalCause};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// How many keys the ledger may follow: 60 MiB.
+const MOST_KEYS: usize = 1 << 20;
+
 /// Requests and what became of them.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -83,7 +86,7 @@ pub fn run(options: &Options, source: &mut Source) -> Result<Summary> {
     let mut session = Session {
         player,
         counts: Counts::default(),
-        ledger: Ledger::new(rules),
+        ledger: Ledger::new(rules, MOST_KEYS),
         series: Series::default(),
         peak: Peak::default(),
         start: Instant::now(),
@@ -152,7 +155,7 @@ impl Session {
             expired: stats.removed(RemovalCause::Expired),
             size: stats.removed(RemovalCause::Size),
             replaced: stats.removed(RemovalCause::Replaced),
-            lateness: *stats.expiry_lateness(),
+            lateness: stats.expiry_lateness(),
         };
         Summary {
             resident: cache.entry_count(),
