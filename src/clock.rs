@@ -200,7 +200,7 @@ impl Ticker {
 
     /// The `Instant` at `time`; times that `Instant` cannot hold become the nearest that this cache
     /// has: its own start.
-    pub fn to_instant(&self, time: u64) -> Instant {
+    pub fn instant_of(&self, time: u64) -> Instant {
         let shifted = if time >= self.anchor_nanos {
             self.anchor.checked_add(Duration::from_nanos(time - self.anchor_nanos))
         } else {
@@ -210,7 +210,7 @@ impl Ticker {
     }
 
     /// The time at `instant`, saturating at both ends.
-    pub fn from_instant(&self, instant: Instant) -> u64 {
+    pub fn time_of(&self, instant: Instant) -> u64 {
         match instant.checked_duration_since(self.anchor) {
             Some(after) => self.anchor_nanos.saturating_add(nanos(after)),
             None => self.anchor_nanos.saturating_sub(nanos(self.anchor.duration_since(instant))),
@@ -277,7 +277,7 @@ mod tests {
         hand.set(Duration::from_secs(1000));
         let ticker = Ticker::new(clock);
         for time in [1, 5_000_000_000, 999_999_999_999, 1_000_000_000_000, 1 << 50] {
-            assert_eq!(ticker.from_instant(ticker.to_instant(time)), time);
+            assert_eq!(ticker.time_of(ticker.instant_of(time)), time);
         }
     }
 

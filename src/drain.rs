@@ -101,7 +101,9 @@ pub enum Urge {
 /// What a pass leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
+    /// The buffers were found empty.
     Nothing,
+    /// The budget was used up, or work arrived that was not looked at.
     More,
 }
 

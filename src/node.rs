@@ -8,7 +8,7 @@
 //! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
 //! | `created`, `hash`, `weight`, `generation` | the inserter before publication | everyone | Relaxed: the index's publication of the id carries them |
 //! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
-//! | `touches` | readers (saturating, may lose counts), the drain | readers, drain | Relaxed: a hint |
+//! | `touches` | readers (saturating, may lose counts), the drain | readers, drain | Relaxed read-modify-writes: a hint; above zero, a record is in the read buffer or about to be |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
@@ -174,17 +174,19 @@ impl Meta {
     #[inline]
     pub fn touch(&self) -> bool {
         let seen = self.touches.load(Ordering::Relaxed);
-        if seen < MAX_TOUCHES {
-            self.touches.store(seen + 1, Ordering::Relaxed);
-        }
-        seen == 0
+        // By exchange: a plain store that falls behind the drain would leave a count for which no
+        // record is on its way, and the node's reads would never be recorded again. One that fails
+        // lost to another reader's, or to the drain, and loses one touch.
+        let counted = seen < MAX_TOUCHES
+            && (self.touches)
+                .compare_exchange_weak(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        counted && seen == 0
     }
 
     /// Takes the touches counted since the last drain.
     pub fn take_touches(&self) -> u8 {
-        let seen = self.touches.load(Ordering::Relaxed);
-        self.touches.store(0, Ordering::Relaxed);
-        seen
+        self.touches.swap(0, Ordering::Relaxed)
     }
 
     /// Adds a count; the caller holds one, or a guard under which the node was in the index.

@@ -37,6 +37,7 @@ use crate::sync::seeded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Delivered {
+    /// How many items went through the callback.
     pub count: usize,
     /// The limit was reached and items are left for which nobody else cares.
     pub more: bool,
@@ -56,10 +57,12 @@ impl<T> Default for Outbox<T> {
 }
 
 impl<T> Outbox<T> {
+    /// Empty.
     pub fn new() -> Self {
         Self { queue: SegQueue::new(), delivering: AtomicBool::new(false) }
     }
 
+    /// Adds an item at the end. Takes no lock.
     #[inline]
     pub fn push(&self, item: T) {
         self.queue.push(item);
@@ -95,10 +98,12 @@ impl<T> Outbox<T> {
         (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(&self.delivering))
     }
 
+    /// How many items wait.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
+    /// Whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

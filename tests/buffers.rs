@@ -1,4 +1,5 @@
 //! Read and write buffer on real threads, and the write buffer against a plain list.
+#![cfg(not(cortado_loom))]
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

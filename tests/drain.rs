@@ -1,4 +1,5 @@
 //! The drain status: every transition, and no lost request on real threads.
+#![cfg(not(cortado_loom))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

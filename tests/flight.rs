@@ -1,5 +1,6 @@
 //! Single flight: threads and tasks share one result, a leader that goes away wakes everyone, and
 //! the board registers one flight per key.
+#![cfg(not(cortado_loom))]
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

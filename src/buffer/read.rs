@@ -46,6 +46,7 @@ const HALF: u32 = (STRIPE_CAPACITY / 2) as u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Push {
+    /// Stored.
     Stored,
     /// Stored, and now is a good time to start a drain.
     HalfFull,
@@ -72,6 +73,7 @@ impl Default for ReadBuffer {
 }
 
 impl ReadBuffer {
+    /// Empty.
     pub fn new() -> Self {
         let stripe =
             || Stripe { queue: ArrayQueue::new(STRIPE_CAPACITY), waiting: AtomicU32::new(0) };
@@ -101,6 +103,7 @@ impl ReadBuffer {
         drained
     }
 
+    /// Whether no id waits.
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.queue.is_empty())
     }

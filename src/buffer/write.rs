@@ -83,6 +83,7 @@ pub enum Pressure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Drained {
+    /// How many events were applied.
     pub count: usize,
     /// Events are left, or arrived meanwhile.
     pub more: bool,

@@ -43,7 +43,7 @@ where
     {
         let ticker = &self.engine().core.ticker;
         let (deadline, _) = self.engine().deadline(key)?;
-        Some((deadline != NEVER).then(|| ticker.to_instant(deadline)))
+        Some((deadline != NEVER).then(|| ticker.instant_of(deadline)))
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:
@@ -79,7 +79,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let until = self.engine().core.ticker.from_instant(deadline);
+        let until = self.engine().core.ticker.time_of(deadline);
         self.engine().set_cap(key, |_| until)
     }
 

@@ -51,7 +51,6 @@ where
     }
 
     /// Starts the configuration of a cache.
-    #[must_use]
     pub fn builder() -> Builder<K, V> {
         Builder::new()
     }

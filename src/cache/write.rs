@@ -56,7 +56,7 @@ where
     /// [`insert_with_ttl`](Self::insert_with_ttl) with the instant at which the entry expires. One
     /// that has passed means not stored.
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        let until = self.engine().core.ticker.from_instant(deadline);
+        let until = self.engine().core.ticker.time_of(deadline);
         self.engine().insert(key, value, Term::Until(until));
     }
 

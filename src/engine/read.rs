@@ -4,7 +4,6 @@ use super::Engine;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::buffer::read::Push;
-use crate::clock::NEVER;
 use crate::drain::Urge;
 use crate::expiration::end;
 use crate::node::{GONE, remaining};
@@ -118,9 +117,9 @@ impl<K, V, S> Engine<K, V, S> {
         let answer = expiry.expire_after_read(
             node.key(),
             node.value(),
-            ticker.to_instant(now),
+            ticker.instant_of(now),
             current,
-            ticker.to_instant(created),
+            ticker.instant_of(created),
         );
         if answer == current { cap } else { self.core.lifetimes.cap(created, end(now, answer)) }
     }
@@ -133,7 +132,6 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<std::time::Duration> {
         let cap = self.pool.raw().cap(node.id());
         let end = cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire));
-        debug_assert!(end <= NEVER);
         remaining(end, now)
     }
 }

@@ -191,7 +191,7 @@ impl<K, V, S> Engine<K, V, S> {
         let late = Duration::from_nanos(at.saturating_sub(deadline));
         let facts = Facts {
             cause,
-            deadline: remaining(deadline, at).map(|_| self.core.ticker.to_instant(deadline)),
+            deadline: remaining(deadline, at).map(|_| self.core.ticker.instant_of(deadline)),
             late_by: (cause == RemovalCause::Expired).then_some(late),
             age: Duration::from_nanos(at.saturating_sub(created)),
         };

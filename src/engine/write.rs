@@ -90,7 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<std::time::Duration> {
         let expiry = self.hooks.expiry.as_ref()?;
         let (key, value) = (node.key(), node.value());
-        let instant = self.core.ticker.to_instant(now);
+        let instant = self.core.ticker.instant_of(now);
         match living {
             None => expiry.expire_after_create(key, value, instant),
             Some(old) => {

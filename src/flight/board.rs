@@ -94,6 +94,7 @@ impl<F> Default for Board<F> {
 }
 
 impl<F> Board<F> {
+    /// No flights.
     pub fn new() -> Self {
         let shard = || Shard {
             flights: AtomicUsize::new(0),
@@ -102,6 +103,7 @@ impl<F> Board<F> {
         Self { shards: (0..1 << SHARD_BITS).map(|_| CachePadded::new(shard())).collect() }
     }
 
+    /// The shard of a hash.
     #[inline]
     pub fn shard(&self, hash: u32) -> &Shard<F> {
         &self.shards[(hash >> (u32::BITS - SHARD_BITS)) as usize]
@@ -112,6 +114,7 @@ impl<F> Board<F> {
         self.shards.iter().map(|shard| shard.flights.load(Relaxed)).sum()
     }
 
+    /// Whether no flight is registered; exact when nobody is at it.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_idle())
     }

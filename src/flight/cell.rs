@@ -37,6 +37,7 @@ use crate::sync::{Arc, Condvar, Mutex, seeded};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome<T> {
+    /// The leader's result.
     Done(T),
     /// The leader went away without a result.
     Abandoned,
@@ -149,6 +150,7 @@ pub struct Follow<T> {
 }
 
 impl<T> Follow<T> {
+    /// Waits for this flight, from the first poll on.
     pub fn new(flight: Arc<Flight<T>>) -> Self {
         Self { flight, ticket: None }
     }

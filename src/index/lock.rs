@@ -40,7 +40,7 @@ impl<'g> HomeLock<'g> {
     /// Locks a bucket that is still as it was `seen`.
     #[inline]
     pub fn exactly(home: &'g Bucket, seen: Ctrl) -> Option<Self> {
-        home.try_lock(seen).then_some(Self { home, end: End::Unchanged })
+        home.try_lock(seen).then(|| Self { home, end: End::Unchanged })
     }
 
     /// Locks a bucket, however it looks; `None` if it has moved.

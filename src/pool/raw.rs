@@ -187,16 +187,16 @@ impl RawPool {
         let bits = meta.life();
         meta.clear_life(u8::MAX);
         /// Drops the value even when the key's destructor panics.
-        struct Value(Option<(unsafe fn(*mut u8), *mut u8)>);
+        struct Value(Option<unsafe fn(*mut u8)>, *mut u8);
         impl Drop for Value {
             fn drop(&mut self) {
-                if let Some((drop_value, pair)) = self.0 {
+                if let Some(drop_value) = self.0 {
                     // SAFETY: made below for a value that is initialised and the caller's.
-                    unsafe { drop_value(pair) };
+                    unsafe { drop_value(self.1) };
                 }
             }
         }
-        let _value = Value((bits & life::VALUE != 0).then_some((self.shape.drop_value, pair)));
+        let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drop_value), pair);
         if bits & life::KEY != 0 {
             // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared: once.
             unsafe { (self.shape.drop_key)(pair) };

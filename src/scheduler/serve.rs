@@ -209,8 +209,10 @@ impl Shared {
             if !seeded("scheduler_wakes_without_fence") {
                 fence(SeqCst);
             }
+            let kept = if seeded("scheduler_keeps_the_client") { handle.upgrade() } else { None };
             let ran = run(&handle);
             state = self.state.lock();
+            drop(kept);
             match ran {
                 Ran::Wants(Some(after)) => {
                     let awake = !state.arm(id, self.deadline(after));

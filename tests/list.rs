@@ -1,0 +1,115 @@
+//! The intrusive list against `VecDeque`.
+
+use cortado::internals::links::{Links, NIL};
+use cortado::internals::list::{LinkStore, List};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+const IDS: u32 = 12;
+
+struct Store(Vec<Links>);
+
+impl LinkStore for Store {
+    fn links(&self, id: u32) -> &Links {
+        &self.0[id as usize]
+    }
+}
+
+fn store() -> Store {
+    Store((0..=IDS).map(|_| Links::new()).collect())
+}
+
+/// One operation on two lists that share a store.
+fn step(store: &Store, lists: &mut [(List, VecDeque<u32>); 2], op: u8, which: bool, id: u32) {
+    let home = lists.iter().position(|(_, model)| model.contains(&id));
+    let unlinked = (1..=IDS).find(|id| !lists.iter().any(|(_, model)| model.contains(id)));
+    let (list, model) = &mut lists[home.unwrap_or(usize::from(which))];
+    match (op, home.is_some()) {
+        (0, false) => {
+            list.push_front(store, id);
+            model.push_front(id);
+        }
+        (_, false) => {
+            list.push_back(store, id);
+            model.push_back(id);
+        }
+        (0, true) => {
+            list.move_to_front(store, id);
+            model.retain(|&other| other != id);
+            model.push_front(id);
+        }
+        (1, true) => {
+            list.move_to_back(store, id);
+            model.retain(|&other| other != id);
+            model.push_back(id);
+        }
+        (2, true) => assert_eq!(list.pop_front(store), model.pop_front()),
+        (3, true) => assert_eq!(list.pop_back(store), model.pop_back()),
+        (4, true) => {
+            list.remove(store, id);
+            model.retain(|&other| other != id);
+        }
+        (_, true) => {
+            if let Some(new) = unlinked {
+                list.replace(store, id, new);
+                *model.iter_mut().find(|other| **other == id).unwrap() = new;
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(
+        ops in vec((0..6_u8, any::<bool>(), 1..=IDS), 0..100),
+    ) {
+        let store = store();
+        let mut lists = [(List::new(), VecDeque::new()), (List::new(), VecDeque::new())];
+        for (op, which, id) in ops {
+            step(&store, &mut lists, op, which, id);
+            for (list, model) in &lists {
+                list.validate(&store).unwrap();
+                let ids: Vec<u32> = list.iter(&store).collect();
+                let mut back: Vec<u32> = list.iter_back(&store).collect();
+                back.reverse();
+                prop_assert_eq!(&ids, &Vec::from(model.clone()));
+                prop_assert_eq!(&back, &ids);
+                prop_assert_eq!((list.len(), list.is_empty()), (model.len(), model.is_empty()));
+                prop_assert_eq!(list.front(), model.front().copied());
+                prop_assert_eq!(list.back(), model.back().copied());
+                for pair in ids.windows(2) {
+                    prop_assert_eq!(list.next(&store, pair[0]), Some(pair[1]));
+                    prop_assert_eq!(list.prev(&store, pair[1]), Some(pair[0]));
+                }
+            }
+            for id in (1..=IDS).filter(|id| !lists.iter().any(|(_, model)| model.contains(id))) {
+                prop_assert_eq!((store.links(id).prev(), store.links(id).next()), (NIL, NIL));
+            }
+        }
+    }
+}
+
+#[test]
+fn validate_sees_each_kind_of_damage() {
+    let filled = || {
+        let (store, mut list) = (store(), List::new());
+        for id in 1..=4 {
+            list.push_back(&store, id);
+        }
+        list.validate(&store).unwrap();
+        (store, list)
+    };
+    let damages: [fn(&Store); 5] = [
+        |store| store.links(3).set_prev(1),
+        |store| store.links(3).set_next(NIL),
+        |store| store.links(4).set_next(1),
+        |store| store.links(2).set_next(4),
+        |store| store.links(2).set_next(1 << 31),
+    ];
+    for damage in damages {
+        let (store, list) = filled();
+        damage(&store);
+        assert!(list.validate(&store).is_err());
+    }
+}
