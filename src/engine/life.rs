@@ -32,10 +32,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        if !self.core.flights.is_idle(hash) {
-            // A computation of the key comes first.
-            let _ = self.await_turn(hash, key);
-        }
+        self.await_computation(hash, key);
         let changed = {
             let guard = crossbeam_epoch::pin();
             loop {
