@@ -2,7 +2,7 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cortado::{Builder, Cache, Clock, Expiry, ManualClock, Removed, RemovalCause};
+use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::ops::Deref;
