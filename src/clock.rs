@@ -167,8 +167,9 @@ impl Ticker {
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => SYSTEM_START + nanos(self.anchor.elapsed()),
-            Source::Manual(time) => time.load(Ordering::Acquire),
-            Source::Custom(source) => nanos(source.now()),
+            // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as any.
+            Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(1),
+            Source::Custom(source) => nanos(source.now()).saturating_add(1),
         };
         reading.min(NEVER - 1)
     }

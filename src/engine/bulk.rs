@@ -1,6 +1,7 @@
 //! Operations on everything.
 
 use super::Engine;
+use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::entry::Entry;
@@ -43,14 +44,16 @@ impl<K: Eq, V, S> Engine<K, V, S> {
 
     /// Removes a node that was judged to go, if it is still there.
     fn remove_node(&self, guard: &crossbeam_epoch::Guard, node: NodeRef<'_, K, V>) {
-        let hash = node.meta().hash();
-        while !self.core.flights.is_idle(hash) && self.core.flights.claims(hash) {
-            // A computation of the key comes first; what it leaves is another node, or this one.
-            let _ = self.await_turn(hash, node.key());
-        }
-        let now = self.core.ticker.now();
-        if self.core.remove_id(guard, hash, node.id(), now, RemovalCause::Explicit) {
-            self.write_event(Event::Removed(node.id()), 0, now);
+        let mut clearance = Clearance::Idle;
+        loop {
+            let now = self.core.ticker.now();
+            let cause = RemovalCause::Explicit;
+            match self.core.remove_id(guard, node.id(), now, cause, clearance) {
+                Ok(true) => return self.write_event(Event::Removed(node.id()), 0, now),
+                Ok(false) => return,
+                // A computation of the key comes first; what it leaves is another node, or this one.
+                Err(_) => clearance = self.await_turn(node.meta().hash(), node.key()),
+            }
         }
     }
 

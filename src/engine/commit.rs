@@ -108,13 +108,17 @@ impl Core {
         hold: &Hold<'_>,
     ) -> Result<Locked<'g>, Obstacle> {
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
-        // Under the lock: a computation registers its flight, then takes this lock once. So either
-        // it sees what this section does, or this sees the flight.
-        let clear = match hold {
+        if self.is_clear(hash, hold) { Ok(locked) } else { Err(Obstacle::Flight) }
+    }
+
+    /// Under the bucket's lock: whether no computation can be in the way. A computation registers its
+    /// flight, then takes this lock once. So either it sees what this section does, or this sees the
+    /// flight.
+    fn is_clear(&self, hash: u32, hold: &Hold<'_>) -> bool {
+        match hold {
             Hold::IfIdle => self.flights.is_idle(hash),
             Hold::Locked { .. } | Hold::Own => true,
-        };
-        if clear { Ok(locked) } else { Err(Obstacle::Flight) }
+        }
     }
 
     fn unlink(
@@ -143,13 +147,18 @@ impl Core {
     pub fn remove_id(
         &self,
         guard: &crossbeam_epoch::Guard,
-        hash: u32,
         id: u32,
         now: u64,
         cause: RemovalCause,
-    ) -> bool {
-        let Some(mut locked) = self.index.lock_id(guard, hash, id) else { return false };
+        clearance: Clearance,
+    ) -> Result<bool, Obstacle> {
+        let hash = self.pool.meta(id).hash();
+        let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
+        let Some(mut locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
+        if !self.is_clear(hash, &hold) {
+            return Err(Obstacle::Flight);
+        }
         self.unlink(&mut locked, id, now, cause);
-        true
+        Ok(true)
     }
 }

@@ -95,10 +95,13 @@ impl Flights {
         self.board.shard(hash).is_idle()
     }
 
-    /// Whether a computation works on a key with this hash.
-    pub fn claims(&self, hash: u32) -> bool {
-        let (_, flights) = self.board.shard(hash).snapshot(hash);
-        flights.iter().any(|flight| flight.kind == Kind::Computation)
+    /// Keeps loads and computations of keys with this hash from taking off; `None` if a computation
+    /// works on one. For the maintenance, which cannot compare keys.
+    pub fn hold_unless_claimed(&self, hash: u32) -> Option<Hold<'_>> {
+        self.board
+            .shard(hash)
+            .lock_unless(hash, |flight| flight.kind == Kind::Computation)
+            .map(|shard| Hold::Locked { _shard: shard })
     }
 
     /// Keeps loads and computations of the key from taking off while the writer commits; `None` if

@@ -1,6 +1,7 @@
 //! Lifetimes by key: ask for them, change them.
 
 use super::Engine;
+use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::clock::NEVER;
@@ -31,10 +32,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        if !self.core.flights.is_idle(hash) {
-            // A computation of the key comes first.
-            let _ = self.await_turn(hash, key);
-        }
+        self.await_computation(hash, key);
         let changed = {
             let guard = crossbeam_epoch::pin();
             loop {
@@ -81,9 +79,14 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Removes a node that has just been given an end in the past.
     fn remove_expired(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64) {
-        let (id, hash) = (node.id(), node.meta().hash());
-        if self.core.remove_id(guard, hash, id, now, RemovalCause::Expired) {
-            self.write_event(Event::Removed(id), 0, now);
-        }
+        let id = node.id();
+        let event =
+            match self.core.remove_id(guard, id, now, RemovalCause::Expired, Clearance::Idle) {
+                Ok(true) => Event::Removed(id),
+                Ok(false) => return,
+                // Perhaps a computation of the key: left to the maintenance.
+                Err(_) => Event::Rescheduled(id),
+            };
+        self.write_event(event, 0, now);
     }
 }

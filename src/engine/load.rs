@@ -179,6 +179,19 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
+    /// Waits while a computation of the key is in progress.
+    pub fn await_computation<Q>(&self, hash: u32, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        while !self.core.flights.is_idle(hash)
+            && let Ok((_, flight)) = self.flight_of(hash, key)
+            && flight.kind() == Kind::Computation
+        {
+            let _ = flight.wait();
+        }
+    }
+
     /// Overtakes a load of the key, if there is one.
     pub fn overtake<Q>(&self, hash: u32, key: &Q)
     where

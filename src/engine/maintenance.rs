@@ -6,7 +6,7 @@
 //! the pass's [`Budget`]; what does not fit is carried forward and the drain status stays `REQUIRED`,
 //! so that the next operation goes on.
 //!
-//! **Lock order**: maintenance → one bucket of the index. No user code runs under either: values to
+//! **Lock order**: maintenance → a shard of the flights → one bucket of the index. No user code runs under either: values to
 //! drop and removals to announce are handed out to be dealt with after the lock.
 
 use super::core::Core;
@@ -380,16 +380,18 @@ impl<'a> Work<'a> {
         let core = self.core;
         let meta = core.pool.meta(id);
         let hash = meta.hash();
-        let locked = loop {
+        let mut hold = None;
+        let mut locked = loop {
             let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
                 // A writer was first; its event will tell.
                 return true;
             };
-            if core.flights.is_idle(hash) {
+            if hold.is_some() || core.flights.is_idle(hash) {
                 break locked;
             }
             drop(locked);
-            if core.flights.claims(hash) {
+            hold = core.flights.hold_unless_claimed(hash);
+            if hold.is_none() {
                 return false;
             }
         };
@@ -398,7 +400,6 @@ impl<'a> Work<'a> {
             Some(judged) => judged,
             None => meta.mark_gone(),
         };
-        let mut locked = locked;
         locked.remove();
         core.announce(
             id,
@@ -407,6 +408,7 @@ impl<'a> Work<'a> {
             self.now,
         );
         drop(locked);
+        drop(hold);
         meta.set_life(life::REMOVED);
         self.forget(id);
         if meta.life() & life::ADDED != 0 {

@@ -25,7 +25,7 @@
 //! the key it is itself working on can never end, and panics instead.
 //!
 //! # Locks
-//! maintenance → one bucket; flights' shards are locked alone, for a few instructions. What each
+//! maintenance → one shard of the flights → one bucket, each for a few instructions. What each
 //! protects is said where it is.
 
 #[cfg(any(feature = "internals", cortado_loom))]

@@ -17,7 +17,9 @@
 //! # Rules
 //!
 //! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove) and
-//!    [`lock_if`](Shard::lock_if) lock the shard for a few instructions and run no user code.
+//!    [`lock_if`](Shard::lock_if) lock the shard for a few instructions and run no user code, nor does
+//!    [`lock_unless`](Shard::lock_unless), which takes no `Arc` along either: a flight dropped by the
+//!    last of them may drop what is the user's.
 //! 2. A computation first registers its flight; *then* it takes its key's bucket lock in the index,
 //!    once, and looks at what is there. (A flight of the same key may have begun and ended between the
 //!    snapshot and the registration: the look finds what it left.)
@@ -173,6 +175,18 @@ impl<F> Shard<F> {
         let table = self.table.lock();
         (!table.has_news(hash, seen) || seeded("board_lock_ignores_news"))
             .then(|| ShardGuard { _table: table })
+    }
+
+    /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says so
+    /// of a flight with this hash. It is asked under the lock: no user code, no waiting.
+    pub fn lock_unless(
+        &self,
+        hash: u32,
+        is_in_the_way: impl Fn(&F) -> bool,
+    ) -> Option<ShardGuard<'_, F>> {
+        let table = self.table.lock();
+        let free = !table.of(hash).any(|entry| is_in_the_way(&entry.flight));
+        free.then(|| ShardGuard { _table: table })
     }
 }
 
