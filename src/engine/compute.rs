@@ -88,7 +88,7 @@ where
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-                    let entry = self.fresh_entry(&node);
+                    let entry = self.fresh_entry(&node, put.now);
                     self.conclude_put(node, done, weight, put.now);
                     return entry;
                 }

@@ -73,7 +73,8 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node, false));
+                    let now = self.core.ticker.now();
+                    let landed = landed.map(|node| self.landed(node, now, false));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -119,11 +120,11 @@ where
             // Looked at after the search: a writer marks the load before it commits, so what the
             // search does not show is marked, or changes the bucket and fails the commit.
             if airborne.is_overtaken() || self.core.full_generation() != generation {
-                return self.landed(node.handle(), true);
+                return self.landed(node.handle(), put.now, true);
             }
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-                    let entry = self.landed(node.handle(), true);
+                    let entry = self.landed(node.handle(), put.now, true);
                     self.conclude_put(node, done, weight, put.now);
                     return entry;
                 }
@@ -142,15 +143,16 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
-        let now = self.core.ticker.now();
+    /// A handle as of `now`, which was read before the commit: between a commit and its event no code
+    /// of the user's may run, the clock's neither.
+    fn landed(&self, node: Handle<K, V>, now: u64, fresh: bool) -> Entry<K, V> {
         let deadline = node.meta().deadline().max(now);
         Entry::new(node, now, deadline, fresh)
     }
 
     /// A new count on a node for the caller of a computation.
-    pub fn fresh_entry(&self, node: &Local<'_, K, V>) -> Entry<K, V> {
-        self.landed(node.handle(), true)
+    pub fn fresh_entry(&self, node: &Local<'_, K, V>, now: u64) -> Entry<K, V> {
+        self.landed(node.handle(), now, true)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was

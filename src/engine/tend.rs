@@ -83,7 +83,8 @@ impl Drop for Tending {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Hands an event to the maintenance. Called with no lock held, right after the commit.
+    /// Hands an event to the maintenance. Called with no lock held, right after the commit; runs no code
+    /// of the user's, whose panic would lose the event.
     pub fn write_event(&self, event: Event, weight: u32, now: u64) {
         let core = &self.core;
         let mut event = event.pack();
@@ -92,7 +93,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => break pressure,
                 Err(full) => {
                     event = full;
-                    self.pass_now();
+                    self.pass_at(now);
                 }
             }
         };
@@ -108,7 +109,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
-            Pressure::Urgent => self.pass_now(),
+            Pressure::Urgent => self.pass_at(now),
         }
     }
 
@@ -141,8 +142,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Runs a pass, after whoever is at it.
-    fn pass_now(&self) {
-        let now = self.core.ticker.now();
+    fn pass_at(&self, now: u64) {
         let mut state = self.core.maintenance.lock();
         let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
     }
