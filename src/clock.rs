@@ -1,8 +1,8 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
 //! Inside the crate an instant is a `u64` of nanoseconds since an arbitrary origin, [`NEVER`] is the
-//! instant that does not come, and sums saturate to it. A living entry's deadline lies after some
-//! reading, so no deadline is zero, which nodes use as a mark.
+//! instant that does not come, and sums saturate to it. Zero is kept free as a mark of nodes: a
+//! clock of the user's reads one more here.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -319,10 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn readings_keep_clear_of_never() {
+    fn readings_keep_clear_of_the_marks() {
         let (clock, hand) = Clock::manual();
         let ticker = Ticker::new(clock);
-        assert_eq!(ticker.now(), 0);
+        assert_eq!(ticker.now(), 1);
         hand.set(Duration::MAX);
         assert_eq!(ticker.now(), NEVER - 1);
         hand.advance(Duration::MAX);

@@ -63,9 +63,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         if let Some(word) = word {
             word.store(cap, Ordering::Release);
         }
-        // No life left: over from this moment on. (Zero would be the mark of a node that is gone.)
+        // No life left: over from this moment on.
         let over = new <= now;
-        let new = if over { now.max(1) } else { new };
+        let new = if over { now } else { new };
         if !meta.change_deadline(judged, new) {
             return false;
         }

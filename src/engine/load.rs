@@ -50,7 +50,11 @@ where
             self.attend();
         }
         match found {
-            Some(entry) => entry,
+            Some(entry) => {
+                // Before the entry is the return value, which a panic of theirs would leak.
+                drop((key, init));
+                entry
+            }
             None => self.load_missing(key, init),
         }
     }
@@ -68,10 +72,11 @@ where
                     }
                 }
                 Ok((_, other)) => {
-                    if let Some(landed) = other.wait() {
-                        return self.landed(self.pool.handle(landed), false);
-                    }
-                    if let Some(entry) = self.glance(hash, draft.key()) {
+                    let landed = other.wait().map(|node| self.pool.handle(node));
+                    let now = self.core.ticker.now();
+                    let landed = landed.map(|node| self.landed(node, now, false));
+                    if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
+                        drop((draft, init));
                         return entry;
                     }
                 }
@@ -80,6 +85,7 @@ where
         // Another load may have ended between the first look and the take-off.
         if let Some(entry) = self.glance(hash, draft.key()) {
             airborne.land(Some(entry.node().raw().clone()));
+            drop((draft, init));
             return entry;
         }
         let entry = self.lead(draft, hash, init, &airborne);
@@ -114,11 +120,15 @@ where
             // Looked at after the search: a writer marks the load before it commits, so what the
             // search does not show is marked, or changes the bucket and fails the commit.
             if airborne.is_overtaken() || self.core.full_generation() != generation {
-                return self.landed(node.handle(), true);
+                return self.landed(node.handle(), put.now, true);
             }
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
+<<<<<<< HEAD
                     let handle = node.handle();
+=======
+                    let entry = self.landed(node.handle(), put.now, true);
+>>>>>>> behaviour
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put.now);
                 }
@@ -137,12 +147,21 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
-        let now = self.core.ticker.now();
+    /// A handle as of `now`, which was read before the commit: between a commit and its event no code
+    /// of the user's may run, the clock's neither.
+    fn landed(&self, node: Handle<K, V>, now: u64, fresh: bool) -> Entry<K, V> {
         let deadline = node.meta().deadline().max(now);
         Entry::new(node, now, deadline, fresh)
     }
 
+<<<<<<< HEAD
+=======
+    /// A new count on a node for the caller of a computation.
+    pub fn fresh_entry(&self, node: &Local<'_, K, V>, now: u64) -> Entry<K, V> {
+        self.landed(node.handle(), now, true)
+    }
+
+>>>>>>> behaviour
     /// The load or computation of the key that is in progress; if there is none, up to when that was
     /// so.
     pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
