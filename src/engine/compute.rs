@@ -89,11 +89,7 @@ where
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-<<<<<<< HEAD
                     let handle = node.handle();
-=======
-                    let entry = self.fresh_entry(&node, put.now);
->>>>>>> behaviour
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put.now);
                 }

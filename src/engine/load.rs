@@ -73,8 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let now = self.core.ticker.now();
-                    let landed = landed.map(|node| self.landed(node, now, false));
+                    let landed = landed.map(|node| self.landed(node, false));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -120,15 +119,11 @@ where
             // Looked at after the search: a writer marks the load before it commits, so what the
             // search does not show is marked, or changes the bucket and fails the commit.
             if airborne.is_overtaken() || self.core.full_generation() != generation {
-                return self.landed(node.handle(), put.now, true);
+                return self.landed(node.handle(), true);
             }
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-<<<<<<< HEAD
                     let handle = node.handle();
-=======
-                    let entry = self.landed(node.handle(), put.now, true);
->>>>>>> behaviour
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put.now);
                 }
@@ -147,21 +142,12 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// A handle as of `now`, which was read before the commit: between a commit and its event no code
-    /// of the user's may run, the clock's neither.
-    fn landed(&self, node: Handle<K, V>, now: u64, fresh: bool) -> Entry<K, V> {
+    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+        let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
         Entry::new(node, now, deadline, fresh)
     }
 
-<<<<<<< HEAD
-=======
-    /// A new count on a node for the caller of a computation.
-    pub fn fresh_entry(&self, node: &Local<'_, K, V>, now: u64) -> Entry<K, V> {
-        self.landed(node.handle(), now, true)
-    }
-
->>>>>>> behaviour
     /// The load or computation of the key that is in progress; if there is none, up to when that was
     /// so.
     pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>

@@ -83,14 +83,9 @@ impl Drop for Tending {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-<<<<<<< HEAD
     /// Hands an event to the maintenance. Called with no lock held, right after the commit, with
     /// nothing of the user's in between or in here (the clock was read before it): an event that a
     /// panic kept back would leave a node in the index of which the maintenance never hears.
-=======
-    /// Hands an event to the maintenance. Called with no lock held, right after the commit; runs no code
-    /// of the user's, whose panic would lose the event.
->>>>>>> behaviour
     pub fn write_event(&self, event: Event, weight: u32, now: u64) {
         let core = &self.core;
         let mut event = event.pack();
@@ -99,11 +94,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => break pressure,
                 Err(full) => {
                     event = full;
-<<<<<<< HEAD
                     self.pass_now(now);
-=======
-                    self.pass_at(now);
->>>>>>> behaviour
                 }
             }
         };
@@ -119,11 +110,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
-<<<<<<< HEAD
             Pressure::Urgent => self.pass_now(now),
-=======
-            Pressure::Urgent => self.pass_at(now),
->>>>>>> behaviour
         }
     }
 
@@ -155,13 +142,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-<<<<<<< HEAD
     /// Runs a pass at the caller's `now`, after whoever is at it.
     fn pass_now(&self, now: u64) {
-=======
-    /// Runs a pass, after whoever is at it.
-    fn pass_at(&self, now: u64) {
->>>>>>> behaviour
         let mut state = self.core.maintenance.lock();
         let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
     }
