@@ -132,9 +132,13 @@ impl Core {
         self.hot.generation.load(Ordering::Acquire)
     }
 
-    /// Makes every node inserted before this call invisible.
-    pub fn next_generation(&self) -> u64 {
-        self.hot.generation.fetch_add(1, Ordering::AcqRel) + 1
+    /// Makes every node inserted before this call invisible; false, and nothing done, if that would
+    /// leave more than `unswept` generations to be swept.
+    pub fn next_generation(&self, unswept: u64) -> bool {
+        let swept = self.swept.load(Ordering::Acquire);
+        let next = |generation: u64| (generation < swept + unswept).then_some(generation + 1);
+        // Counted and checked in one step: no number of callers at once counts too far.
+        self.hot.generation.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 
     /// Whether a pass would find something to expire at `now`.

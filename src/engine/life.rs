@@ -1,10 +1,10 @@
 //! Lifetimes by key: ask for them, change them.
 
 use super::Engine;
+use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::clock::NEVER;
-use crate::node::GONE;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
@@ -31,20 +31,18 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        if !self.core.flights.is_idle(hash) {
-            // A computation of the key comes first.
-            let _ = self.await_turn(hash, key);
-        }
+        self.await_computation(hash, key);
         let changed = {
             let guard = crossbeam_epoch::pin();
             loop {
                 let now = self.core.ticker.now();
                 let Some(node) = self.find(&guard, hash, key) else { break false };
-                let generation = self.core.generation();
-                if !node.meta().is_live(now, generation) {
+                // Read once: what is judged to live is what is exchanged.
+                let judged = node.meta().deadline();
+                if judged <= now || node.meta().generation() != self.core.generation() {
                     break false;
                 }
-                if self.try_set_cap(&guard, node, now, cap(now)) {
+                if self.try_set_cap(&guard, node, judged, now, cap(now)) {
                     break true;
                 }
             }
@@ -53,13 +51,16 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         changed
     }
 
-    /// False if the deadline changed meanwhile, or the node is gone.
-    fn try_set_cap(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> bool {
+    /// False if the deadline is no longer as `judged`.
+    fn try_set_cap(
+        &self,
+        guard: &Guard,
+        node: NodeRef<'_, K, V>,
+        judged: u64,
+        now: u64,
+        cap: u64,
+    ) -> bool {
         let meta = node.meta();
-        let judged = meta.deadline();
-        if judged == GONE {
-            return false;
-        }
         let new = self.core.lifetimes.deadline(now, cap);
         let word = self.pool.raw().cap(node.id());
         if let Some(word) = word {
@@ -79,11 +80,15 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         true
     }
 
-    /// Removes a node that has just been given an end in the past.
+    /// Removes a node that has just been given an end in the past. If a load or computation may be in
+    /// the way, the maintenance will.
     fn remove_expired(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64) {
-        let (id, hash) = (node.id(), node.meta().hash());
-        if self.core.remove_id(guard, hash, id, now, RemovalCause::Expired) {
-            self.write_event(Event::Removed(id), 0, now);
+        let place = (node.meta().hash(), node.id());
+        let cause = RemovalCause::Expired;
+        match self.core.remove_id(guard, place, now, cause, Clearance::Idle) {
+            Ok(true) => self.write_event(Event::Removed(node.id()), 0, now),
+            Ok(false) => {}
+            Err(_) => self.write_event(Event::Rescheduled(node.id()), 0, now),
         }
     }
 }

@@ -6,13 +6,15 @@
 //! the pass's [`Budget`]; what does not fit is carried forward and the drain status stays `REQUIRED`,
 //! so that the next operation goes on.
 //!
-//! **Lock order**: maintenance → one bucket of the index. No user code runs under either: values to
-//! drop and removals to announce are handed out to be dealt with after the lock.
+//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code runs
+//! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
+//! A pass waits for no load and no computation: either may be waiting for it.
 
 use super::core::Core;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
+use crate::index::Locked;
 use crate::links::NIL;
 use crate::node::{GONE, life};
 use crate::policy::Policy;
@@ -30,6 +32,8 @@ const CALLER_TIME: Duration = Duration::from_micros(500);
 const UNITS_PER_LOOK: u32 = 64;
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
+/// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
+const MAX_STUCK: u32 = 16;
 /// A pass drops the contents of about this many dead nodes, more by less than a batch.
 const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
@@ -171,10 +175,11 @@ impl Core {
         let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
+        left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
         left.work |= work.grow();
-        left.work |= work.sweep(budget, &mut left.blocked);
-        left.work |= work.has_backlog();
+        left.work |= work.sweep(budget);
+        left.work |= work.state.wheel.has_backlog();
+        left.work |= !left.blocked && work.is_over();
         work.retire();
         work.publish();
         left.work |= self.collect();
@@ -269,7 +274,8 @@ impl<'a> Work<'a> {
         }
         self.schedule(id);
         if meta.generation() != self.core.generation() {
-            self.unlink_now(id, RemovalCause::Explicit);
+            // The sweep may have passed its bucket just before it was published.
+            self.sweep_one(id);
         }
     }
 
@@ -351,54 +357,74 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Evicts until the policy is within its bound, within the budget.
-    fn evict(&mut self, budget: &mut Budget) {
+    /// Evicts until the policy is within its bound, within the budget. True if a computation was in
+    /// the way: what is still too much then has to wait for it.
+    fn evict(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
+        let mut stuck = 0;
         loop {
-            let Some(policy) = &mut self.state.policy else { return };
+            let Some(policy) = &mut self.state.policy else { return false };
             if policy.weight() <= policy.max_weight() || !budget.take() {
-                return;
+                return false;
             }
-            let Some(id) = policy.victim(&*core.pool) else { return };
+            let Some(id) = policy.victim(&*core.pool) else { return false };
             if core.pool.meta(id).deadline() != GONE
                 && !self.unlink(id, RemovalCause::Size, None)
                 && let Some(policy) = &mut self.state.policy
             {
                 policy.readmit(&*core.pool, id);
+                stuck += 1;
+                if stuck == MAX_STUCK {
+                    return true;
+                }
             }
         }
     }
 
-    /// Whatever becomes of it, the node must go: sweeps.
-    fn unlink_now(&mut self, id: u32, cause: RemovalCause) -> bool {
-        self.core.pool.meta(id).deadline() == GONE || self.unlink(id, cause, None)
-    }
-
     /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
-    /// is `None`); false if it is there and has to stay.
+    /// is `None`); false if it is there and has to stay, also because a computation works on its key.
     fn unlink(&mut self, id: u32, cause: RemovalCause, judged: Option<u64>) -> bool {
         let core = self.core;
-        let meta = core.pool.meta(id);
-        let hash = meta.hash();
-        let locked = loop {
-            let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
-                // A writer was first; its event will tell.
-                return true;
-            };
-            if core.flights.is_idle(hash) {
-                break locked;
-            }
-            drop(locked);
-            if core.flights.claims(hash) {
-                return false;
-            }
+        let hash = core.pool.meta(id).hash();
+        // Outlives the bucket's lock.
+        let _hold;
+        let Some(mut locked) = core.index.lock_id(self.guard, hash, id) else {
+            // A writer was first; its event will tell.
+            return true;
         };
+        if !core.flights.is_idle(hash) {
+            drop(locked);
+            let Some(hold) = core.flights.hold_unclaimed(hash) else { return false };
+            _hold = hold;
+            let Some(again) = core.index.lock_id(self.guard, hash, id) else { return true };
+            locked = again;
+        }
+        self.unlink_locked(locked, id, cause, judged)
+    }
+
+    /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
+    /// computation finds the key without an entry then, which is what it was for everyone.
+    fn sweep_one(&mut self, id: u32) {
+        let hash = self.core.pool.meta(id).hash();
+        if let Some(locked) = self.core.index.lock_id(self.guard, hash, id) {
+            self.unlink_locked(locked, id, RemovalCause::Explicit, None);
+        }
+    }
+
+    fn unlink_locked(
+        &mut self,
+        mut locked: Locked<'_>,
+        id: u32,
+        cause: RemovalCause,
+        judged: Option<u64>,
+    ) -> bool {
+        let core = self.core;
+        let meta = core.pool.meta(id);
         let deadline = match judged {
             Some(judged) if !meta.change_deadline(judged, GONE) => return false,
             Some(judged) => judged,
             None => meta.mark_gone(),
         };
-        let mut locked = locked;
         locked.remove();
         core.announce(
             id,
@@ -423,7 +449,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
-    fn sweep(&mut self, budget: &mut Budget, blocked: &mut bool) -> bool {
+    fn sweep(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
         loop {
             let generation = core.full_generation();
@@ -438,19 +464,13 @@ impl<'a> Work<'a> {
             }
             let mut ids = std::mem::take(&mut self.state.scratch);
             let next = core.index.collect(self.guard, cursor, &mut ids);
-            let mut stays = false;
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != generation as u8 {
                     budget.take();
-                    stays |= !self.unlink_now(id, RemovalCause::Explicit);
+                    self.sweep_one(id);
                 }
             }
             self.state.scratch = ids;
-            if stays {
-                // In use by a computation: come back later rather than spin.
-                *blocked = true;
-                return false;
-            }
             self.state.sweep = next.map(|cursor| (started, cursor));
             if next.is_none() {
                 self.state.swept = started;
@@ -458,10 +478,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether the budget left something undone that is due now.
-    fn has_backlog(&self) -> bool {
-        self.state.wheel.has_backlog()
-            || self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
+    /// Whether more has to be evicted.
+    fn is_over(&self) -> bool {
+        self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.

@@ -236,6 +236,11 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
+    /// Passes until no work is left but what has to wait for somebody.
+    pub fn finish_work(&self) {
+        while self.patient_pass().work {}
+    }
+
     fn patient_pass(&self) -> Leftover {
         let now = self.core.ticker.now();
         let mut state = self.core.maintenance.lock();
