@@ -111,15 +111,9 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         for id in 1..pool.high_water() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
-                let destroyed = || self.pool.raw().destroy(id);
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
+                self.destroy(id);
             }
         }
-        while let Some(doomed) = self.core.doomed.pop() {
-            for id in doomed {
-                let destroyed = || self.pool.raw().destroy(id);
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
-            }
-        }
+        self.drop_doomed();
     }
 }

@@ -34,7 +34,7 @@ const UNITS_PER_LOOK: u32 = 64;
 const EVICTIONS: u32 = 64;
 /// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
 const MAX_STUCK: u32 = 16;
-/// A pass drops the contents of about this many dead nodes, more by less than a batch.
+/// A pass gives up about this many dead nodes, more by less than a batch.
 const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
 const MOVES: usize = 64;
@@ -138,8 +138,14 @@ pub struct Leftover {
     pub writes: bool,
     /// The budget ended before the work did.
     pub work: bool,
+    /// Entries are due.
+    pub expirations: bool,
+    /// By how much the weight is over the maximum.
+    pub excess: u64,
     /// Something has to wait for a computation of the user's.
     pub blocked: bool,
+    /// The epoch was given something to get rid of.
+    pub retired: bool,
 }
 
 impl Maintenance {
@@ -163,27 +169,40 @@ pub struct Work<'a> {
     state: &'a mut Maintenance,
     guard: &'a Guard,
     now: u64,
+    /// Whether something was handed to the epoch.
+    retired: bool,
 }
 
 impl Core {
     /// Runs a pass with the lock already held. What it takes out to be dropped waits in `doomed` for
     /// after the lock.
-    pub fn pass(&self, state: &mut Maintenance, now: u64, budget: &mut Budget) -> Leftover {
+    ///
+    /// The guard is from before the lock: pinning and flushing run what other users of the process's
+    /// epoch have deferred, and that may use this cache. So the caller flushes, too, if the pass has
+    /// retired something, after it has let go of the lock.
+    pub fn pass(
+        &self,
+        guard: &Guard,
+        state: &mut Maintenance,
+        now: u64,
+        budget: &mut Budget,
+    ) -> Leftover {
         let running = self.status.begin();
-        let guard = crossbeam_epoch::pin();
-        let mut work = Work { core: self, state, guard: &guard, now };
+        self.begin_pass();
+        let mut work = Work { core: self, state, guard, now, retired: false };
         let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
         left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
         left.work |= work.grow();
         left.work |= work.sweep(budget);
-        left.work |= work.state.wheel.has_backlog();
-        left.work |= !left.blocked && work.is_over();
+        left.expirations = work.state.wheel.has_backlog();
+        left.excess = work.excess();
+        left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         work.retire();
         work.publish();
+        left.retired = work.retired;
         left.work |= self.collect();
-        drop(guard);
         let anything = left.writes || left.work || left.blocked;
         let _ = running.finish(if anything { Left::More } else { Left::Nothing });
         left
@@ -193,9 +212,11 @@ impl Core {
     /// if there are more.
     fn collect(&self) -> bool {
         let mut doomed = Vec::new();
-        while doomed.len() < DROPS
+        let mut given_up = 0;
+        while given_up < DROPS
             && let Some(batch) = self.ripe.pop()
         {
+            given_up += batch.len();
             for &id in &batch {
                 let meta = self.pool.meta(id);
                 meta.clear_life(life::OWNED);
@@ -478,9 +499,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether more has to be evicted.
-    fn is_over(&self) -> bool {
-        self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
+    /// How much more has to be evicted.
+    fn excess(&self) -> u64 {
+        self.state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()))
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
@@ -492,7 +513,7 @@ impl<'a> Work<'a> {
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
         self.guard.defer(move || ripe.push(batch));
-        self.guard.flush();
+        self.retired = true;
     }
 
     /// Tells readers what this pass knows.
@@ -502,6 +523,8 @@ impl<'a> Work<'a> {
         core.weight.store(self.state.weight, Ordering::Relaxed);
         core.swept.store(self.state.swept, Ordering::Release);
         core.last_pass.store(self.now, Ordering::Relaxed);
-        core.set_next_due(self.state.wheel.next_deadline().unwrap_or(NEVER));
+        let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
+        core.next_due.store(due, Ordering::Relaxed);
+        core.pass_by(due);
     }
 }
