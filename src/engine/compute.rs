@@ -66,7 +66,7 @@ where
 
     /// The key's living entry, once every write that began before the flight was on the board is
     /// through: those that come later wait.
-    fn settled(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
+    pub fn settled(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
         let guard = crossbeam_epoch::pin();
         loop {
             let (found, node) = self.search(&guard, hash, key);
@@ -93,7 +93,7 @@ where
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put.now);
                 }
-                Err(Obstacle::Changed | Obstacle::Flight) => {}
+                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }
         }
     }
@@ -107,7 +107,7 @@ where
             match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
                 Ok(Some((id, _))) => return self.write_event(Event::Removed(id), 0, now),
                 Ok(None) => return,
-                Err(Obstacle::Changed | Obstacle::Flight) => {}
+                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }
         }
     }

@@ -82,7 +82,7 @@ where
             }
         };
         // Another load may have ended between the first look and the take-off.
-        if let Some(entry) = self.glance(hash, draft.key()) {
+        if let Some(entry) = self.settled(hash, draft.key()) {
             airborne.land(Some(entry.node().raw().clone()));
             drop((draft, init));
             return entry;
@@ -101,7 +101,6 @@ where
         init: impl FnOnce() -> V,
         airborne: &Airborne<'_>,
     ) -> Entry<K, V> {
-        let generation = self.core.full_generation();
         let started = self.core.recorder.is_some().then(Instant::now);
         let attempt = Attempt { engine: self, started };
         let value = init();
@@ -116,17 +115,13 @@ where
                 return self.entry_of(old);
             }
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
-            // Looked at after the search: a writer marks the load before it commits, so what the
-            // search does not show is marked, or changes the bucket and fails the commit.
-            if airborne.is_overtaken() || self.core.full_generation() != generation {
-                return self.landed(node.handle(), true);
-            }
-            match self.core.commit_put(found, put, Clearance::Own) {
+            match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put.now);
                 }
+                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -163,8 +158,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Before a write of the key: waits for a computation of it, overtakes a load of it.
-    pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance
+    /// Before a write of the key: waits for a computation of it, overtakes a load of it. To be called
+    /// without a guard, which the wait would keep for as long as the computation takes.
+    pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -184,7 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Waits while a computation of the key is in progress.
+    /// Waits for a computation of the key, if there is one.
     pub fn await_computation<Q>(&self, hash: u32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
@@ -194,21 +190,6 @@ impl<K, V, S> Engine<K, V, S> {
             && flight.kind() == Kind::Computation
         {
             let _ = flight.wait();
-        }
-    }
-
-    /// Overtakes a load of the key, if there is one.
-    pub fn overtake<Q>(&self, hash: u32, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        if self.core.flights.is_idle(hash) {
-            return;
-        }
-        if let Ok((_, flight)) = self.flight_of(hash, key)
-            && flight.kind() == Kind::Load
-        {
-            flight.overtake();
         }
     }
 }
