@@ -34,6 +34,8 @@ const MAX_STUCK: u32 = 16;
 const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
 const MOVES: usize = 64;
+/// An era's records, as a share of the entries.
+const ERA_SHARE: u64 = 4;
 /// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
 const RETIRE_BATCH: usize = 256;
 
@@ -455,16 +457,18 @@ impl<'a> Work<'a> {
         core.pass_by(due);
     }
 
-    /// A node's reads are recorded once per era. Eras turn with the records drained, so many that a node
-    /// that is read all the time moves up the policy's lists before a sixteenth of the others has:
-    /// more would cost time, and the order it buys is finer than what the policy looks at. While the
-    /// cache is not half full nothing is recorded: it has nothing to choose.
+    /// A node's reads are recorded once per era, and an era is as long as it takes to record a quarter as
+    /// many reads as there are entries. Hit ratios of replayed traces with every first touch since the
+    /// last drain recorded, with eras of a sixteenth, and of a quarter: oltp at 5 % of its keys
+    /// 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 / 92.5, orm_night 86.6 / 89.1 / 88.2; zipf
+    /// reads then cost 144 / 95 / 73 ns. While the cache is not half full nothing is recorded: it has
+    /// nothing to choose.
     fn turn_era(&mut self) {
         let Some(policy) = &self.state.policy else { return };
         let era = &self.core.hot.era;
         if policy.weight() < policy.max_weight() / 2 {
             era.store(NO_ERA, Ordering::Relaxed);
-        } else if self.state.recorded > self.state.count / 16
+        } else if self.state.recorded > self.state.count / ERA_SHARE
             || era.load(Ordering::Relaxed) == NO_ERA
         {
             self.state.recorded = 0;
