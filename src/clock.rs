@@ -1,8 +1,8 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
 //! Inside the crate an instant is a `u64` of nanoseconds since an arbitrary origin, [`NEVER`] is the
-//! instant that does not come, and sums saturate to it. Zero is kept free as a mark, so readings
-//! start at one.
+//! instant that does not come, and sums saturate to it. Zero is kept free as a mark of nodes: a
+//! clock of the user's reads one more here.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -152,8 +152,8 @@ pub struct Ticker {
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
-        let anchor = Instant::now();
-        let coarse_offset = SYSTEM_START.wrapping_sub(coarse::now().unwrap_or(0));
+        let (anchor, anchor_reading) = coarse::anchor();
+        let coarse_offset = SYSTEM_START.wrapping_sub(anchor_reading);
         let mut ticker =
             Self { source: clock.0, anchor, anchor_nanos: SYSTEM_START, coarse_offset };
         if !matches!(ticker.source, Source::System) {
@@ -233,20 +233,57 @@ impl fmt::Debug for Ticker {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[expect(unsafe_code, reason = "the coarse clock is reached through libc")]
 mod coarse {
+    use std::time::Instant;
+
+    /// How well an `Instant` has to be placed on the clock's own scale, and how often to try: only a
+    /// preemption between two readings in a row makes it worse.
+    const PRECISION: u64 = 1_000_000;
+    const TRIES: u32 = 16;
+
     #[inline]
     pub fn now() -> Option<u64> {
+        read(libc::CLOCK_MONOTONIC_COARSE)
+    }
+
+    /// The present as an `Instant` and, no earlier, on the scale of [`now`]: so that a coarse reading,
+    /// brought onto the scale of the `Instant`s, is never ahead of them.
+    pub fn anchor() -> (Instant, u64) {
+        let bracket = || {
+            let before = read(libc::CLOCK_MONOTONIC).unwrap_or(0);
+            let anchor = Instant::now();
+            let after = read(libc::CLOCK_MONOTONIC).unwrap_or(0);
+            (after - before, (anchor, after))
+        };
+        let mut best = bracket();
+        for _ in 1..TRIES {
+            if best.0 <= PRECISION {
+                break;
+            }
+            best = std::cmp::min_by_key(best, bracket(), |(width, _)| *width);
+        }
+        best.1
+    }
+
+    #[inline]
+    fn read(clock: libc::clockid_t) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid, exclusively borrowed timespec for the call to fill.
-        let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+        let status = unsafe { libc::clock_gettime(clock, &mut time) };
         (status == 0).then(|| (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64)
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 mod coarse {
+    use std::time::Instant;
+
     #[inline]
     pub fn now() -> Option<u64> {
         None
+    }
+
+    pub fn anchor() -> (Instant, u64) {
+        (Instant::now(), 0)
     }
 }
 

@@ -109,11 +109,6 @@ impl Meta {
         self.generation.store(generation, Ordering::Relaxed);
     }
 
-    /// Under the lock of the bucket that it is about to be published in.
-    pub fn set_generation(&self, generation: u8) {
-        self.generation.store(generation, Ordering::Relaxed);
-    }
-
     /// Moves the deadline from `judged` to `new`; false if it is no longer `judged`.
     #[inline]
     pub fn change_deadline(&self, judged: u64, new: u64) -> bool {

@@ -103,7 +103,7 @@ struct Flag(std::sync::atomic::AtomicBool);
 
 impl Wake for Flag {
     fn wake(self: std::sync::Arc<Self>) {
-        self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -174,7 +174,7 @@ fn statistics_count_what_was_done() {
         bench.pass(LIFE + TICK);
         let stats = bench.stats();
         assert_eq!(stats.removed(Expired), if bench.lives().is_some() { 3 } else { 1 });
-        let lateness = *stats.expiry_lateness();
+        let lateness = stats.expiry_lateness();
         assert_eq!(lateness.count, stats.removed(Expired));
         assert!(
             lateness.max <= TICK && lateness.p50 <= lateness.p99 && lateness.p99 <= lateness.max

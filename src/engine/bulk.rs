@@ -1,23 +1,26 @@
 //! Operations on everything.
 
 use super::Engine;
+use super::commit::Obstacle;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::entry::Entry;
+use crate::node::Meta;
+use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 
-/// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep.
+/// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep. (A node
+/// that is being published while the next is counted may be one older.)
 const MAX_UNSWEPT: u64 = 250;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
-        let generation = core.next_generation();
-        if generation - core.swept.load(Ordering::Acquire) > MAX_UNSWEPT {
+        while !core.next_generation(MAX_UNSWEPT) {
             // The byte must not come round to a generation of which something is left.
-            self.run_pending();
+            self.finish_work();
         }
         let _ = core.status.request();
         core.wake_within(std::time::Duration::ZERO);
@@ -26,6 +29,9 @@ impl<K: Eq, V, S> Engine<K, V, S> {
 
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut cursor = Some(0);
+        // What a computation, or a load nearby, keeps from being removed at once: nobody is waited
+        // for under a guard.
+        let mut held_up = Vec::new();
         while let Some(position) = cursor {
             {
                 let guard = crossbeam_epoch::pin();
@@ -33,28 +39,47 @@ impl<K: Eq, V, S> Engine<K, V, S> {
                 cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
                 for node in nodes {
                     let coarse = self.core.ticker.coarse();
-                    if self.is_living(node.meta(), coarse) && !keep(node.key(), node.value()) {
-                        self.remove_node(&guard, node);
+                    if self.is_living(node.meta(), coarse)
+                        && !keep(node.key(), node.value())
+                        && self.try_remove_node(node.id(), node.meta(), Clearance::Idle).is_err()
+                    {
+                        held_up.push(self.handle_on(node));
                     }
                 }
+            }
+            for node in held_up.drain(..) {
+                self.remove_node(&node);
             }
             self.tend();
         }
     }
 
-    /// Removes a node that was judged to go, if it is still there.
-    fn remove_node(&self, guard: &crossbeam_epoch::Guard, node: NodeRef<'_, K, V>) {
-        let mut clearance = Clearance::Idle;
+    /// Removes a node that was judged to go, if it is still there after the computation of its key
+    /// that is in the way. The handle keeps its id from being another's meanwhile.
+    fn remove_node(&self, node: &Handle<K, V>) {
+        let hash = node.meta().hash();
         loop {
-            let now = self.core.ticker.now();
-            let cause = RemovalCause::Explicit;
-            match self.core.remove_id(guard, node.id(), now, cause, clearance) {
-                Ok(true) => return self.write_event(Event::Removed(node.id()), 0, now),
-                Ok(false) => return,
-                // A computation of the key comes first; what it leaves is another node, or this one.
-                Err(_) => clearance = self.await_turn(node.meta().hash(), node.key()),
+            let clearance = self.await_turn(hash, node.key());
+            if self.try_remove_node(node.id(), node.meta(), clearance).is_ok() {
+                return;
             }
         }
+    }
+
+    /// Removes a node that the caller keeps from being freed, if it is still there.
+    fn try_remove_node(
+        &self,
+        id: u32,
+        meta: &Meta,
+        clearance: Clearance<'_>,
+    ) -> Result<(), Obstacle> {
+        let guard = crossbeam_epoch::pin();
+        let now = self.core.ticker.now();
+        let place = (meta.hash(), id);
+        if self.core.remove_id(&guard, place, now, RemovalCause::Explicit, clearance)? {
+            self.write_event(Event::Removed(id), 0, now);
+        }
+        Ok(())
     }
 
     pub fn close(&self) {
@@ -69,7 +94,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// A handle on a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(node.handle(), now, node.meta().deadline().max(now), false)
+        Entry::new(self.handle_on(node), now, node.meta().deadline().max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.
@@ -86,15 +111,9 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         for id in 1..pool.high_water() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
-                let destroyed = || self.pool.raw().destroy(id);
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
+                self.destroy(id);
             }
         }
-        while let Some(doomed) = self.core.doomed.pop() {
-            for id in doomed {
-                let destroyed = || self.pool.raw().destroy(id);
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(destroyed));
-            }
-        }
+        self.drop_doomed();
     }
 }

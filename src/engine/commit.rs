@@ -7,6 +7,7 @@ use crate::index::{Found, Locked};
 use crate::node::life;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crossbeam_epoch::Guard;
 
 /// Why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum Obstacle {
     /// A load or a computation in the same shard may be the key's: find out, then come back with a
     /// [`Clearance`].
     Flight,
+    /// The load's key was written, or everything cleared, since the load began.
+    Overtaken,
 }
 
 /// A node to publish.
@@ -24,6 +27,8 @@ pub struct Put {
     pub id: u32,
     pub hash: u32,
     pub now: u64,
+    /// The generation for which the node was made.
+    pub generation: u64,
     /// Publish nothing: the value leaves at once, with this cause.
     pub refused: Option<RemovalCause>,
 }
@@ -43,13 +48,16 @@ impl Core {
         &self,
         found: Found<'_>,
         put: Put,
-        clearance: Clearance,
+        clearance: Clearance<'_>,
     ) -> Result<Done, Obstacle> {
         let hold = self.flights.hold(put.hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, put.hash, &hold)?;
+        if self.full_generation() != put.generation {
+            // What it replaces is not what the hooks were told. An `invalidate_all` from here on finds
+            // the node older than itself.
+            return Err(Obstacle::Changed);
+        }
         let meta = self.pool.meta(put.id);
-        // Under the lock: an insert that overlaps an `invalidate_all` happens after it.
-        meta.set_generation(self.generation());
         if let Some(recorder) = &self.recorder {
             recorder.inserted();
         }
@@ -93,11 +101,22 @@ impl Core {
         hash: u32,
         now: u64,
         cause: RemovalCause,
-        clearance: Clearance,
+        clearance: Clearance<'_>,
     ) -> Result<Option<(u32, RemovalCause)>, Obstacle> {
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &hold)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
+    }
+
+    /// Makes sure that there is nothing where nothing was found.
+    pub fn commit_absence(
+        &self,
+        found: Found<'_>,
+        hash: u32,
+        clearance: Clearance<'_>,
+    ) -> Result<(), Obstacle> {
+        let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
+        self.lock(found, hash, &hold).map(drop)
     }
 
     /// Locks what was found, if no load or computation can be in the way, which `hold` keeps so.
@@ -108,17 +127,20 @@ impl Core {
         hold: &Hold<'_>,
     ) -> Result<Locked<'g>, Obstacle> {
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
-        if self.is_clear(hash, hold) { Ok(locked) } else { Err(Obstacle::Flight) }
+        self.clear(locked, hash, hold)
     }
 
-    /// Under the bucket's lock: whether no computation can be in the way. A computation registers its
-    /// flight, then takes this lock once. So either it sees what this section does, or this sees the
-    /// flight.
-    fn is_clear(&self, hash: u32, hold: &Hold<'_>) -> bool {
-        match hold {
-            Hold::IfIdle => self.flights.is_idle(hash),
-            Hold::Locked { .. } | Hold::Own => true,
-        }
+    /// Goes on with a locked bucket if no load or computation can be in the way.
+    fn clear<'g>(
+        &self,
+        locked: Locked<'g>,
+        hash: u32,
+        hold: &Hold<'_>,
+    ) -> Result<Locked<'g>, Obstacle> {
+        // Under the lock: a load or computation registers its flight, then takes this lock once. So
+        // either it sees what this section does, or this sees the flight.
+        hold.check(&self.flights, hash, || self.full_generation())?;
+        Ok(locked)
     }
 
     fn unlink(
@@ -146,18 +168,15 @@ impl Core {
     /// Removes a node by its id, by a writer's hand. False if it has left the index already.
     pub fn remove_id(
         &self,
-        guard: &crossbeam_epoch::Guard,
-        id: u32,
+        guard: &Guard,
+        (hash, id): (u32, u32),
         now: u64,
         cause: RemovalCause,
-        clearance: Clearance,
+        clearance: Clearance<'_>,
     ) -> Result<bool, Obstacle> {
-        let hash = self.pool.meta(id).hash();
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
-        let Some(mut locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
-        if !self.is_clear(hash, &hold) {
-            return Err(Obstacle::Flight);
-        }
+        let Some(locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
+        let mut locked = self.clear(locked, hash, &hold)?;
         self.unlink(&mut locked, id, now, cause);
         Ok(true)
     }

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::commit::Obstacle;
 use super::flights::{Airborne, Clearance, Kind};
+use super::load::fresh;
 use super::maintenance::Event;
 use crate::compute::{CompResult, Op};
 use crate::entry::Entry;
@@ -65,7 +66,7 @@ where
 
     /// The key's living entry, once every write that began before the flight was on the board is
     /// through: those that come later wait.
-    fn settled(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
+    pub fn settled(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
         let guard = crossbeam_epoch::pin();
         loop {
             let (found, node) = self.search(&guard, hash, key);
@@ -88,11 +89,11 @@ where
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
-                    let entry = self.fresh_entry(&node, put.now);
+                    let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return entry;
+                    return fresh(handle, put.now);
                 }
-                Err(Obstacle::Changed | Obstacle::Flight) => {}
+                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }
         }
     }
@@ -106,7 +107,7 @@ where
             match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
                 Ok(Some((id, _))) => return self.write_event(Event::Removed(id), 0, now),
                 Ok(None) => return,
-                Err(Obstacle::Changed | Obstacle::Flight) => {}
+                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }
         }
     }

@@ -4,7 +4,7 @@ use super::maintenance::Maintenance;
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer};
-use crate::clock::Ticker;
+use crate::clock::{NEVER, Ticker};
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::engine::flights::Flights;
@@ -43,8 +43,8 @@ pub struct Notice {
 pub struct Hot {
     /// Grows with each `invalidate_all`; nodes carry its low byte.
     generation: AtomicU64,
-    /// When a pass next has something to expire.
-    next_due: AtomicU64,
+    /// When the next pass is due.
+    next_pass: AtomicU64,
 }
 
 /// See the [module](self).
@@ -75,6 +75,8 @@ pub struct Core {
     pub entries: AtomicU64,
     pub weight: AtomicU64,
     pub swept: AtomicU64,
+    /// When, as of the last pass, a pass will have something to expire.
+    pub next_due: AtomicU64,
     /// The wheel's tick.
     tick: Duration,
     pub last_pass: AtomicU64,
@@ -103,8 +105,9 @@ impl Core {
             max_capacity: capacity,
             hot: CachePadded::new(Hot {
                 generation: AtomicU64::new(0),
-                next_due: AtomicU64::new(u64::MAX),
+                next_pass: AtomicU64::new(NEVER),
             }),
+            next_due: AtomicU64::new(NEVER),
             ripe: Arc::new(SegQueue::new()),
             doomed: SegQueue::new(),
             undropped: AtomicUsize::new(0),
@@ -132,19 +135,31 @@ impl Core {
         self.hot.generation.load(Ordering::Acquire)
     }
 
-    /// Makes every node inserted before this call invisible.
-    pub fn next_generation(&self) -> u64 {
-        self.hot.generation.fetch_add(1, Ordering::AcqRel) + 1
+    /// Makes every node inserted before this call invisible; false, and nothing done, if that would
+    /// leave more than `unswept` generations to be swept.
+    pub fn next_generation(&self, unswept: u64) -> bool {
+        let swept = self.swept.load(Ordering::Acquire);
+        let next = |generation: u64| (generation < swept + unswept).then_some(generation + 1);
+        // Counted and checked in one step: no number of callers at once counts too far.
+        self.hot.generation.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 
-    /// Whether a pass would find something to expire at `now`.
+    /// Whether a pass is due at `now`.
     #[inline]
     pub fn is_due(&self, now: u64) -> bool {
-        now >= self.hot.next_due.load(Ordering::Relaxed)
+        now >= self.hot.next_pass.load(Ordering::Relaxed)
     }
 
-    pub fn set_next_due(&self, due: u64) {
-        self.hot.next_due.store(due, Ordering::Relaxed);
+    /// Sees to it that a pass begins after this, at `at` or before, if anybody asks for one.
+    pub fn pass_by(&self, at: u64) {
+        // Release with the acquire in `begin_pass`: a pass that takes this wish back sees what it was
+        // for.
+        self.hot.next_pass.fetch_min(at, Ordering::AcqRel);
+    }
+
+    /// Takes back all wishes for a pass, which is beginning.
+    pub fn begin_pass(&self) {
+        self.hot.next_pass.swap(NEVER, Ordering::AcqRel);
     }
 
     /// Counts a removal and queues its announcement. Called where the node has just left the index,
@@ -192,8 +207,8 @@ impl Core {
     /// How long, in real time, until the wheel has something to expire. A clock of the user's cannot
     /// be waited for, so it is looked at once per tick.
     pub fn until_due(&self) -> Option<Duration> {
-        let due = self.hot.next_due.load(Ordering::Relaxed);
-        if due == u64::MAX {
+        let due = self.next_due();
+        if due == NEVER {
             return None;
         }
         Some(self.ticker.real_delay(due).unwrap_or(self.tick))
@@ -210,7 +225,7 @@ impl Core {
     }
 
     pub fn next_due(&self) -> u64 {
-        self.hot.next_due.load(Ordering::Relaxed)
+        self.next_due.load(Ordering::Relaxed)
     }
 
     pub fn stats(&self) -> Stats {

@@ -5,7 +5,14 @@
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*; the result of an overtaken load reaches those who wait for it but not the cache.
 //! * Both keep other loads and computations of the key waiting.
+//!
+//! Both lock their key's bucket once after they took off (`Engine::settled`), and whoever writes the
+//! key, a removal that finds nothing included, asks under that lock whether the shard is idle. So a
+//! write comes before the flight's first look or knows of the flight. A writer marks a load *before* it
+//! locks the bucket, and the load looks at the mark under that lock: it lands before the write, which
+//! then finds what it put there, or not at all. An `invalidate_all` marks by its generation.
 
+use super::commit::Obstacle;
 use crate::engine::core::Core;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
@@ -27,6 +34,8 @@ pub struct InFlight {
     draft: RawHandle,
     kind: Kind,
     owner: ThreadId,
+    /// The generation when it took off.
+    generation: u64,
     overtaken: AtomicBool,
     landing: Arc<Flight<Option<RawHandle>>>,
 }
@@ -55,24 +64,30 @@ impl InFlight {
         }
     }
 
+    /// Keeps its result out of the cache. Relaxed: the bucket's lock orders it, which the caller takes
+    /// next.
     pub fn overtake(&self) {
-        self.overtaken.store(true, Ordering::SeqCst);
+        self.overtaken.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_overtaken(&self) -> bool {
-        self.overtaken.load(Ordering::SeqCst)
+    /// Whether what it found out may be outdated, when everything was last cleared by `generation`.
+    /// Under the lock of its key's bucket.
+    fn is_overtaken(&self, generation: u64) -> bool {
+        self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
 }
 
 /// How a writer knows that no load or computation is in its way.
-#[derive(Clone, Copy, Debug)]
-pub enum Clearance {
+#[derive(Clone, Copy)]
+pub enum Clearance<'a> {
     /// If none is in the shard.
     Idle,
     /// It has compared its key with all that were there by then.
     Seen(Version),
-    /// It is the load or computation itself.
+    /// It is the computation itself.
     Own,
+    /// It is the load itself.
+    Landing(&'a Airborne<'a>),
 }
 
 /// All loads and computations in progress.
@@ -95,21 +110,22 @@ impl Flights {
         self.board.shard(hash).is_idle()
     }
 
-    /// Keeps loads and computations of keys with this hash from taking off; `None` if a computation
-    /// works on one. For the maintenance, which cannot compare keys.
-    pub fn hold_unless_claimed(&self, hash: u32) -> Option<Hold<'_>> {
-        self.board
-            .shard(hash)
+    /// Keeps computations of keys with this hash from taking off; `None` if there is one. For the
+    /// maintenance, which waits for none.
+    pub fn hold_unclaimed(&self, hash: u32) -> Option<Hold<'_>> {
+        let shard = self.board.shard(hash);
+        shard
             .lock_unless(hash, |flight| flight.kind == Kind::Computation)
             .map(|shard| Hold::Locked { _shard: shard })
     }
 
     /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
     /// one did since the writer looked.
-    pub fn hold(&self, hash: u32, clearance: Clearance) -> Option<Hold<'_>> {
+    pub fn hold<'a>(&'a self, hash: u32, clearance: Clearance<'a>) -> Option<Hold<'a>> {
         match clearance {
             Clearance::Idle => Some(Hold::IfIdle),
             Clearance::Own => Some(Hold::Own),
+            Clearance::Landing(airborne) => Some(Hold::Landing(&airborne.flight)),
             Clearance::Seen(version) => self
                 .board
                 .shard(hash)
@@ -128,10 +144,28 @@ pub enum Hold<'a> {
     /// The shard has to be idle when the bucket is locked.
     IfIdle,
     Own,
+    /// The load has not been overtaken.
+    Landing(&'a InFlight),
     /// Nothing new takes off while this is held.
     Locked {
         _shard: ShardGuard<'a, InFlight>,
     },
+}
+
+impl Hold<'_> {
+    /// Whether it keeps what it promises, with the bucket locked.
+    pub fn check(
+        &self,
+        flights: &Flights,
+        hash: u32,
+        generation: impl FnOnce() -> u64,
+    ) -> Result<(), Obstacle> {
+        match self {
+            Self::IfIdle if !flights.is_idle(hash) => Err(Obstacle::Flight),
+            Self::Landing(flight) if flight.is_overtaken(generation()) => Err(Obstacle::Overtaken),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A flight of this thread that is on the board. Dropping it takes it off and abandons it.
@@ -155,16 +189,13 @@ impl<'a> Airborne<'a> {
         let flight = Arc::new(InFlight {
             draft,
             kind,
+            generation: core.full_generation(),
             owner: std::thread::current().id(),
             overtaken: AtomicBool::new(false),
             landing,
         });
         core.flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
         Some(Self { core, hash, flight, leader: Some(leader) })
-    }
-
-    pub fn is_overtaken(&self) -> bool {
-        self.flight.is_overtaken()
     }
 
     /// Ends the flight; those who waited get `result`.

@@ -5,7 +5,6 @@ use super::flights::Clearance;
 use super::lookup::NodeRef;
 use super::maintenance::Event;
 use crate::clock::NEVER;
-use crate::node::GONE;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
@@ -38,11 +37,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             loop {
                 let now = self.core.ticker.now();
                 let Some(node) = self.find(&guard, hash, key) else { break false };
-                let generation = self.core.generation();
-                if !node.meta().is_live(now, generation) {
+                // Read once: what is judged to live is what is exchanged.
+                let judged = node.meta().deadline();
+                if judged <= now || node.meta().generation() != self.core.generation() {
                     break false;
                 }
-                if self.try_set_cap(&guard, node, now, cap(now)) {
+                if self.try_set_cap(&guard, node, judged, now, cap(now)) {
                     break true;
                 }
             }
@@ -51,13 +51,16 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         changed
     }
 
-    /// False if the deadline changed meanwhile, or the node is gone.
-    fn try_set_cap(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> bool {
+    /// False if the deadline is no longer as `judged`.
+    fn try_set_cap(
+        &self,
+        guard: &Guard,
+        node: NodeRef<'_, K, V>,
+        judged: u64,
+        now: u64,
+        cap: u64,
+    ) -> bool {
         let meta = node.meta();
-        let judged = meta.deadline();
-        if judged == GONE {
-            return false;
-        }
         let new = self.core.lifetimes.deadline(now, cap);
         let word = self.pool.raw().cap(node.id());
         if let Some(word) = word {
@@ -77,16 +80,15 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         true
     }
 
-    /// Removes a node that has just been given an end in the past.
+    /// Removes a node that has just been given an end in the past. If a load or computation may be in
+    /// the way, the maintenance will.
     fn remove_expired(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64) {
-        let id = node.id();
-        let event =
-            match self.core.remove_id(guard, id, now, RemovalCause::Expired, Clearance::Idle) {
-                Ok(true) => Event::Removed(id),
-                Ok(false) => return,
-                // Perhaps a computation of the key: left to the maintenance.
-                Err(_) => Event::Rescheduled(id),
-            };
-        self.write_event(event, 0, now);
+        let place = (node.meta().hash(), node.id());
+        let cause = RemovalCause::Expired;
+        match self.core.remove_id(guard, place, now, cause, Clearance::Idle) {
+            Ok(true) => self.write_event(Event::Removed(node.id()), 0, now),
+            Ok(false) => {}
+            Err(_) => self.write_event(Event::Rescheduled(node.id()), 0, now),
+        }
     }
 }

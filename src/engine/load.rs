@@ -6,7 +6,7 @@ use super::flights::{Airborne, Clearance, InFlight, Kind};
 use crate::entry::Entry;
 use crate::expiration::Term;
 use crate::flight::board::Version;
-use crate::pool::{Draft, Handle, Local};
+use crate::pool::{Draft, Handle};
 use crate::sync::Arc;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -73,8 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let now = self.core.ticker.now();
-                    let landed = landed.map(|node| self.landed(node, now, false));
+                    let landed = landed.map(|node| self.landed(node, false));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -83,7 +82,7 @@ where
             }
         };
         // Another load may have ended between the first look and the take-off.
-        if let Some(entry) = self.glance(hash, draft.key()) {
+        if let Some(entry) = self.settled(hash, draft.key()) {
             airborne.land(Some(entry.node().raw().clone()));
             drop((draft, init));
             return entry;
@@ -102,7 +101,6 @@ where
         init: impl FnOnce() -> V,
         airborne: &Airborne<'_>,
     ) -> Entry<K, V> {
-        let generation = self.core.full_generation();
         let started = self.core.recorder.is_some().then(Instant::now);
         let attempt = Attempt { engine: self, started };
         let value = init();
@@ -117,17 +115,13 @@ where
                 return self.entry_of(old);
             }
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
-            // Looked at after the search: a writer marks the load before it commits, so what the
-            // search does not show is marked, or changes the bucket and fails the commit.
-            if airborne.is_overtaken() || self.core.full_generation() != generation {
-                return self.landed(node.handle(), put.now, true);
-            }
-            match self.core.commit_put(found, put, Clearance::Own) {
+            match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
-                    let entry = self.landed(node.handle(), put.now, true);
+                    let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return entry;
+                    return fresh(handle, put.now);
                 }
+                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -143,16 +137,10 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// A handle as of `now`, which was read before the commit: between a commit and its event no code
-    /// of the user's may run, the clock's neither.
-    fn landed(&self, node: Handle<K, V>, now: u64, fresh: bool) -> Entry<K, V> {
+    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+        let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
         Entry::new(node, now, deadline, fresh)
-    }
-
-    /// A new count on a node for the caller of a computation.
-    pub fn fresh_entry(&self, node: &Local<'_, K, V>, now: u64) -> Entry<K, V> {
-        self.landed(node.handle(), now, true)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was
@@ -170,8 +158,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Before a write of the key: waits for a computation of it, overtakes a load of it.
-    pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance
+    /// Before a write of the key: waits for a computation of it, overtakes a load of it. To be called
+    /// without a guard, which the wait would keep for as long as the computation takes.
+    pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -191,7 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Waits while a computation of the key is in progress.
+    /// Waits for a computation of the key, if there is one.
     pub fn await_computation<Q>(&self, hash: u32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
@@ -203,19 +192,10 @@ impl<K, V, S> Engine<K, V, S> {
             let _ = flight.wait();
         }
     }
+}
 
-    /// Overtakes a load of the key, if there is one.
-    pub fn overtake<Q>(&self, hash: u32, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        if self.core.flights.is_idle(hash) {
-            return;
-        }
-        if let Ok((_, flight)) = self.flight_of(hash, key)
-            && flight.kind() == Kind::Load
-        {
-            flight.overtake();
-        }
-    }
+/// The entry of a node that the caller has just made, at the moment of its commit.
+pub fn fresh<K, V>(node: Handle<K, V>, now: u64) -> Entry<K, V> {
+    let deadline = node.meta().deadline().max(now);
+    Entry::new(node, now, deadline, true)
 }

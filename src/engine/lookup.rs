@@ -6,7 +6,7 @@ use crate::clock::NEVER;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
 use crate::node::{GONE, Meta};
-use crate::pool::{Handle, Pool, RawHandle};
+use crate::pool::{Handle, Place, RawHandle};
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -14,7 +14,7 @@ use std::hash::{BuildHasher, Hash};
 /// A node that was found in the index under a guard, which keeps its key and value for `'g` even if
 /// it leaves the index (the pool's rules 2 and 3).
 pub struct NodeRef<'g, K, V> {
-    pool: &'g Pool<K, V>,
+    place: Place<'g, K, V>,
     id: u32,
 }
 
@@ -34,46 +34,49 @@ impl<'g, K, V> NodeRef<'g, K, V> {
 
     #[inline]
     pub fn meta(self) -> &'g Meta {
-        self.pool.meta(self.id)
+        self.place.meta()
     }
 
     #[inline]
     pub fn key(self) -> &'g K {
         // SAFETY: only `Engine` in this file makes a NodeRef, of an id that it read from the index
         // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3).
-        unsafe { Pool::<K, V>::key_in(self.pool.raw(), self.id) }
+        unsafe { self.place.key() }
     }
 
     #[inline]
     pub fn value(self) -> &'g V {
         // SAFETY: as for `key`; published nodes have their values.
-        unsafe { Pool::<K, V>::value_in(self.pool.raw(), self.id) }
-    }
-
-    /// A count on the node, which keeps it when the guard is gone.
-    pub fn handle(self) -> Handle<K, V> {
-        self.meta().retain();
-        self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), self.id))
+        unsafe { self.place.value() }
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// A count on a node that was found, which keeps it when the guard is gone.
+    pub fn handle_on(&self, node: NodeRef<'_, K, V>) -> Handle<K, V> {
+        node.meta().retain();
+        self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), node.id))
+    }
+
     /// The key's node in the index, living or not.
     #[inline]
     pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let id = self.core.index.find(guard, hash, |id| {
-            if !self.is_key_of(guard, id, hash, key) {
+        let mut hit = None;
+        self.core.index.find(guard, hash, |id| {
+            let node = NodeRef { place: self.pool.place(id), id };
+            if !is_key_of(node, hash, key) {
                 Probe::Other
-            } else if self.pool.meta(id).deadline() == GONE {
+            } else if node.meta().deadline() == GONE {
                 Probe::Gone
             } else {
+                hit = Some(node);
                 Probe::Hit
             }
         })?;
-        Some(NodeRef { pool: &self.pool, id })
+        hit
     }
 
     /// The key's place in the index, for a write, and its node there, living or not.
@@ -86,22 +89,10 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let found = self.core.index.search(guard, hash, |id| self.is_key_of(guard, id, hash, key));
-        let node = found.id().map(|id| NodeRef { pool: &self.pool, id });
+        let at = |id| NodeRef { place: self.pool.place(id), id };
+        let found = self.core.index.search(guard, hash, |id| is_key_of(at(id), hash, key));
+        let node = found.id().map(at);
         (found, node)
-    }
-
-    /// Compares `key` with that of a node that the index just showed under `_guard`.
-    #[inline]
-    fn is_key_of<Q>(&self, _guard: &Guard, id: u32, hash: u32, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.pool.meta(id).hash() == hash && {
-            // SAFETY: the index shows `id` under the guard, and published nodes have their keys
-            // (rules 2 and 3).
-            key.equivalent(unsafe { Pool::<K, V>::key_in(self.pool.raw(), id) })
-        }
     }
 
     /// The nodes in the index from the hash position `cursor` on, a bucket's worth, and the position
@@ -114,7 +105,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<u64> {
         let mut ids = Vec::new();
         let next = self.core.index.collect(guard, cursor, &mut ids);
-        ids.into_iter().for_each(|id| visit(NodeRef { pool: &self.pool, id }));
+        ids.into_iter().for_each(|id| visit(NodeRef { place: self.pool.place(id), id }));
         next
     }
 
@@ -126,6 +117,15 @@ impl<K, V, S> Engine<K, V, S> {
             && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
             && meta.generation() == self.core.generation()
     }
+}
+
+/// Compares keys; the hashes first, which lie in the same cache line.
+#[inline]
+fn is_key_of<K, V, Q>(node: NodeRef<'_, K, V>, hash: u32, key: &Q) -> bool
+where
+    Q: Equivalent<K> + ?Sized,
+{
+    node.meta().hash() == hash && key.equivalent(node.key())
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {

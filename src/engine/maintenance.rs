@@ -6,13 +6,15 @@
 //! the pass's [`Budget`]; what does not fit is carried forward and the drain status stays `REQUIRED`,
 //! so that the next operation goes on.
 //!
-//! **Lock order**: maintenance → a shard of the flights → one bucket of the index. No user code runs under either: values to
-//! drop and removals to announce are handed out to be dealt with after the lock.
+//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code runs
+//! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
+//! A pass waits for no load and no computation: either may be waiting for it.
 
 use super::core::Core;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
+use crate::index::Locked;
 use crate::links::NIL;
 use crate::node::{GONE, life};
 use crate::policy::Policy;
@@ -30,7 +32,9 @@ const CALLER_TIME: Duration = Duration::from_micros(500);
 const UNITS_PER_LOOK: u32 = 64;
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
-/// A pass drops the contents of about this many dead nodes, more by less than a batch.
+/// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
+const MAX_STUCK: u32 = 16;
+/// A pass gives up about this many dead nodes, more by less than a batch.
 const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
 const MOVES: usize = 64;
@@ -134,8 +138,14 @@ pub struct Leftover {
     pub writes: bool,
     /// The budget ended before the work did.
     pub work: bool,
+    /// Entries are due.
+    pub expirations: bool,
+    /// By how much the weight is over the maximum.
+    pub excess: u64,
     /// Something has to wait for a computation of the user's.
     pub blocked: bool,
+    /// The epoch was given something to get rid of.
+    pub retired: bool,
 }
 
 impl Maintenance {
@@ -159,26 +169,40 @@ pub struct Work<'a> {
     state: &'a mut Maintenance,
     guard: &'a Guard,
     now: u64,
+    /// Whether something was handed to the epoch.
+    retired: bool,
 }
 
 impl Core {
     /// Runs a pass with the lock already held. What it takes out to be dropped waits in `doomed` for
     /// after the lock.
-    pub fn pass(&self, state: &mut Maintenance, now: u64, budget: &mut Budget) -> Leftover {
+    ///
+    /// The guard is from before the lock: pinning and flushing run what other users of the process's
+    /// epoch have deferred, and that may use this cache. So the caller flushes, too, if the pass has
+    /// retired something, after it has let go of the lock.
+    pub fn pass(
+        &self,
+        guard: &Guard,
+        state: &mut Maintenance,
+        now: u64,
+        budget: &mut Budget,
+    ) -> Leftover {
         let running = self.status.begin();
-        let guard = crossbeam_epoch::pin();
-        let mut work = Work { core: self, state, guard: &guard, now };
+        self.begin_pass();
+        let mut work = Work { core: self, state, guard, now, retired: false };
         let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
+        left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
         left.work |= work.grow();
-        left.work |= work.sweep(budget, &mut left.blocked);
-        left.work |= work.has_backlog();
+        left.work |= work.sweep(budget);
+        left.expirations = work.state.wheel.has_backlog();
+        left.excess = work.excess();
+        left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         work.retire();
         work.publish();
+        left.retired = work.retired;
         left.work |= self.collect();
-        drop(guard);
         let anything = left.writes || left.work || left.blocked;
         let _ = running.finish(if anything { Left::More } else { Left::Nothing });
         left
@@ -188,9 +212,11 @@ impl Core {
     /// if there are more.
     fn collect(&self) -> bool {
         let mut doomed = Vec::new();
-        while doomed.len() < DROPS
+        let mut given_up = 0;
+        while given_up < DROPS
             && let Some(batch) = self.ripe.pop()
         {
+            given_up += batch.len();
             for &id in &batch {
                 let meta = self.pool.meta(id);
                 meta.clear_life(life::OWNED);
@@ -269,7 +295,8 @@ impl<'a> Work<'a> {
         }
         self.schedule(id);
         if meta.generation() != self.core.generation() {
-            self.unlink_now(id, RemovalCause::Explicit);
+            // The sweep may have passed its bucket just before it was published.
+            self.sweep_one(id);
         }
     }
 
@@ -351,50 +378,69 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Evicts until the policy is within its bound, within the budget.
-    fn evict(&mut self, budget: &mut Budget) {
+    /// Evicts until the policy is within its bound, within the budget. True if a computation was in
+    /// the way: what is still too much then has to wait for it.
+    fn evict(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
+        let mut stuck = 0;
         loop {
-            let Some(policy) = &mut self.state.policy else { return };
+            let Some(policy) = &mut self.state.policy else { return false };
             if policy.weight() <= policy.max_weight() || !budget.take() {
-                return;
+                return false;
             }
-            let Some(id) = policy.victim(&*core.pool) else { return };
+            let Some(id) = policy.victim(&*core.pool) else { return false };
             if core.pool.meta(id).deadline() != GONE
                 && !self.unlink(id, RemovalCause::Size, None)
                 && let Some(policy) = &mut self.state.policy
             {
                 policy.readmit(&*core.pool, id);
+                stuck += 1;
+                if stuck == MAX_STUCK {
+                    return true;
+                }
             }
         }
     }
 
-    /// Whatever becomes of it, the node must go: sweeps.
-    fn unlink_now(&mut self, id: u32, cause: RemovalCause) -> bool {
-        self.core.pool.meta(id).deadline() == GONE || self.unlink(id, cause, None)
-    }
-
     /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
-    /// is `None`); false if it is there and has to stay.
+    /// is `None`); false if it is there and has to stay, also because a computation works on its key.
     fn unlink(&mut self, id: u32, cause: RemovalCause, judged: Option<u64>) -> bool {
         let core = self.core;
-        let meta = core.pool.meta(id);
-        let hash = meta.hash();
-        let mut hold = None;
-        let mut locked = loop {
-            let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
-                // A writer was first; its event will tell.
-                return true;
-            };
-            if hold.is_some() || core.flights.is_idle(hash) {
-                break locked;
-            }
-            drop(locked);
-            hold = core.flights.hold_unless_claimed(hash);
-            if hold.is_none() {
-                return false;
-            }
+        let hash = core.pool.meta(id).hash();
+        // Outlives the bucket's lock.
+        let _hold;
+        let Some(mut locked) = core.index.lock_id(self.guard, hash, id) else {
+            // A writer was first; its event will tell.
+            return true;
         };
+        if !core.flights.is_idle(hash) {
+            drop(locked);
+            let Some(hold) = core.flights.hold_unclaimed(hash) else { return false };
+            _hold = hold;
+            let Some(again) = core.index.lock_id(self.guard, hash, id) else { return true };
+            locked = again;
+        }
+        self.unlink_locked(locked, id, cause, judged)
+    }
+
+    /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
+    /// computation finds the key without an entry then, which is what it was for everyone.
+    fn sweep_one(&mut self, id: u32) {
+        let hash = self.core.pool.meta(id).hash();
+        if let Some(locked) = self.core.index.lock_id(self.guard, hash, id) {
+            self.unlink_locked(locked, id, RemovalCause::Explicit, None);
+        }
+    }
+
+    fn unlink_locked(
+        &mut self,
+        mut locked: Locked<'_>,
+        id: u32,
+        cause: RemovalCause,
+        judged: Option<u64>,
+    ) -> bool {
+        let core = self.core;
+        let meta = core.pool.meta(id);
         let deadline = match judged {
             Some(judged) if !meta.change_deadline(judged, GONE) => return false,
             Some(judged) => judged,
@@ -425,7 +471,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
-    fn sweep(&mut self, budget: &mut Budget, blocked: &mut bool) -> bool {
+    fn sweep(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
         loop {
             let generation = core.full_generation();
@@ -440,19 +486,13 @@ impl<'a> Work<'a> {
             }
             let mut ids = std::mem::take(&mut self.state.scratch);
             let next = core.index.collect(self.guard, cursor, &mut ids);
-            let mut stays = false;
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != generation as u8 {
                     budget.take();
-                    stays |= !self.unlink_now(id, RemovalCause::Explicit);
+                    self.sweep_one(id);
                 }
             }
             self.state.scratch = ids;
-            if stays {
-                // In use by a computation: come back later rather than spin.
-                *blocked = true;
-                return false;
-            }
             self.state.sweep = next.map(|cursor| (started, cursor));
             if next.is_none() {
                 self.state.swept = started;
@@ -460,10 +500,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether the budget left something undone that is due now.
-    fn has_backlog(&self) -> bool {
-        self.state.wheel.has_backlog()
-            || self.state.policy.as_ref().is_some_and(|p| p.weight() > p.max_weight())
+    /// How much more has to be evicted.
+    fn excess(&self) -> u64 {
+        self.state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()))
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
@@ -475,7 +514,7 @@ impl<'a> Work<'a> {
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
         self.guard.defer(move || ripe.push(batch));
-        self.guard.flush();
+        self.retired = true;
     }
 
     /// Tells readers what this pass knows.
@@ -485,6 +524,8 @@ impl<'a> Work<'a> {
         core.weight.store(self.state.weight, Ordering::Relaxed);
         core.swept.store(self.state.swept, Ordering::Release);
         core.last_pass.store(self.now, Ordering::Relaxed);
-        core.set_next_due(self.state.wheel.next_deadline().unwrap_or(NEVER));
+        let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
+        core.next_due.store(due, Ordering::Relaxed);
+        core.pass_by(due);
     }
 }

@@ -25,8 +25,8 @@
 //! the key it is itself working on can never end, and panics instead.
 //!
 //! # Locks
-//! maintenance → one shard of the flights → one bucket, each for a few instructions. What each
-//! protects is said where it is.
+//! maintenance → one shard of the flights → one bucket, each but the first for a few instructions.
+//! What each protects is said where it is.
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;

@@ -7,14 +7,16 @@
 
 use super::Engine;
 use super::core::{Notice, PASS_DELAY};
-use super::maintenance::{Budget, Event, Leftover};
+use super::maintenance::{Budget, Event, Leftover, Maintenance};
 use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
 use crate::node::remaining;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
+use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use crossbeam_epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -82,9 +84,18 @@ impl Drop for Tending {
     }
 }
 
+/// Runs code of the user's; false if it panicked.
+fn contained(run: impl FnOnce()) -> bool {
+    let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
+    // What was thrown may panic once more when it is dropped; that one is leaked.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    false
+}
+
 impl<K, V, S> Engine<K, V, S> {
-    /// Hands an event to the maintenance. Called with no lock held, right after the commit; runs no code
-    /// of the user's, whose panic would lose the event.
+    /// Hands an event to the maintenance. Called with no lock held, right after the commit, with
+    /// nothing of the user's in between or in here (the clock was read before it): an event that a
+    /// panic kept back would leave a node in the index of which the maintenance never hears.
     pub fn write_event(&self, event: Event, weight: u32, now: u64) {
         let core = &self.core;
         let mut event = event.pack();
@@ -93,7 +104,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => break pressure,
                 Err(full) => {
                     event = full;
-                    self.pass_at(now);
+                    self.pass_now(now);
                 }
             }
         };
@@ -103,13 +114,16 @@ impl<K, V, S> Engine<K, V, S> {
                 let quiet = now.saturating_sub(core.last_pass.load(Ordering::Relaxed)) >= QUIET;
                 if quiet {
                     let _ = core.status.request();
+                } else {
+                    // Or else reads alone would leave it for ever.
+                    core.pass_by(now.saturating_add(QUIET));
                 }
                 core.wake_within(PASS_DELAY);
             }
             Pressure::Drain => {
                 let _ = core.status.request();
             }
-            Pressure::Urgent => self.pass_at(now),
+            Pressure::Urgent => self.pass_now(now),
         }
     }
 
@@ -134,38 +148,62 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
-        // The clock is the user's: asked before the lock is taken.
+        // The clock is the user's, and what pinning may run is anybody's: both before the lock.
         let now = self.core.ticker.now();
-        if let Some(mut state) = self.core.maintenance.try_lock() {
-            let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
+        let guard = crossbeam_epoch::pin();
+        if let Some(state) = self.core.maintenance.try_lock() {
+            let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
         }
     }
 
-    /// Runs a pass, after whoever is at it.
-    fn pass_at(&self, now: u64) {
-        let mut state = self.core.maintenance.lock();
-        let _ = self.core.pass(&mut state, now, &mut Budget::of_caller());
+    /// Runs a pass at the caller's `now`, after whoever is at it.
+    fn pass_now(&self, now: u64) {
+        let guard = crossbeam_epoch::pin();
+        let state = self.core.maintenance.lock();
+        let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
+    }
+
+    fn pass(
+        &self,
+        guard: &Guard,
+        mut state: MutexGuard<'_, Maintenance>,
+        now: u64,
+        budget: &mut Budget,
+    ) -> Leftover {
+        let left = self.core.pass(guard, &mut state, now, budget);
+        drop(state);
+        if left.retired {
+            guard.flush();
+        }
+        left
     }
 
     /// Drops what passes took out, and announces removals, at most `notices` of them. Nothing is
     /// locked.
     fn aftermath(&self, notices: usize) {
         let Some(_tending) = Tending::of(&self.core) else { return };
-        while let Some(doomed) = self.core.doomed.pop() {
-            doomed.into_iter().for_each(|id| self.destroy(id));
-        }
+        self.drop_doomed();
         if self.core.announces {
             let delivered = self.core.outbox.deliver(notices, |notice| self.deliver(notice));
             if delivered.more {
                 let _ = self.core.status.request();
                 self.core.wake_within(Duration::ZERO);
             }
+            // What calls of the listener have left to this one.
+            self.drop_doomed();
+        }
+    }
+
+    /// Drops the keys and values of nodes without a count.
+    pub fn drop_doomed(&self) {
+        while let Some(doomed) = self.core.doomed.pop() {
+            doomed.into_iter().for_each(|id| self.destroy(id));
         }
     }
 
     /// Drops the key and value of a node without a count.
-    fn destroy(&self, id: u32) {
-        if catch_unwind(AssertUnwindSafe(|| self.pool.raw().destroy(id))).is_err()
+    pub fn destroy(&self, id: u32) {
+        if !contained(|| self.pool.raw().destroy(id))
             && let Some(recorder) = &self.core.recorder
         {
             recorder.drop_panicked();
@@ -176,7 +214,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn deliver(&self, notice: Notice) {
         let removed = self.removed(notice);
         let Some(listener) = &self.hooks.listener else { return };
-        if catch_unwind(AssertUnwindSafe(|| listener(removed))).is_err()
+        if !contained(|| listener(removed))
             && let Some(recorder) = &self.core.recorder
         {
             recorder.listener_panicked();
@@ -218,27 +256,32 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Up to `units` units of maintenance, and as many announcements.
     pub fn run_pending_within(&self, units: usize) -> Pending {
-        let now = self.core.ticker.now();
-        let mut state = self.core.maintenance.lock();
-        let mut budget = Budget::of_units(u32::try_from(units).unwrap_or(u32::MAX));
-        let left = self.core.pass(&mut state, now, &mut budget);
-        let expirations = state.wheel.has_backlog();
-        let excess = state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()));
-        drop(state);
+        let left = self.units(u32::try_from(units).unwrap_or(u32::MAX));
         self.aftermath(units);
         Pending {
-            expirations,
-            excess_weight: excess,
+            expirations: left.expirations,
+            excess_weight: left.excess,
             notifications: if self.core.announces { self.core.outbox.len() } else { 0 },
             reclamations: self.core.undropped.load(Ordering::Relaxed),
             other: left.writes || left.work || left.blocked,
         }
     }
 
+    /// Passes until no work is left but what has to wait for somebody.
+    pub fn finish_work(&self) {
+        while self.patient_pass().work {}
+    }
+
     fn patient_pass(&self) -> Leftover {
+        self.units(PATIENT_UNITS)
+    }
+
+    /// Runs a pass of so many units, after whoever is at it.
+    fn units(&self, units: u32) -> Leftover {
         let now = self.core.ticker.now();
-        let mut state = self.core.maintenance.lock();
-        self.core.pass(&mut state, now, &mut Budget::of_units(PATIENT_UNITS))
+        let guard = crossbeam_epoch::pin();
+        let state = self.core.maintenance.lock();
+        self.pass(&guard, state, now, &mut Budget::of_units(units))
     }
 
     /// Delivers what is still to be announced when the cache is dropped.

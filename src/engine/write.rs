@@ -23,20 +23,21 @@ where
         let hash = self.hash(&key);
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
-        {
+        let mut clearance = Clearance::Idle;
+        loop {
             let guard = crossbeam_epoch::pin();
-            let mut clearance = Clearance::Idle;
-            loop {
-                let (found, old) = self.search(&guard, hash, node.key());
-                let put = self.prepare(&node, old, hash, weight, term);
-                match self.core.commit_put(found, put, clearance) {
-                    Ok(done) => {
-                        self.conclude_put(node, done, weight, put.now);
-                        break;
-                    }
-                    Err(Obstacle::Changed) => {}
-                    Err(Obstacle::Flight) => clearance = self.await_turn(hash, node.key()),
+            let (found, old) = self.search(&guard, hash, node.key());
+            let put = self.prepare(&node, old, hash, weight, term);
+            match self.core.commit_put(found, put, clearance) {
+                Ok(done) => {
+                    self.conclude_put(node, done, weight, put.now);
+                    break;
                 }
+                Err(Obstacle::Flight) => {
+                    drop(guard);
+                    clearance = self.await_turn(hash, node.key());
+                }
+                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
             }
         }
         self.tend();
@@ -60,15 +61,15 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Put {
         let core = &self.core;
         let now = core.ticker.now();
-        let generation = core.generation();
-        let living = old.filter(|old| old.meta().is_live(now, generation));
+        let generation = core.full_generation();
+        let living = old.filter(|old| old.meta().is_live(now, generation as u8));
         let cap = match term {
             Term::For(nanos) => now.saturating_add(nanos),
             Term::Until(instant) => instant,
             Term::Policy => core.lifetimes.cap(now, end(now, self.lifetime(node, living, now))),
         };
         let deadline = core.lifetimes.deadline(now, cap);
-        node.meta().init(deadline, now, weight, generation);
+        node.meta().init(deadline, now, weight, generation as u8);
         if let Some(word) = self.pool.raw().cap(node.id()) {
             word.store(cap, Ordering::Relaxed);
         }
@@ -79,7 +80,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now, refused }
+        Put { id: node.id(), hash, now, generation, refused }
     }
 
     fn lifetime(
@@ -100,7 +101,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// After a commit, with the lock released: the count goes to the index, the event to the buffer.
+    /// Right after a commit, with the lock released: the count goes to the index, the event to the
+    /// buffer. Nothing of the user's may run between the commit and this: what unwound there would
+    /// drop `node`, and with it the count of a node that is in the index.
     pub fn conclude_put(
         &self,
         node: Local<'_, K, V>,
@@ -126,50 +129,53 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let removed = {
+        let mut clearance = Clearance::Idle;
+        let removed = loop {
             let guard = crossbeam_epoch::pin();
-            self.remove_under(&guard, hash, key, &mut condition)
+            match self.try_remove(&guard, hash, key, &mut condition, clearance) {
+                Ok(removed) => break removed,
+                Err(Obstacle::Flight) => {
+                    drop(guard);
+                    clearance = self.await_turn(hash, key);
+                }
+                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+            }
         };
         self.tend();
         removed
     }
 
-    fn remove_under<Q>(
+    fn try_remove<Q>(
         &self,
         guard: &Guard,
         hash: u32,
         key: &Q,
         condition: &mut dyn FnMut(&K, &V) -> bool,
-    ) -> Option<Entry<K, V>>
+        clearance: Clearance<'_>,
+    ) -> Result<Option<Entry<K, V>>, Obstacle>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut clearance = Clearance::Idle;
-        loop {
-            let (found, node) = self.search(guard, hash, key);
-            let Some(node) = node else {
-                // Nothing to remove; but a load that is under way must not bring back what the
-                // caller believes gone.
-                self.overtake(hash, key);
-                return None;
-            };
-            let now = self.core.ticker.now();
-            let deadline = node.meta().deadline();
-            let living = node.meta().is_live(now, self.core.generation());
-            if living && !condition(node.key(), node.value()) {
-                return None;
-            }
-            match self.core.commit_remove(found, hash, now, RemovalCause::Explicit, clearance) {
-                Ok(None) => return None,
-                Ok(Some((id, cause))) => {
-                    let removed = (living && cause == RemovalCause::Explicit)
-                        .then(|| Entry::new(node.handle(), now, deadline, false));
-                    self.write_event(Event::Removed(id), 0, now);
-                    return removed;
-                }
-                Err(Obstacle::Changed) => {}
-                Err(Obstacle::Flight) => clearance = self.await_turn(hash, key),
-            }
+        let (found, node) = self.search(guard, hash, key);
+        let Some(node) = node else {
+            // Committed all the same: a load that is under way must not bring back what the caller
+            // believes gone.
+            self.core.commit_absence(found, hash, clearance)?;
+            return Ok(None);
+        };
+        let now = self.core.ticker.now();
+        let deadline = node.meta().deadline();
+        let living = node.meta().is_live(now, self.core.generation());
+        if living && !condition(node.key(), node.value()) {
+            return Ok(None);
         }
+        let cause = RemovalCause::Explicit;
+        let Some((id, cause)) = self.core.commit_remove(found, hash, now, cause, clearance)? else {
+            return Ok(None);
+        };
+        let removed = (living && cause == RemovalCause::Explicit)
+            .then(|| Entry::new(self.handle_on(node), now, deadline, false));
+        self.write_event(Event::Removed(id), 0, now);
+        Ok(removed)
     }
 }

@@ -16,15 +16,14 @@
 //!
 //! # Rules
 //!
-//! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove) and
-//!    [`lock_if`](Shard::lock_if) lock the shard for a few instructions and run no user code, nor does
-//!    [`lock_unless`](Shard::lock_unless), which takes no `Arc` along either: a flight dropped by the
-//!    last of them may drop what is the user's.
-//! 2. A computation first registers its flight; *then* it takes its key's bucket lock in the index,
-//!    once, and looks at what is there. (A flight of the same key may have begun and ended between the
-//!    snapshot and the registration: the look finds what it left.)
+//! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove),
+//!    [`lock_if`](Shard::lock_if) and [`lock_unless`](Shard::lock_unless) lock the shard for a few
+//!    instructions and run no user code.
+//! 2. A load or computation first registers its flight; *then* it takes its key's bucket lock in the
+//!    index, once, and looks at what is there. (A flight of the same key may have begun and ended
+//!    between the snapshot and the registration: the look finds what it left.)
 //! 3. A writer that holds the bucket lock may ask [`is_idle`](Shard::is_idle). If it says yes, no
-//!    computation of this key has passed rule 2: one that is registering now will take the
+//!    load or computation of this key has passed rule 2: one that is registering now will take the
 //!    bucket lock later and find what the writer did. The bucket lock makes the registration of one
 //!    that has passed it visible here, so a relaxed load is enough. *No* may be stale or meant for
 //!    another key of the shard; then the writer leaves the bucket, compares, and holds a
@@ -167,6 +166,16 @@ impl<F> Shard<F> {
         drop(table);
         drop(removed);
         true
+    }
+
+    /// Keeps registrations out of the shard as long as the guard lives, unless there is a flight with
+    /// this hash for which `blocks` holds: a look at the flight, nobody's code. No reference to a
+    /// flight leaves the lock, whose drop would be the last and run destructors wherever the
+    /// caller stands.
+    pub fn lock_unless(&self, hash: u32, blocks: impl Fn(&F) -> bool) -> Option<ShardGuard<'_, F>> {
+        let table = self.table.lock();
+        let blocked = table.of(hash).any(|entry| blocks(&entry.flight));
+        (!blocked).then(|| ShardGuard { _table: table })
     }
 
     /// Keeps registrations out of the shard as long as the guard lives, unless flights with this hash

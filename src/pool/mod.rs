@@ -36,4 +36,4 @@ mod typed;
 
 pub use handle::{Handle, RawHandle};
 pub use raw::{FARTHEST, RawPool, Timers};
-pub use typed::{Draft, Local, Pool};
+pub use typed::{Draft, Local, Place, Pool};

@@ -88,7 +88,7 @@ impl RawPool {
     /// # Panics
     /// If the id was never handed out and its chunk is not there.
     #[inline(always)]
-    fn node(&self, id: u32) -> *mut u8 {
+    pub(super) fn node(&self, id: u32) -> *mut u8 {
         let (chunk, index) = place(id);
         // Acquire pairs with the Release in `grow`: the chunk's initialisation.
         let base = self.chunks[chunk].load(Ordering::Acquire);

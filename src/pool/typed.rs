@@ -50,6 +50,12 @@ impl<K, V> Pool<K, V> {
         self.raw.meta(id)
     }
 
+    /// Where node `id` is, found once for several looks at it.
+    #[inline(always)]
+    pub fn place(&self, id: u32) -> Place<'_, K, V> {
+        Place { node: self.raw.node(id), pool: PhantomData }
+    }
+
     /// The key of node `id` in `raw`.
     ///
     /// # Safety
@@ -89,6 +95,59 @@ impl<K, V> Pool<K, V> {
         unsafe { addr_of_mut!((*self.raw.pair(id).cast::<(K, V)>()).0).write(key) };
         self.meta(id).set_life(life::KEY);
         Draft { node: Local { pool: self, id } }
+    }
+}
+
+/// A node's address.
+pub struct Place<'p, K, V> {
+    node: *const u8,
+    pool: PhantomData<&'p Pool<K, V>>,
+}
+
+impl<K, V> Clone for Place<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for Place<'_, K, V> {}
+
+impl<'p, K, V> Place<'p, K, V> {
+    /// Where the pair is: as `Layout::extend` has it in [`RawPool::new`].
+    const PAIR: usize = size_of::<Meta>().next_multiple_of(align_of::<(K, V)>());
+
+    #[inline(always)]
+    pub fn meta(self) -> &'p Meta {
+        // SAFETY: rule 1, for as long as the pool is borrowed.
+        unsafe { &*self.node.cast::<Meta>() }
+    }
+
+    #[inline(always)]
+    fn pair(self) -> *const (K, V) {
+        // SAFETY: the pair lies within the node's stride.
+        unsafe { self.node.add(Self::PAIR).cast::<(K, V)>() }
+    }
+
+    /// # Safety
+    /// The key is initialised and protected for as long as the reference (rule 2).
+    #[inline(always)]
+    pub unsafe fn key<'a>(self) -> &'a K
+    where
+        'p: 'a,
+    {
+        // SAFETY: the caller's promise; key and value never change while protected (rule 6).
+        unsafe { &(*self.pair()).0 }
+    }
+
+    /// # Safety
+    /// The value is initialised and protected for as long as the reference (rule 2).
+    #[inline(always)]
+    pub unsafe fn value<'a>(self) -> &'a V
+    where
+        'p: 'a,
+    {
+        // SAFETY: as for `key`.
+        unsafe { &(*self.pair()).1 }
     }
 }
 
