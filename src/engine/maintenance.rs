@@ -454,7 +454,6 @@ impl<'a> Work<'a> {
             self.now,
         );
         drop(locked);
-        drop(hold);
         meta.set_life(life::REMOVED);
         self.forget(id);
         if meta.life() & life::ADDED != 0 {
