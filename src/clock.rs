@@ -1,8 +1,8 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
 //! Inside the crate an instant is a `u64` of nanoseconds since an arbitrary origin, [`NEVER`] is the
-//! instant that does not come, and sums saturate to it. Zero is kept free as a mark, so readings
-//! start at one.
+//! instant that does not come, and sums saturate to it. Zero is kept free as a mark of nodes: a
+//! clock of the user's reads one more here.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -167,10 +167,11 @@ impl Ticker {
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => SYSTEM_START + nanos(self.anchor.elapsed()),
-            Source::Manual(time) => time.load(Ordering::Acquire),
-            Source::Custom(source) => nanos(source.now()),
+            // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as any.
+            Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(1),
+            Source::Custom(source) => nanos(source.now()).saturating_add(1),
         };
-        reading.clamp(1, NEVER - 1)
+        reading.min(NEVER - 1)
     }
 
     /// A reading that may lag by up to the coarse margin but never runs ahead; cheap.

@@ -49,7 +49,9 @@ impl<K, V> Entry<K, V> {
     where
         V: Clone,
     {
-        self.value().clone()
+        let value = self.value().clone();
+        drop(self);
+        value
     }
 
     /// How long ago the value was inserted, at the moment of the lookup.

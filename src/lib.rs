@@ -1,4 +1,90 @@
-//! A concurrent in-memory cache in which every entry has a lifetime of its own.
+//! A concurrent in-memory cache in which **every entry has a lifetime of its own**: tokens that live as
+//! long as the issuer said, DNS answers with their TTLs, HTTP responses with their max-age, sessions,
+//! leases, idempotency keys.
+//!
+//! ```
+//! use cortado::{Cache, expire};
+//! use std::time::Duration;
+//!
+//! #[derive(Clone)]
+//! struct Answer { address: [u8; 4], ttl: Duration }
+//!
+//! let dns: Cache<String, Answer> = Cache::builder()
+//!     .max_capacity(10_000)
+//!     .expire_after(expire::on_write(|_name: &String, answer: &Answer| Some(answer.ttl)))
+//!     .removal_listener(|removed| println!("{} left: {:?}", removed.key(), removed.cause()))
+//!     .build();
+//!
+//! let resolve = || Answer { address: [192, 0, 2, 7], ttl: Duration::from_secs(300) };
+//! let answer = dns.get_with("example.org".to_owned(), resolve);
+//! assert_eq!(answer.address, [192, 0, 2, 7]);
+//! assert!(dns.expires_in("example.org").is_some());
+//! ```
+//!
+//! # Trade-offs
+//!
+//! * **No background thread unless you ask for one.** Expired entries are never *returned*; they are
+//!   *removed* in the course of other operations, piece by piece, or on time by the
+//!   [`scheduler`](Builder::scheduler). So without it an idle cache keeps what it holds.
+//! * **Sizes are eventually exact.** [`Cache::entry_count`] and [`Cache::weighted_size`] are those of the
+//!   last maintenance pass; [`Cache::run_pending_tasks`] brings them up to date.
+//! * **Memory for nodes is kept.** Keys and values are dropped when nobody can see them any more; the
+//!   memory of their nodes (48 bytes and the pair itself) is reused, and given back when the cache is
+//!   dropped.
+//! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, nothing that was removed
+//!   since is released, in any cache of the process.
+//! * **New entries may be refused.** The eviction policy (W-TinyLFU) may prefer an old, often used entry
+//!   to a newcomer; the newcomer then leaves as [`RemovalCause::Size`].
+//!
+//! # Guarantees
+//!
+//! 1. An entry is never returned, iterated, or counted as present by [`Cache::contains_key`] at or after
+//!    its deadline, by the cache's [`Clock`]. (The system clock is read in a cheap, coarse form where that
+//!    settles the question. This relies on the kernel's tick not lagging by more than 134 ms; see
+//!    the measurements in `docs/performance.md`.)
+//! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
+//!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. (Values
+//!    still inside when the last handle is dropped are dropped unannounced; [`Cache::close`] announces
+//!    them. A value that a loader made and that was not kept, see [`Cache::get_with`], was never inside.)
+//! 3. Per key, operations are *linearizable*: a computation ([`KeyEntry::and_compute_with`]) also against
+//!    plain inserts and removals. Iteration is *weakly consistent*.
+//! 4. No call does unbounded maintenance: a million entries that expire at one instant, or an
+//!    [`invalidate_all`](Cache::invalidate_all) of them, stall nobody. (Calls that are asked for all of
+//!    it are the exception: `run_pending_tasks`, `retain`, iteration, `close`.)
+//! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), but for the writes that are not
+//!    yet applied: at most 1/16 of it (at least one entry per stripe of the write buffer) and one entry per
+//!    writing thread. An entry that is heavier than many others together makes room over several passes.
+//! 6. Lifetimes: zero means not stored (the listener sees `Expired`); more than the clock can hold
+//!    (584 years) means never; nothing overflows.
+//! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
+//!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
+//!    also in an idle cache. Without it, by the operations that follow: at most a write buffer's worth of
+//!    removed entries (64 per hardware thread) waits for the next one.
+//!
+//! # Time
+//!
+//! An entry has one deadline. What sets it, the earliest winning: [`time_to_live`](Builder::time_to_live),
+//! [`time_to_idle`](Builder::time_to_idle), an [`Expiry`] policy ([`expire_after`](Builder::expire_after)), or in
+//! place of all but the idle time the call itself: [`Cache::insert_with_ttl`], [`Cache::insert_until`],
+//! [`Cache::set_ttl`], [`Cache::persist`]. In tests use [`Clock::manual`] and never sleep.
+//!
+//! # Inside
+//!
+//! ```text
+//!  get ──► index ──► node ──► value                   insert / remove
+//!            │         │ deadline, touches                   │
+//!            │         ▼                                     ▼
+//!            │   read buffer (lossy)        index (one bucket's lock) ──► write buffer (lossless)
+//!            │         │                                     │
+//!            │         ▼                                     ▼
+//!            │   ┌──── maintenance pass: one at a time, bounded, any caller or the scheduler ────┐
+//!            │   │  drain · wheel.advance(now) · expire · evict · grow · sweep · reclaim         │
+//!            │   └───────┬─────────────────────┬─────────────────────────┬───────────────────────┘
+//!            ▼           ▼                     ▼                         ▼
+//!     epoch reclamation  timer wheel           eviction policy           notifications
+//! ```
+//!
+//! `docs/architecture.md` is the guided tour; each module's documentation is its protocol.
 // What the mechanisms offer to tests, fuzzers and benches only is not compiled in otherwise.
 #![cfg_attr(any(not(feature = "internals"), cortado_loom), allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
@@ -37,6 +123,11 @@ mod builder;
 mod cache;
 mod iter;
 mod pinned;
+
+/// The README's programs, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub use builder::Builder;
 pub use cache::{Cache, KeyEntry};

@@ -35,11 +35,13 @@ impl List {
         Self { head: NIL, tail: NIL, len: 0 }
     }
 
+    /// How many ids are in the list.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether no id is in the list.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

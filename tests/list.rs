@@ -4,6 +4,7 @@ use cortado::internals::links::{Links, NIL};
 use cortado::internals::list::{LinkStore, List};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::Config;
 use std::collections::VecDeque;
 
 const IDS: u32 = 12;
@@ -60,6 +61,8 @@ fn step(store: &Store, lists: &mut [(List, VecDeque<u32>); 2], op: u8, which: bo
 }
 
 proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
     #[test]
     fn agrees_with_the_model(
         ops in vec((0..6_u8, any::<bool>(), 1..=IDS), 0..100),

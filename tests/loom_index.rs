@@ -301,19 +301,6 @@ fn insert_vs_insert_into_the_overflow() {
     });
 }
 
-/// A reader follows an overflow bucket that is just being appended. `index_append_relaxed`.
-#[test]
-fn read_vs_append() {
-    model(|| {
-        let world = World::new(1, &[LOW[0], LOW[1]], 1);
-        let writer = world.spawn(|world| assert!(world.insert(3, LOW[2])));
-        assert!(matches!(world.find(LOW[2]), None | Some(3)));
-        assert_eq!(world.find(LOW[1]), Some(2));
-        writer.join().unwrap();
-        assert_eq!(world.validate(), 3);
-    });
-}
-
 /// No insertion, removal or replacement is lost to the migration of its bucket.
 /// `index_lock_ignores_version`, `index_moved_before_copy`, `index_unlock_relaxed`,
 /// `index_free_without_grace`.

@@ -82,6 +82,27 @@ fn the_backlog_is_part_of_the_wheel() {
 }
 
 #[test]
+fn iteration_goes_from_bucket_to_bucket() {
+    // The current tick; the next; the last of the turn; two a whole turn ahead, at two levels.
+    let turn = 64 * TICK;
+    let (mut wheel, timers) =
+        wheel(&[TICK / 2, TICK, 63 * TICK, 64 * turn - 1, 2 * turn, 3 * turn]);
+    assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 4]);
+    assert_eq!(wheel.latest(&timers).collect::<Vec<_>>(), [4, 6, 5, 3, 2, 1]);
+
+    wheel.advance(&timers, turn + TICK / 2);
+    timers.set(4, turn + TICK / 2 + 64 * turn - 1);
+    wheel.reschedule(&timers, 4);
+    assert_eq!(wheel.location(&timers, 4), Some(Location::Bucket { level: 1, index: 1 }));
+    let backlog_first: Vec<u32> = wheel.soonest(&timers).collect();
+    assert_eq!(
+        backlog_first,
+        [1, 2, 3, 5, 6, 4],
+        "the current bucket is a turn ahead above level 0"
+    );
+}
+
+#[test]
 fn an_earlier_now_is_ignored() {
     let (mut wheel, timers) = wheel(&[5 * TICK]);
     wheel.advance(&timers, 3 * TICK);

@@ -42,9 +42,13 @@ where
         let entry = self.settled(hash, draft.key());
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
-            (Op::Nop, Some(entry)) => CompResult::Unchanged(entry),
+            (Op::Nop, Some(entry)) => {
+                drop(draft);
+                CompResult::Unchanged(entry)
+            }
             (Op::Remove, Some(entry)) => {
                 self.compute_remove(hash, draft.key());
+                drop(draft);
                 CompResult::Removed(entry)
             }
             (Op::Put(value), entry) => {

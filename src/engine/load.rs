@@ -50,7 +50,11 @@ where
             self.attend();
         }
         match found {
-            Some(entry) => entry,
+            Some(entry) => {
+                // Before the entry is the return value, which a panic of theirs would leak.
+                drop((key, init));
+                entry
+            }
             None => self.load_missing(key, init),
         }
     }
@@ -68,10 +72,10 @@ where
                     }
                 }
                 Ok((_, other)) => {
-                    if let Some(landed) = other.wait() {
-                        return self.landed(self.pool.handle(landed), false);
-                    }
-                    if let Some(entry) = self.glance(hash, draft.key()) {
+                    let landed = other.wait().map(|node| self.pool.handle(node));
+                    let landed = landed.map(|node| self.landed(node, false));
+                    if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
+                        drop((draft, init));
                         return entry;
                     }
                 }
@@ -80,6 +84,7 @@ where
         // Another load may have ended between the first look and the take-off.
         if let Some(entry) = self.settled(hash, draft.key()) {
             airborne.land(Some(entry.node().raw().clone()));
+            drop((draft, init));
             return entry;
         }
         let entry = self.lead(draft, hash, init, &airborne);

@@ -168,22 +168,26 @@ impl<F> Shard<F> {
         true
     }
 
-    /// Keeps registrations out of the shard as long as the guard lives, unless there is a flight with
-    /// this hash for which `blocks` holds: a look at the flight, nobody's code. No reference to a
-    /// flight leaves the lock, whose drop would be the last and run destructors wherever the
-    /// caller stands.
-    pub fn lock_unless(&self, hash: u32, blocks: impl Fn(&F) -> bool) -> Option<ShardGuard<'_, F>> {
-        let table = self.table.lock();
-        let blocked = table.of(hash).any(|entry| blocks(&entry.flight));
-        (!blocked).then(|| ShardGuard { _table: table })
-    }
-
     /// Keeps registrations out of the shard as long as the guard lives, unless flights with this hash
     /// have been registered since the snapshot.
     pub fn lock_if(&self, hash: u32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
         (!table.has_news(hash, seen) || seeded("board_lock_ignores_news"))
             .then(|| ShardGuard { _table: table })
+    }
+
+    /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says so
+    /// of a flight with this hash. It is asked under the lock: no user code, no waiting. No reference
+    /// to a flight leaves the lock, whose drop would be the last and run destructors wherever the
+    /// caller stands.
+    pub fn lock_unless(
+        &self,
+        hash: u32,
+        is_in_the_way: impl Fn(&F) -> bool,
+    ) -> Option<ShardGuard<'_, F>> {
+        let table = self.table.lock();
+        let free = !table.of(hash).any(|entry| is_in_the_way(&entry.flight));
+        free.then(|| ShardGuard { _table: table })
     }
 }
 

@@ -161,7 +161,7 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
         follow(home).into_iter().for_each(wipe);
     }
     // SAFETY: rule 9: the bucket has moved, by the one holder of its lock, so that only threads that
-    // are pinned now can reach the chain, and nobody else frees it.
+    // are pinned now can reach the chain, and nobody else frees it, on whichever thread it is.
     unsafe { guard.defer_unchecked(move || free_chain(overflow)) };
 }
 

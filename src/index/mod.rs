@@ -153,7 +153,8 @@ impl Index {
         write::search(&self.root, guard, hash, is_match)
     }
 
-    /// Locks the bucket that holds this very id; `None` if the index does not have it.
+    /// Locks the bucket that holds this very id, which was inserted under this hash; `None` if the
+    /// index does not have it.
     #[inline]
     pub fn lock_id<'g>(&'g self, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
         write::lock_id(&self.root, guard, hash, id)
@@ -162,7 +163,8 @@ impl Index {
     /// Begins to grow if so many entries are too many for the table; true if it is growing, that
     /// is, if there is work for [`Index::help`]. Cheap, whatever the size.
     ///
-    /// One doubling at a time: for a second one, call it again when the first is done.
+    /// One doubling at a time: for a second one, call it again when the first is done. To be called
+    /// often enough that the count has not doubled meanwhile, or chains grow long.
     pub fn reserve(&self, guard: &Guard, entries: usize) -> bool {
         grow::reserve(&self.root, guard, entries)
     }

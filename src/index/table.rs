@@ -9,7 +9,7 @@ use super::bucket::Bucket;
 use super::memory::{Buckets, TableLink};
 use crate::sync::atomic::{
     AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    Ordering::{AcqRel, Relaxed},
 };
 use crate::sync::seeded;
 
@@ -130,8 +130,8 @@ impl Table {
         self.moved.fetch_add(count, order) + count == self.buckets.len()
     }
 
-    /// Whether all buckets have moved.
+    /// Whether all buckets have moved. Relaxed: asked by the one thread that drops the table.
     pub fn is_finished(&self) -> bool {
-        self.moved.load(Acquire) == self.buckets.len()
+        self.moved.load(Relaxed) == self.buckets.len()
     }
 }

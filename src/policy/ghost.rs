@@ -10,8 +10,8 @@
 //! ```
 //!
 //! 1. A rejection replaces the oldest slot of the key's block; 4 bytes for each entry, at least 64.
-//! 2. The clock advances once in entries/1024 rejections (at least one) and wraps at 4096. A slot that
-//!    old has been replaced long before: there are as many slots as entries.
+//! 2. The clock advances once in entries/1024 rejections (at least one) and wraps at 4096, after four
+//!    times as many rejections as there are slots: what is that old was replaced long before.
 //! 3. A recollection is used up by the hit on it. A false one (16 in 2^20) costs nothing worth naming.
 
 use crate::sketch::blocks::{Blocks, spread};
@@ -28,7 +28,7 @@ pub struct Ghost {
     blocks: Blocks<[u32; SLOTS]>,
     seed: u64,
     now: u32,
-    /// Rejections since the clock's last tick.
+    /// [`TICKS`] times the rejections since the clock's last tick, and what that was late.
     since_tick: usize,
 }
 
@@ -54,13 +54,12 @@ impl Ghost {
         let x = spread(hash, self.seed);
         let (now, index) = (self.now, self.blocks.index(x));
         let block = self.blocks.get_mut(index);
+        // The slot's number in the lower bits of its age: one maximum, no branch.
         let mut oldest = 0;
-        for slot in 0..SLOTS {
-            if age(block[slot], now) > age(block[oldest], now) {
-                oldest = slot;
-            }
+        for (slot, &held) in (0..).zip(block.iter()) {
+            oldest = oldest.max(age(held, now) * SLOTS as u32 + slot);
         }
-        block[oldest] = fingerprint(x) | now;
+        block[oldest as usize % SLOTS] = fingerprint(x) | now;
         self.tick();
     }
 
@@ -88,9 +87,10 @@ impl Ghost {
     }
 
     fn tick(&mut self) {
-        self.since_tick += 1;
-        if self.since_tick >= self.blocks.entries() / TICKS {
-            self.since_tick = 0;
+        let tick = self.blocks.entries().max(TICKS);
+        self.since_tick += TICKS;
+        if self.since_tick >= tick {
+            self.since_tick -= tick;
             self.now = (self.now + 1) & CLOCK;
         }
     }
@@ -99,7 +99,7 @@ impl Ghost {
 /// Ticks since a slot was filled; an empty one is older than any.
 #[inline]
 fn age(slot: u32, now: u32) -> u32 {
-    if slot == EMPTY { u32::MAX } else { now.wrapping_sub(slot) & CLOCK }
+    if slot == EMPTY { CLOCK + 1 } else { now.wrapping_sub(slot) & CLOCK }
 }
 
 /// The upper bits of a slot for a key; the blocks' index uses the other end of `x`.

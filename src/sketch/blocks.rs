@@ -11,8 +11,8 @@
 //!    [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
 //! 3. The price: blocks not yet split bear up to twice the keys of the others.
 //!
-//! Not chosen: doubling a flat table, which copies everything in one call (40 ms or so at ten million
-//! entries) and wastes a quarter of its memory on average.
+//! Not chosen: doubling a flat table, which copies everything in one call and leaves a quarter of its
+//! memory unused on average.
 
 /// Blocks in one allocation.
 const CHUNK: usize = 1024;
@@ -27,32 +27,32 @@ pub struct Block<T>(pub T);
 pub struct Blocks<T> {
     /// Full chunks of [`CHUNK`] blocks; the last one may be shorter, and none is empty.
     chunks: Vec<Vec<Block<T>>>,
-    len: usize,
-    /// `len` rounded up to a power of two, less one.
+    count: usize,
+    /// `count` rounded up to a power of two, less one.
     mask: usize,
     /// What `fit` aims at: the greatest number of entries lately.
     entries: usize,
     entries_per_block: usize,
-    min_len: usize,
+    min_count: usize,
 }
 
 impl<T: Copy> Blocks<T> {
-    /// A table of `min_len` blocks (a power of two), its smallest size.
-    pub fn new(empty: T, entries_per_block: usize, min_len: usize) -> Self {
-        debug_assert!(min_len.is_power_of_two() && min_len <= CHUNK);
+    /// A table of `min_count` blocks (a power of two), its smallest size.
+    pub fn new(empty: T, entries_per_block: usize, min_count: usize) -> Self {
+        debug_assert!(min_count.is_power_of_two() && min_count <= CHUNK);
         Self {
-            chunks: vec![vec![Block(empty); min_len]],
-            len: min_len,
-            mask: min_len - 1,
+            chunks: vec![vec![Block(empty); min_count]],
+            count: min_count,
+            mask: min_count - 1,
             entries: 0,
             entries_per_block,
-            min_len,
+            min_count,
         }
     }
 
     #[inline]
-    pub fn len(&self) -> usize {
-        self.len
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// The number of entries that the size follows.
@@ -65,7 +65,7 @@ impl<T: Copy> Blocks<T> {
     #[inline]
     pub fn index(&self, x: u64) -> usize {
         let index = x as usize & self.mask;
-        if index < self.len { index } else { index & self.mask >> 1 }
+        if index < self.count { index } else { index & self.mask >> 1 }
     }
 
     #[inline]
@@ -89,10 +89,10 @@ impl<T: Copy> Blocks<T> {
         } else if entries < self.entries / 4 {
             self.entries -= 1;
         }
-        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_len);
-        if wanted > self.len {
+        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
+        if wanted > self.count {
             self.split();
-        } else if wanted < self.len {
+        } else if wanted < self.count {
             let (given_up, target) = self.pop();
             merge(self.get_mut(target), given_up);
         }
@@ -105,16 +105,16 @@ impl<T: Copy> Blocks<T> {
     /// Says what does not add up.
     pub fn validate(&self) -> Result<(), String> {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
-        if held != self.len || self.mask != self.len.next_power_of_two() - 1 {
-            return Err(format!("{held} blocks, not {} under {:#x}", self.len, self.mask));
+        if held != self.count || self.mask != self.count.next_power_of_two() - 1 {
+            return Err(format!("{held} blocks, not {} under {:#x}", self.count, self.mask));
         }
         let (last, full) = self.chunks.split_last().ok_or("no blocks")?;
         if last.is_empty() || last.len() > CHUNK || full.iter().any(|chunk| chunk.len() != CHUNK) {
             return Err("the blocks are not packed".into());
         }
-        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_len);
-        if self.len != wanted {
-            return Err(format!("{} blocks for {} entries", self.len, self.entries));
+        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
+        if self.count != wanted {
+            return Err(format!("{} blocks for {} entries", self.count, self.entries));
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl<T: Copy> Blocks<T> {
     }
 
     fn split(&mut self) {
-        let new = self.len;
+        let new = self.count;
         let copy = Block(*self.get(Self::elder(new)));
         if new.is_multiple_of(CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
@@ -136,7 +136,7 @@ impl<T: Copy> Blocks<T> {
 
     /// Takes the last block out, and names the one that bears its keys from now on.
     fn pop(&mut self) -> (T, usize) {
-        let last = self.len - 1;
+        let last = self.count - 1;
         let given_up = *self.get(last);
         if last.is_multiple_of(CHUNK) {
             self.chunks.pop();
@@ -147,9 +147,9 @@ impl<T: Copy> Blocks<T> {
         (given_up, Self::elder(last))
     }
 
-    fn resized(&mut self, len: usize) {
-        self.len = len;
-        self.mask = len.next_power_of_two() - 1;
+    fn resized(&mut self, count: usize) {
+        self.count = count;
+        self.mask = count.next_power_of_two() - 1;
     }
 }
 

@@ -75,8 +75,8 @@ impl Stats {
     /// entry, however late it is removed; this is how long its memory was held and its listener
     /// waited.
     #[must_use]
-    pub fn expiry_lateness(&self) -> &Lateness {
-        &self.lateness
+    pub fn expiry_lateness(&self) -> Lateness {
+        self.lateness
     }
 }
 

@@ -155,6 +155,7 @@ impl Geometry {
         Duration::from_nanos(self.levels[0].span())
     }
 
+    /// The levels, finest first.
     pub fn levels(&self) -> &[Level] {
         &self.levels
     }

@@ -37,7 +37,9 @@
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget for
 //!    each id it looks at, due or not. What the budget does not reach stays in the backlog, and the
-//!    clock is not turned back for it.
+//!    clock is not turned back for it. A lifetime within the last level's span is looked at once per
+//!    level, once at the end of its finest tick, and once more per level at which its bucket happens
+//!    to be a whole turn ahead, in the place of the current one; in the last level, once per span.
 //! 6. The clock does not go back by itself: an earlier `now` is ignored. [`rewind`](Wheel::rewind)
 //!    is for a clock that was set back on purpose.
 //! 7. Between two calls the wheel is whole, so whoever polls may do anything to it in between. In
@@ -72,7 +74,7 @@ use crate::links::NIL;
 use buckets::{Buckets, Ring, is_linked};
 use geometry::{is_later, time_left};
 
-pub use geometry::{Geometry, Level, MAX_BUCKETS};
+pub use geometry::Geometry;
 pub use store::TimerStore;
 
 /// What [`Wheel::poll`] found.
@@ -99,7 +101,14 @@ pub enum Verdict {
 /// Where an id is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    Bucket { level: usize, index: u32 },
+    /// In this bucket of this level, the finest being 0.
+    Bucket {
+        /// The level.
+        level: usize,
+        /// The bucket in its level.
+        index: u32,
+    },
+    /// Due, or due to cascade, and not yet looked at.
     Backlog,
 }
 
@@ -125,6 +134,7 @@ impl Wheel {
         Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NIL }
     }
 
+    /// The levels.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -139,6 +149,7 @@ impl Wheel {
         self.len
     }
 
+    /// Whether no id is in the wheel.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

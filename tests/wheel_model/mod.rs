@@ -87,6 +87,12 @@ impl Model {
                 self.insert(id, deadline);
                 wheel.schedule(&*self.timers, id);
             }
+            Op::ScheduleNear { id, other, offset } => {
+                let origin = self.deadlines.get(&other).copied().unwrap_or(self.clock);
+                let latest = self.clock + (1 << 59);
+                self.insert(id, (origin + i128::from(offset)).min(latest));
+                wheel.schedule(&*self.timers, id);
+            }
             Op::ScheduleNever { id } => {
                 self.remove(id);
                 self.timers.set(id, None);

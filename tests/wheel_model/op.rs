@@ -11,17 +11,51 @@ pub const OP_LEN: usize = 11;
 /// One operation. Times are relative to the clock.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
-    Schedule { id: u32, deadline: i64 },
-    ScheduleNever { id: u32 },
-    Reschedule { id: u32, deadline: i64 },
-    Extend { id: u32, by: u64 },
-    Lapse { id: u32 },
-    Cancel { id: u32 },
-    Advance { by: u64, budget: Option<u32> },
-    AdvanceToNext { budget: u32 },
-    AdvanceWith { by: u64, budget: u32, seed: u64 },
-    Back { by: u64 },
-    Rewind { by: u64 },
+    Schedule {
+        id: u32,
+        deadline: i64,
+    },
+    /// By the deadline of another timer, if that waits.
+    ScheduleNear {
+        id: u32,
+        other: u32,
+        offset: i64,
+    },
+    ScheduleNever {
+        id: u32,
+    },
+    Reschedule {
+        id: u32,
+        deadline: i64,
+    },
+    Extend {
+        id: u32,
+        by: u64,
+    },
+    Lapse {
+        id: u32,
+    },
+    Cancel {
+        id: u32,
+    },
+    Advance {
+        by: u64,
+        budget: Option<u32>,
+    },
+    AdvanceToNext {
+        budget: u32,
+    },
+    AdvanceWith {
+        by: u64,
+        budget: u32,
+        seed: u64,
+    },
+    Back {
+        by: u64,
+    },
+    Rewind {
+        by: u64,
+    },
 }
 
 /// What is left of a program's spelling; zeros follow its end.
@@ -67,7 +101,12 @@ impl Bytes<'_> {
         // One deadline in eight has passed.
         let deadline = if flavour >> 5 == 7 { -by.cast_signed() } else { by.cast_signed() };
         Some(match kind % 32 {
-            0..10 => Op::Schedule { id, deadline },
+            0..6 => Op::Schedule { id, deadline },
+            6..10 => {
+                let other = u32::from(flavour) % TIMERS + 1;
+                let offset = word.cast_signed() >> (4 + (word & 63).min(58));
+                Op::ScheduleNear { id, other, offset }
+            }
             10 => Op::ScheduleNever { id },
             11..14 => Op::Reschedule { id, deadline },
             14..17 => Op::Extend { id, by },

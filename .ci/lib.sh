@@ -1,0 +1,10 @@
+# Sourced by every script here: strict mode, the repository's root, a shared look.
+set -euo pipefail
+cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+target=${CARGO_TARGET_DIR:-target}
+host=$(rustc -vV | sed -n 's/^host: //p')
+
+say() { printf '\n== %s\n' "$*"; }
+
+have_nightly() { rustup run nightly rustc --version >/dev/null 2>&1; }

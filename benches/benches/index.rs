@@ -1,0 +1,217 @@
+//! The index against what it was chosen over: shards of `hashbrown::HashTable` under a `RwLock`.
+//!
+//! Both map keys to ids of nodes that lie in a vector, and compare keys by looking there. One and two
+//! threads; the times are per operation of one thread.
+
+use std::hint::black_box;
+use std::sync::{Barrier, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cortado::internals::index::{HashOf, Index, Probe};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use crossbeam_epoch::pin;
+use hashbrown::HashTable;
+
+/// Keys 1..=KEYS; key and id are the same number, but neither map knows.
+const KEYS: u32 = 100_000;
+
+struct Nodes(Vec<u64>);
+
+impl Nodes {
+    fn new() -> Self {
+        Self((0..=u64::from(KEYS)).collect())
+    }
+
+    fn key(&self, id: u32) -> u64 {
+        self.0[id as usize]
+    }
+}
+
+impl HashOf for Nodes {
+    fn hash(&self, id: u32) -> u32 {
+        hash_of(self.key(id))
+    }
+}
+
+fn hash_of(key: u64) -> u32 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+trait Map: Sync {
+    const NAME: &str;
+    fn with_capacity(entries: usize) -> Self;
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32>;
+    fn insert(&self, nodes: &Nodes, id: u32);
+    fn remove(&self, nodes: &Nodes, id: u32);
+}
+
+impl Map for Index {
+    const NAME: &str = "index";
+
+    fn with_capacity(entries: usize) -> Self {
+        Self::with_capacity(entries)
+    }
+
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32> {
+        let probe = |id| if nodes.key(id) == key { Probe::Hit } else { Probe::Other };
+        Self::find(self, &pin(), hash_of(key), probe)
+    }
+
+    fn insert(&self, nodes: &Nodes, id: u32) {
+        let guard = pin();
+        let key = nodes.key(id);
+        loop {
+            let found = self.search(&guard, hash_of(key), |other| nodes.key(other) == key);
+            if let Ok(mut locked) = found.lock() {
+                locked.insert(id);
+                break;
+            }
+        }
+        // The cache knows its size; here the id stands for it, as ids are inserted in order.
+        self.reserve(&guard, id as usize);
+        self.help(&guard, nodes, 2);
+    }
+
+    fn remove(&self, nodes: &Nodes, id: u32) {
+        if let Some(mut locked) = self.lock_id(&pin(), nodes.hash(id), id) {
+            locked.remove();
+        }
+    }
+}
+
+struct Shards(Vec<RwLock<HashTable<u32>>>);
+
+impl Shards {
+    const COUNT: usize = 16;
+
+    fn shard(&self, hash: u32) -> &RwLock<HashTable<u32>> {
+        &self.0[hash as usize >> 28]
+    }
+
+    /// hashbrown takes its tag from the top of a 64-bit hash and the bucket from its low bits.
+    fn wide(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+}
+
+impl Map for Shards {
+    const NAME: &str = "rwlock_hashtable";
+
+    fn with_capacity(entries: usize) -> Self {
+        let shard = |_| RwLock::new(HashTable::with_capacity(entries / Self::COUNT));
+        Self((0..Self::COUNT).map(shard).collect())
+    }
+
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32> {
+        let hash = hash_of(key);
+        let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(Self::wide(hash), |&id| nodes.key(id) == key).copied()
+    }
+
+    fn insert(&self, nodes: &Nodes, id: u32) {
+        let hash = nodes.hash(id);
+        let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
+        let key = nodes.key(id);
+        let _entry = shard
+            .entry(
+                Self::wide(hash),
+                |&other| nodes.key(other) == key,
+                |&other| Self::wide(nodes.hash(other)),
+            )
+            .insert(id);
+    }
+
+    fn remove(&self, nodes: &Nodes, id: u32) {
+        let hash = nodes.hash(id);
+        let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(entry) = shard.find_entry(Self::wide(hash), |&other| other == id) {
+            entry.remove();
+        }
+    }
+}
+
+/// Runs `work(thread)` on so many threads at once; the time of the slowest.
+fn together(threads: u32, work: impl Fn(u32) + Sync) -> Duration {
+    let barrier = Barrier::new(threads as usize);
+    let timed = |thread| {
+        barrier.wait();
+        let start = Instant::now();
+        work(thread);
+        start.elapsed()
+    };
+    thread::scope(|scope| {
+        let timed = &timed;
+        let threads: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || timed(thread))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panics"))
+            .max()
+            .unwrap_or_default()
+    })
+}
+
+fn filled<M: Map>(nodes: &Nodes) -> M {
+    let map = M::with_capacity(KEYS as usize);
+    (1..=KEYS).for_each(|id| map.insert(nodes, id));
+    map
+}
+
+fn find<M: Map>(criterion: &mut Criterion, nodes: &Nodes) {
+    let map = filled::<M>(nodes);
+    for (name, keys) in [("find", KEYS), ("find_one_key", 1)] {
+        let mut group = criterion.benchmark_group(name);
+        for threads in [1, 2] {
+            group.bench_function(BenchmarkId::new(M::NAME, threads), |bencher| {
+                bencher.iter_custom(|times| {
+                    together(threads, |thread| {
+                        for time in 0..times {
+                            let key = (time * 7919 + u64::from(thread)) % u64::from(keys) + 1;
+                            black_box(map.find(nodes, black_box(key)));
+                        }
+                    })
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+/// Every thread has its share of the ids: from empty to full, growing, and back to empty.
+fn insert_and_remove<M: Map>(criterion: &mut Criterion, nodes: &Nodes) {
+    for threads in [1, 2] {
+        let share = |thread: u32| (1..=KEYS).filter(move |id| id % threads == thread);
+        let fill = |map: &M| {
+            together(threads, |thread| share(thread).for_each(|id| map.insert(nodes, id)))
+        };
+        let drain = |map: &M| {
+            together(threads, |thread| share(thread).for_each(|id| map.remove(nodes, id)))
+        };
+
+        let mut group = criterion.benchmark_group("insert");
+        group.throughput(Throughput::Elements(u64::from(KEYS))).sample_size(10);
+        group.bench_function(BenchmarkId::new(M::NAME, threads), |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| fill(&M::with_capacity(0))).sum());
+        });
+        group.finish();
+
+        let mut group = criterion.benchmark_group("remove");
+        group.throughput(Throughput::Elements(u64::from(KEYS))).sample_size(10);
+        group.bench_function(BenchmarkId::new(M::NAME, threads), |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| drain(&filled::<M>(nodes))).sum());
+        });
+        group.finish();
+    }
+}
+
+fn index(criterion: &mut Criterion) {
+    let nodes = Nodes::new();
+    find::<Index>(criterion, &nodes);
+    find::<Shards>(criterion, &nodes);
+    insert_and_remove::<Index>(criterion, &nodes);
+    insert_and_remove::<Shards>(criterion, &nodes);
+}
+
+criterion_group!(benches, index);
+criterion_main!(benches);

@@ -1,0 +1,177 @@
+//! A pool for the policy's tests, and a cache of unit weights on top of it.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use cortado::internals::links::Links;
+use cortado::internals::list::LinkStore;
+use cortado::internals::policy::{Policy, PolicyStore, Region};
+use std::cell::Cell;
+use std::collections::HashMap;
+
+#[derive(Debug, Default)]
+struct Node {
+    links: Links,
+    region: Cell<Region>,
+    weight: u32,
+    hash: u32,
+}
+
+/// Nodes in a vector; ids are reused, the last one freed first. Counts how often links are asked for.
+#[derive(Debug)]
+pub struct Store {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    visits: Cell<usize>,
+}
+
+impl Store {
+    pub fn new() -> Self {
+        // Id 0 names no node.
+        Self { nodes: vec![Node::default()], free: Vec::new(), visits: Cell::new(0) }
+    }
+
+    pub fn alloc(&mut self, key: u64, weight: u32) -> u32 {
+        let node = Node { weight, hash: hash(key), ..Node::default() };
+        match self.free.pop() {
+            Some(id) => {
+                self.nodes[id as usize] = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                u32::try_from(self.nodes.len() - 1).unwrap()
+            }
+        }
+    }
+
+    pub fn free(&mut self, id: u32) {
+        assert_eq!(self.region(id), Region::None, "{id} is still held");
+        let links = &self.nodes[id as usize].links;
+        assert_eq!((links.prev(), links.next()), (0, 0), "{id} is still linked");
+        self.free.push(id);
+    }
+
+    /// Calls of `links` since the last time this was asked.
+    pub fn take_visits(&self) -> usize {
+        self.visits.replace(0)
+    }
+}
+
+impl LinkStore for Store {
+    fn links(&self, id: u32) -> &Links {
+        self.visits.set(self.visits.get() + 1);
+        &self.nodes[id as usize].links
+    }
+}
+
+impl PolicyStore for Store {
+    fn weight(&self, id: u32) -> u32 {
+        self.nodes[id as usize].weight
+    }
+
+    fn hash(&self, id: u32) -> u32 {
+        self.nodes[id as usize].hash
+    }
+
+    fn region(&self, id: u32) -> Region {
+        self.nodes[id as usize].region.get()
+    }
+
+    fn set_region(&self, id: u32, region: Region) {
+        self.nodes[id as usize].region.set(region);
+    }
+}
+
+/// The finaliser of splitmix64: well mixed, as the cache's hashes are.
+pub fn mix(mut x: u64) -> u64 {
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
+}
+
+pub fn hash(key: u64) -> u32 {
+    (mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15)) >> 32) as u32
+}
+
+/// Numbers that are the same in each run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// In 0.0..1.0.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// A cache that evicts by the policy alone: each request looks its key up, and inserts it on a miss.
+pub struct Sim {
+    pub store: Store,
+    pub policy: Policy,
+    ids: HashMap<u64, u32>,
+    keys: HashMap<u32, u64>,
+    pub hits: u64,
+    pub requests: u64,
+}
+
+impl Sim {
+    pub fn new(policy: Policy) -> Self {
+        let (ids, keys) = (HashMap::new(), HashMap::new());
+        Self { store: Store::new(), policy, ids, keys, hits: 0, requests: 0 }
+    }
+
+    /// Whether it was a hit.
+    pub fn request(&mut self, key: u64) -> bool {
+        self.requests += 1;
+        if let Some(&id) = self.ids.get(&key) {
+            self.hits += 1;
+            self.policy.access(&self.store, id, 1);
+            return true;
+        }
+        let id = self.store.alloc(key, 1);
+        self.ids.insert(key, id);
+        self.keys.insert(id, key);
+        self.policy.add(&self.store, id);
+        while let Some(victim) = self.policy.victim(&self.store) {
+            let key = self.keys.remove(&victim).unwrap();
+            self.ids.remove(&key);
+            self.store.free(victim);
+        }
+        false
+    }
+
+    pub fn run(&mut self, keys: impl Iterator<Item = u64>) -> &mut Self {
+        keys.for_each(|key| {
+            self.request(key);
+        });
+        self
+    }
+
+    /// In percent.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.requests as f64 * 100.0
+    }
+
+    pub fn contains(&self, key: u64) -> bool {
+        self.ids.contains_key(&key)
+    }
+
+    pub fn region(&self, key: u64) -> Region {
+        self.ids.get(&key).map_or(Region::None, |&id| self.store.region(id))
+    }
+}
+
+/// The hit ratio in percent of a policy on a sequence of keys.
+pub fn hit_ratio(policy: Policy, keys: impl Iterator<Item = u64>) -> f64 {
+    let mut sim = Sim::new(policy);
+    let ratio = sim.run(keys).hit_ratio();
+    sim.policy.validate(&sim.store).unwrap();
+    ratio
+}
