@@ -45,6 +45,9 @@ pub mod life {
 /// The era in which nothing is recorded.
 pub const NO_ERA: u8 = 0;
 
+/// So far from wrapping that no number of threads gets there between a count and its check.
+const MAX_REFS: u32 = u32::MAX / 2;
+
 /// The fixed part of a node; 48 bytes, so that a small key and value complete a cache line.
 #[derive(Debug)]
 pub struct Meta {
@@ -182,10 +185,15 @@ impl Meta {
     }
 
     /// Adds a count; the caller holds one, or a guard under which the node was in the index.
+    ///
+    /// Aborts the process at two thousand million handles on one node, which only forgetting them can
+    /// make: the count must not come round to zero.
     #[inline]
     pub fn retain(&self) {
         // Relaxed: a new count is made from an existing protection.
-        self.refs.fetch_add(1, Ordering::Relaxed);
+        if self.refs.fetch_add(1, Ordering::Relaxed) > MAX_REFS {
+            std::process::abort();
+        }
     }
 
     /// Gives up a count; true if it was the last, and then key and value are the caller's to drop.

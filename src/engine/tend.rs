@@ -57,9 +57,9 @@ impl Pending {
     }
 }
 
-std::thread_local! {
+crate::sync::thread_local! {
     /// The caches whose aftermath this thread is seeing to, from the outermost in.
-    static TENDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static TENDING: RefCell<Vec<usize>> = RefCell::default();
 }
 
 /// A mark that this thread sees to a cache's aftermath. A destructor or listener that uses the same
