@@ -256,7 +256,8 @@ where
             geometry,
             record_stats: self.record_stats,
             clock: self.clock,
-            seed: ahash::RandomState::new().hash_one("policy"),
+            // The executions of a model have to be repeatable.
+            seed: if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") },
             scheduled: self.scheduler,
             announces: self.hooks.listener.is_some(),
         };

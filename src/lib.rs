@@ -86,8 +86,8 @@
 //!
 //! `docs/architecture.md` is the guided tour; each module's documentation is its protocol.
 // What the mechanisms offer to tests, fuzzers and benches only is not compiled in otherwise.
-#![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports))]
-#![cfg_attr(feature = "internals", allow(missing_docs))]
+#![cfg_attr(any(not(feature = "internals"), cortado_loom), allow(dead_code, unused_imports))]
+#![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 
 mod clock;
 mod hash;

@@ -17,7 +17,7 @@ pub mod plain {
 mod real {
     pub use std::sync::Arc;
     pub use std::sync::atomic;
-    pub use std::thread;
+    pub use std::{thread, thread_local};
 
     pub mod queue {
         pub use crossbeam_queue::{ArrayQueue, SegQueue};
@@ -124,7 +124,7 @@ mod real {
 #[cfg(cortado_loom)]
 mod model {
     pub use loom::sync::{Arc, atomic};
-    pub use loom::thread;
+    pub use loom::{thread, thread_local};
 
     pub mod queue {
         use std::collections::VecDeque;
@@ -250,10 +250,10 @@ mod model {
     }
 
     pub fn spin_hint() {
-        loom::thread::yield_now();
+        thread::yield_now();
     }
 
-    loom::thread_local! {
+    thread_local! {
         static STRIPE: std::cell::Cell<usize> = std::cell::Cell::new(0);
     }
 

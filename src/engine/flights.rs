@@ -19,7 +19,7 @@ use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::pool::RawHandle;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use std::thread::ThreadId;
+use crate::sync::thread::{self, ThreadId};
 
 /// What a flight is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl InFlight {
     /// If this thread is the one to end it.
     pub fn wait(&self) -> Option<RawHandle> {
         assert!(
-            self.owner != std::thread::current().id(),
+            self.owner != thread::current().id(),
             "a load or computation waits for its own key"
         );
         match self.landing.wait() {
@@ -190,7 +190,7 @@ impl<'a> Airborne<'a> {
             draft,
             kind,
             generation: core.full_generation(),
-            owner: std::thread::current().id(),
+            owner: thread::current().id(),
             overtaken: AtomicBool::new(false),
             landing,
         });

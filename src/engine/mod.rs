@@ -30,10 +30,12 @@
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
+mod budget;
 mod bulk;
 mod commit;
 mod compute;
 mod core;
+mod event;
 mod flights;
 mod life;
 mod load;
@@ -51,6 +53,7 @@ use crate::config::Config;
 use crate::entry::Removed;
 use crate::expiry::Expiry;
 use crate::pool::Pool;
+#[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
 use std::sync::Arc;
 
@@ -99,6 +102,8 @@ where
             hooks,
             name: config.name,
         });
+        // A model has no process, and so no scheduler of one.
+        #[cfg(not(cortado_loom))]
         if config.scheduled {
             let client = Arc::downgrade(&engine) as std::sync::Weak<dyn Scheduled>;
             let registration = Scheduler::global().register(client)?;

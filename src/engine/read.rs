@@ -1,13 +1,14 @@
 //! Reads: find, judge, record.
 
 use super::Engine;
+use super::event::Event;
 use super::lookup::NodeRef;
-use super::maintenance::Event;
 use crate::buffer::read::Push;
 use crate::drain::Urge;
 use crate::expiration::end;
-use crate::node::{GONE, remaining};
-use crate::sync::atomic::Ordering;
+use crate::node::{GONE, NO_ERA, remaining};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -55,7 +56,8 @@ impl<K, V, S> Engine<K, V, S> {
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
     fn record(&self, node: NodeRef<'_, K, V>) -> bool {
-        if !self.core.bounded || !node.meta().touch() {
+        let era = self.core.hot.era.load(Ordering::Relaxed);
+        if era == NO_ERA || !node.meta().touch(era) {
             return false;
         }
         match self.core.reads.push(node.id()) {
@@ -66,7 +68,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             Push::Full => {
                 // The record is lost; the next read of the node makes a new one.
-                node.meta().take_touches();
+                node.meta().untouch();
                 let _ = self.core.status.request();
                 true
             }
@@ -79,6 +81,11 @@ impl<K, V, S> Engine<K, V, S> {
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
     /// finds out when the old one comes due.
+    ///
+    /// With an idle time, cap and deadline are two words. Each is exchanged for what it was judged
+    /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
+    /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
+    /// made again.
     pub fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
         let now = self.core.ticker.now();
         let meta = node.meta();
@@ -92,18 +99,22 @@ impl<K, V, S> Engine<K, V, S> {
             let new_cap = self.cap_after_read(node, now, cap);
             if let Some(word) = cap_word
                 && new_cap != cap
+                && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
             {
-                word.store(new_cap, Ordering::Release);
+                continue;
             }
             let new = self.core.lifetimes.deadline(now, new_cap);
-            if new == deadline {
-                return true;
-            }
-            if meta.change_deadline(deadline, new) {
+            if new != deadline {
+                if !meta.change_deadline(deadline, new) {
+                    continue;
+                }
                 if new < deadline {
                     self.write_event(Event::Rescheduled(node.id()), 0, now);
                     *due = true;
                 }
+            }
+            let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
+            if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return true;
             }
         }

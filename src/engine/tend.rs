@@ -6,8 +6,10 @@
 //! cache is tended as well.
 
 use super::Engine;
+use super::budget::Budget;
 use super::core::{Notice, PASS_DELAY};
-use super::maintenance::{Budget, Event, Leftover, Maintenance};
+use super::event::Event;
+use super::maintenance::{Leftover, Maintenance};
 use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
@@ -55,9 +57,9 @@ impl Pending {
     }
 }
 
-std::thread_local! {
+crate::sync::thread_local! {
     /// The caches whose aftermath this thread is seeing to, from the outermost in.
-    static TENDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static TENDING: RefCell<Vec<usize>> = RefCell::default();
 }
 
 /// A mark that this thread sees to a cache's aftermath. A destructor or listener that uses the same

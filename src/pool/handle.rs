@@ -61,6 +61,9 @@ impl RawPool {
     /// of the cache, when no reader's guard needs the count any more.
     #[must_use]
     pub fn give_up(&self, id: u32) -> bool {
+        if !self.exists(id) {
+            return false;
+        }
         let meta = self.meta(id);
         if meta.life() & life::OWNED == 0 {
             return false;

@@ -97,6 +97,11 @@ impl RawPool {
         unsafe { base.add(index * self.stride) }
     }
 
+    /// Whether the id's chunk is there: it is not if allocating it panicked.
+    pub fn exists(&self, id: u32) -> bool {
+        !self.chunks[place(id).0].load(Ordering::Acquire).is_null()
+    }
+
     /// The fixed part of node `id`, valid whoever holds the id (rule 1).
     #[inline(always)]
     pub fn meta(&self, id: u32) -> &Meta {
@@ -134,8 +139,10 @@ impl RawPool {
     }
 
     fn fresh(&self) -> u32 {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        assert!(id < FIRST_RESERVED - (1 << BASE), "a cache holds at most 2^31 entries");
+        let below = |next: u32| (next < FIRST_RESERVED - (1 << BASE)).then_some(next + 1);
+        let id = (self.next)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, below)
+            .expect("a cache holds fewer than 2^31 entries");
         let (chunk, _) = place(id);
         if self.chunks[chunk].load(Ordering::Acquire).is_null() {
             self.grow(chunk);

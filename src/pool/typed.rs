@@ -11,9 +11,11 @@ use std::ptr::addr_of_mut;
 
 /// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are made
 /// for keys and values only that are both.
+///
+/// Invariant in both: a pool that passed for one of shorter-lived keys would take such keys in.
 pub struct Pool<K, V> {
     raw: Arc<RawPool>,
-    types: PhantomData<fn() -> (K, V)>,
+    types: PhantomData<fn(&mut (K, V))>,
 }
 
 unsafe fn drop_key<K, V>(pair: *mut u8) {
