@@ -77,6 +77,9 @@ fn jumps_forward_expire_what_they_pass_and_nothing_else() {
                 assert_eq!(inside, living, "after {jump:?}");
                 cache.pass(if jump > TICK { TICK } else { Duration::ZERO });
                 assert!(cache.told().iter().all(|told| told.cause == Expired));
+                // Their memory is released, too, by the end of the tick.
+                let (count, living) = (cache.entry_count(), living.len() as u64);
+                assert!(count == living || jump < TICK && count > living, "{count}, {living}");
                 cache.audit();
                 use_it(&cache);
                 cache.audit();

@@ -36,6 +36,10 @@ const DROPS: usize = 512;
 const MOVES: usize = 64;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
+/// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
+/// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
+/// merely old, because their threads were held up, are less behind.
+const SET_BACK: u64 = 1 << 30;
 /// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
 const RETIRE_BATCH: usize = 256;
 
@@ -276,6 +280,9 @@ impl<'a> Work<'a> {
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
+        if self.now.saturating_add(SET_BACK) < wheel.clock() {
+            wheel.rewind(&timers, self.now);
+        }
         // The wheel takes a step of more than half its circle for one back.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
