@@ -91,7 +91,7 @@ where
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put.now);
+                    return fresh(handle, put);
                 }
                 Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }

@@ -1,7 +1,7 @@
 //! Loads: one caller makes the value, all who want it get it.
 
 use super::Engine;
-use super::commit::Obstacle;
+use super::commit::{Obstacle, Put};
 use super::flights::{Airborne, Clearance, InFlight, Kind};
 use crate::entry::Entry;
 use crate::expiration::Term;
@@ -73,7 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node, false));
+                    let landed = landed.map(|node| self.landed(node));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -119,9 +119,9 @@ where
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put.now);
+                    return fresh(handle, put);
                 }
-                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
+                Err(Obstacle::Overtaken) => return fresh(node.handle(), put),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -137,10 +137,11 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+    /// The entry of a node that another caller's load has made.
+    fn landed(&self, node: Handle<K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
-        Entry::new(node, now, deadline, fresh)
+        Entry::new(node, now, deadline, false)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was
@@ -194,8 +195,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-/// The entry of a node that the caller has just made, at the moment of its commit.
-pub fn fresh<K, V>(node: Handle<K, V>, now: u64) -> Entry<K, V> {
-    let deadline = node.meta().deadline().max(now);
-    Entry::new(node, now, deadline, true)
+/// The entry of a node that the caller has just made, as it was committed: it may have left the cache
+/// since.
+pub fn fresh<K, V>(node: Handle<K, V>, put: Put) -> Entry<K, V> {
+    Entry::new(node, put.now, put.deadline, true)
 }
