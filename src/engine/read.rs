@@ -121,7 +121,9 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref() else { return cap };
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
+            return cap;
+        };
         let current = remaining(cap, now);
         let created = node.meta().created();
         let ticker = &self.core.ticker;
