@@ -134,7 +134,10 @@ impl<K, V, S> Engine<K, V, S> {
             current,
             ticker.instant_of(created),
         );
-        if answer == current { cap } else { self.core.lifetimes.cap(created, end(now, answer)) }
+        if answer == current {
+            return cap;
+        }
+        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
     /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
