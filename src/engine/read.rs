@@ -121,7 +121,9 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref() else { return cap };
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
+            return cap;
+        };
         let current = remaining(cap, now);
         let created = node.meta().created();
         let ticker = &self.core.ticker;
@@ -132,7 +134,10 @@ impl<K, V, S> Engine<K, V, S> {
             current,
             ticker.instant_of(created),
         );
-        if answer == current { cap } else { self.core.lifetimes.cap(created, end(now, answer)) }
+        if answer == current {
+            return cap;
+        }
+        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
     /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
