@@ -280,10 +280,12 @@ impl<'a> Work<'a> {
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
-        if self.now.saturating_add(SET_BACK) < wheel.clock() {
-            wheel.rewind(&timers, self.now);
+        // A step of the wheel in either direction is less than a quarter of its circle: what is more would
+        // be one in the other direction.
+        while self.now.saturating_add(SET_BACK) < wheel.clock() {
+            let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
+            wheel.rewind(&Timers { now, ..timers }, now);
         }
-        // The wheel takes a step of more than half its circle for one back.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
