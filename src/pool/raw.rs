@@ -295,8 +295,7 @@ impl TimerStore for Timers<'_> {
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
         let deadline = self.pool.meta(id).deadline();
-        let (first, last) =
-            (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
+        let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
         (deadline != NEVER).then(|| deadline.clamp(first, last))
     }
 }
