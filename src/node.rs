@@ -209,10 +209,17 @@ impl Meta {
         self.refs.load(Ordering::Acquire)
     }
 
+    /// The deadline, if the entry lives at `now`.
+    #[inline]
+    pub fn living(&self, now: u64, generation: u8) -> Option<u64> {
+        let deadline = self.deadline();
+        (deadline > now && self.generation() == generation).then_some(deadline)
+    }
+
     /// Whether the entry lives at `now`.
     #[inline]
     pub fn is_live(&self, now: u64, generation: u8) -> bool {
-        self.deadline() > now && self.generation() == generation
+        self.living(now, generation).is_some()
     }
 }
 

@@ -74,8 +74,9 @@ where
             // on sees the flight.
             if found.lock().map(drop).is_ok() {
                 let now = self.core.ticker.now();
-                let living = |meta: &crate::node::Meta| meta.is_live(now, self.core.generation());
-                return node.filter(|node| living(node.meta())).map(|node| self.entry_of(node));
+                let node = node?;
+                let deadline = node.meta().living(now, self.core.generation())?;
+                return Some(self.entry_of((node, deadline)));
             }
         }
     }

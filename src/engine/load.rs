@@ -44,7 +44,7 @@ where
         let (found, due) = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.read(&guard, &key);
-            (lookup.node.map(|node| self.entry_of(node)), lookup.due)
+            (lookup.living.map(|living| self.entry_of(living)), lookup.due)
         };
         if due {
             self.attend();
@@ -111,8 +111,10 @@ where
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
             let now = self.core.ticker.now();
-            if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
-                return self.entry_of(old);
+            if let Some(old) = old
+                && let Some(deadline) = old.meta().living(now, self.core.generation())
+            {
+                return self.entry_of((old, deadline));
             }
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
@@ -130,9 +132,8 @@ where
     /// The key's living entry, without a trace.
     fn glance(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
         let guard = crossbeam_epoch::pin();
-        let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, hash, key)?;
-        self.is_living(node.meta(), coarse).then(|| self.entry_of(node))
+        let living = self.living_at(&guard, hash, key, self.core.ticker.coarse());
+        living.map(|living| self.entry_of(living))
     }
 }
 
@@ -195,8 +196,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-/// The entry of a node that the caller has just made, as it was committed: it may have left the cache
-/// since.
+/// The entry of a node that the caller has just made, at the moment of its commit.
 pub fn fresh<K, V>(node: Handle<K, V>, put: Put) -> Entry<K, V> {
-    Entry::new(node, put.now, put.deadline, true)
+    Entry::new(node, put.now, put.deadline.max(put.now), true)
 }
