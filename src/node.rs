@@ -8,7 +8,7 @@
 //! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
 //! | `created`, `hash`, `weight`, `generation` | the inserter before publication | everyone | Relaxed: the index's publication of the id carries them |
 //! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
-//! | `touches` | readers (saturating, may lose counts), the drain | readers, drain | Relaxed read-modify-writes: a hint; above zero, a record is in the read buffer or about to be |
+//! | `era` | readers | readers | Relaxed: a hint. Two readers may both record; a record that is lost is made again in a later era |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
@@ -43,8 +43,8 @@ pub mod life {
     pub const LINKED: u8 = 1 << 5;
 }
 
-/// Touches are counted up to here between two drains: what the frequency sketch would keep.
-const MAX_TOUCHES: u8 = 3;
+/// The era in which nothing is recorded.
+pub const NO_ERA: u8 = 0;
 
 /// So far from wrapping that no number of threads gets there between a count and its check.
 const MAX_REFS: u32 = u32::MAX / 2;
@@ -61,7 +61,7 @@ pub struct Meta {
     hash: carried::AtomicU32,
     weight: carried::AtomicU32,
     refs: AtomicU32,
-    touches: AtomicU8,
+    era: AtomicU8,
     region: carried::AtomicU8,
     life: AtomicU8,
     generation: AtomicU8,
@@ -77,7 +77,7 @@ impl Meta {
             hash: carried::AtomicU32::new(0),
             weight: carried::AtomicU32::new(0),
             refs: AtomicU32::new(0),
-            touches: AtomicU8::new(0),
+            era: AtomicU8::new(NO_ERA),
             region: carried::AtomicU8::new(0),
             life: AtomicU8::new(0),
             generation: AtomicU8::new(0),
@@ -91,7 +91,7 @@ impl Meta {
         self.hash.store(hash, Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
         self.refs.store(1, Ordering::Relaxed);
-        self.touches.store(0, Ordering::Relaxed);
+        self.era.store(NO_ERA, Ordering::Relaxed);
         self.region.store(0, Ordering::Relaxed);
         self.life.store(0, Ordering::Relaxed);
         self.timer.set_prev(0);
@@ -169,23 +169,20 @@ impl Meta {
         self.life.store(self.life() & !bits, Ordering::Relaxed);
     }
 
-    /// Counts a read; true if it is the first since the last drain, and so has to be recorded.
+    /// Marks a read in `era`; true if it is the node's first in that era, and so has to be recorded.
     #[inline]
-    pub fn touch(&self) -> bool {
-        let seen = self.touches.load(Ordering::Relaxed);
-        // By exchange: a plain store that falls behind the drain would leave a count for which no
-        // record is on its way, and the node's reads would never be recorded again. One that fails
-        // lost to another reader's, or to the drain, and loses one touch.
-        let counted = seen < MAX_TOUCHES
-            && (self.touches)
-                .compare_exchange_weak(seen, seen + 1, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
-        counted && seen == 0
+    pub fn touch(&self, era: u8) -> bool {
+        let first = self.era.load(Ordering::Relaxed) != era;
+        if first {
+            self.era.store(era, Ordering::Relaxed);
+        }
+        first
     }
 
-    /// Takes the touches counted since the last drain.
-    pub fn take_touches(&self) -> u8 {
-        self.touches.swap(0, Ordering::Relaxed)
+    /// Takes back the mark of a read whose record was lost.
+    #[cold]
+    pub fn untouch(&self) {
+        self.era.store(NO_ERA, Ordering::Relaxed);
     }
 
     /// Adds a count; the caller holds one, or a guard under which the node was in the index.

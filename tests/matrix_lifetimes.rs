@@ -188,6 +188,6 @@ fn expiration_of_everything_at_once_announces_each_value_once() {
         let expected: Vec<_> = (0..300).filter_map(|key| cause.map(|cause| (key, cause))).collect();
         assert_eq!(bench.causes(), expected);
         assert_eq!(bench.entry_count(), 300 - expected.len() as u64);
-        assert!(bench.next_expiration().is_none());
+        assert_eq!(bench.next_expiration(), None);
     });
 }

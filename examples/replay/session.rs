@@ -133,11 +133,7 @@ impl Session {
             self.counts.enter(request, lifetime, outcome);
             self.ledger.enter(request.key, self.now, lifetime, outcome);
         }
-        let cache = &self.player.cache;
-        let resident = cache.entry_count();
-        if resident > 0 && resident >= self.peak.resident {
-            self.peak = Peak { resident, weight: cache.weighted_size(), held: memory::held() };
-        }
+        let resident = self.look_at_size();
         self.series.push(Point {
             at: self.now,
             requests: self.counts.requests,
@@ -147,9 +143,20 @@ impl Session {
         });
     }
 
-    fn close(self, bound: u64, timed: bool, busy: Duration, calls: Calls) -> Summary {
+    /// How many entries there are, as of the last maintenance; keeps the most.
+    fn look_at_size(&mut self) -> u64 {
         let cache = &self.player.cache;
-        memory::counted(|| cache.run_pending_tasks());
+        let resident = cache.entry_count();
+        if resident > 0 && resident >= self.peak.resident {
+            self.peak = Peak { resident, weight: cache.weighted_size(), held: memory::held() };
+        }
+        resident
+    }
+
+    fn close(mut self, bound: u64, timed: bool, busy: Duration, calls: Calls) -> Summary {
+        memory::counted(|| self.player.cache.run_pending_tasks());
+        self.look_at_size();
+        let cache = &self.player.cache;
         let stats = cache.stats();
         let removals = Removals {
             expired: stats.removed(RemovalCause::Expired),

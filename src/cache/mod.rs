@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A concurrent cache in which every entry has a lifetime of its own.
 ///
 /// A `Cache` is a handle: cloning it is cheap and all clones are the same cache. It is made by
-/// [`Cache::new`] or, with a policy, by [`Cache::builder`]. See the [crate](crate) documentation for
+/// [`Cache::new`] or, with a policy, by [`Cache::builder`]. See the [crate] documentation for
 /// what it guarantees.
 ///
 /// Keys need `Hash + Eq`, and keys and values `Send + Sync + 'static`. Values need `Clone` only where

@@ -2,9 +2,9 @@
 
 use super::Engine;
 use super::commit::Obstacle;
+use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
-use super::maintenance::Event;
 use crate::entry::Entry;
 use crate::node::Meta;
 use crate::pool::Handle;

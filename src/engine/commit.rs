@@ -1,8 +1,8 @@
 //! What happens under a bucket's lock. No user code, no waiting, no `K`, no `V`.
 
 use super::core::Core;
+use super::event::Event;
 use super::flights::{Clearance, Hold};
-use super::maintenance::Event;
 use crate::index::{Found, Locked};
 use crate::node::life;
 use crate::removal::RemovalCause;

@@ -2,9 +2,9 @@
 
 use super::Engine;
 use super::commit::Obstacle;
+use super::event::Event;
 use super::flights::{Airborne, Clearance, Kind};
 use super::load::fresh;
-use super::maintenance::Event;
 use crate::compute::{CompResult, Op};
 use crate::entry::Entry;
 use crate::expiration::Term;

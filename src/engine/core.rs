@@ -10,12 +10,13 @@ use crate::drain::DrainStatus;
 use crate::engine::flights::Flights;
 use crate::expiration::Lifetimes;
 use crate::index::Index;
+use crate::node::NO_ERA;
 use crate::outbox::Outbox;
 use crate::pool::RawPool;
 use crate::removal::RemovalCause;
 use crate::scheduler::Registration;
 use crate::stats::{Recorder, Stats};
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::queue::SegQueue;
 use crate::sync::{Arc, Mutex};
 use crossbeam_utils::CachePadded;
@@ -45,6 +46,8 @@ pub struct Hot {
     generation: AtomicU64,
     /// When the next pass is due.
     next_pass: AtomicU64,
+    /// In which a node's reads are recorded once, or none in which they are not.
+    pub era: AtomicU8,
 }
 
 /// See the [module](self).
@@ -106,6 +109,7 @@ impl Core {
             hot: CachePadded::new(Hot {
                 generation: AtomicU64::new(0),
                 next_pass: AtomicU64::new(NEVER),
+                era: AtomicU8::new(NO_ERA),
             }),
             next_due: AtomicU64::new(NEVER),
             ripe: Arc::new(SegQueue::new()),

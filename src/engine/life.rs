@@ -1,9 +1,9 @@
 //! Lifetimes by key: ask for them, change them.
 
 use super::Engine;
+use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
-use super::maintenance::Event;
 use crate::clock::NEVER;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;

@@ -10,26 +10,22 @@
 //! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
 //! A pass waits for no load and no computation: either may be waiting for it.
 
+use super::budget::{Budget, UNITS_PER_LOOK};
 use super::core::Core;
+use super::event::Event;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
 use crate::index::Locked;
 use crate::links::NIL;
-use crate::node::{GONE, life};
+use crate::node::{GONE, NO_ERA, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::wheel::{Poll, Wheel};
 use crossbeam_epoch::Guard;
-use std::time::{Duration, Instant};
 
-/// Units of work in a pass that a caller runs in passing.
-const CALLER_UNITS: u32 = 64;
-/// Time that a caller gives to a pass in passing, looked at every so many units.
-const CALLER_TIME: Duration = Duration::from_micros(500);
-const UNITS_PER_LOOK: u32 = 64;
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
 /// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
@@ -38,81 +34,14 @@ const MAX_STUCK: u32 = 16;
 const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
 const MOVES: usize = 64;
+/// An era's records, as a share of the entries.
+const ERA_SHARE: u64 = 4;
+/// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
+/// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
+/// merely old, because their threads were held up, are less behind.
+const SET_BACK: u64 = 1 << 30;
 /// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
 const RETIRE_BATCH: usize = 256;
-
-/// A write, as the write buffer carries it: `new << 32 | old`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    Added(u32),
-    Removed(u32),
-    Replaced {
-        new: u32,
-        old: u32,
-    },
-    /// The deadline became earlier, or ceased to be never.
-    Rescheduled(u32),
-}
-
-impl Event {
-    pub fn pack(self) -> u64 {
-        let (new, old) = match self {
-            Self::Added(id) => (id, NIL),
-            Self::Removed(id) => (NIL, id),
-            Self::Replaced { new, old } => (new, old),
-            Self::Rescheduled(id) => (id, id),
-        };
-        u64::from(new) << 32 | u64::from(old)
-    }
-
-    fn unpack(packed: u64) -> Self {
-        match ((packed >> 32) as u32, packed as u32) {
-            (NIL, old) => Self::Removed(old),
-            (new, NIL) => Self::Added(new),
-            (new, old) if new == old => Self::Rescheduled(new),
-            (new, old) => Self::Replaced { new, old },
-        }
-    }
-}
-
-/// How much a pass may do.
-#[derive(Debug)]
-pub struct Budget {
-    units: u32,
-    until: Option<Instant>,
-    look: u32,
-}
-
-impl Budget {
-    /// What a caller does in passing.
-    pub fn of_caller() -> Self {
-        Self {
-            units: CALLER_UNITS,
-            until: Some(Instant::now() + CALLER_TIME),
-            look: UNITS_PER_LOOK,
-        }
-    }
-
-    /// So many units, however long they take.
-    pub fn of_units(units: u32) -> Self {
-        Self { units, until: None, look: UNITS_PER_LOOK }
-    }
-
-    fn take(&mut self) -> bool {
-        if self.units == 0 {
-            return false;
-        }
-        self.units -= 1;
-        self.look -= 1;
-        if self.look == 0 {
-            self.look = UNITS_PER_LOOK;
-            if self.until.is_some_and(|until| Instant::now() >= until) {
-                self.units = 0;
-            }
-        }
-        true
-    }
-}
 
 /// What the maintenance lock protects.
 pub struct Maintenance {
@@ -121,6 +50,8 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
+    /// Reads drained in this era.
+    recorded: u64,
     /// Dead nodes that are not yet handed to the epoch.
     retired: Vec<u32>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
@@ -155,6 +86,7 @@ impl Maintenance {
             policy: config.max_capacity.map(|capacity| Policy::new(capacity, config.seed)),
             count: 0,
             weight: 0,
+            recorded: 0,
             retired: Vec::new(),
             sweep: None,
             swept: 0,
@@ -246,11 +178,11 @@ impl<'a> Work<'a> {
 
     fn read(&mut self, id: u32) {
         let meta = self.core.pool.meta(id);
-        let touches = meta.take_touches();
+        self.state.recorded += 1;
         if meta.life() & life::LINKED != 0
             && let Some(policy) = &mut self.state.policy
         {
-            policy.access(&*self.core.pool, id, u32::from(touches));
+            policy.access(&*self.core.pool, id, 1);
         }
     }
 
@@ -348,6 +280,9 @@ impl<'a> Work<'a> {
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
+        if self.now.saturating_add(SET_BACK) < wheel.clock() {
+            wheel.rewind(&timers, self.now);
+        }
         // The wheel takes a step of more than half its circle for one back.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
@@ -356,7 +291,7 @@ impl<'a> Work<'a> {
         while budget.take() {
             let mut visits = UNITS_PER_LOOK;
             let poll = self.state.wheel.poll(&timers, &mut visits);
-            budget.units = budget.units.saturating_sub(UNITS_PER_LOOK - visits);
+            budget.spend(UNITS_PER_LOOK - visits);
             match poll {
                 Poll::Due(id) => self.expire_one(id),
                 Poll::Exhausted => {}
@@ -525,6 +460,27 @@ impl<'a> Work<'a> {
         core.last_pass.store(self.now, Ordering::Relaxed);
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
         core.next_due.store(due, Ordering::Relaxed);
+        self.turn_era();
         core.pass_by(due);
+    }
+
+    /// A node's reads are recorded once per era, and an era is as long as it takes to record a quarter as
+    /// many reads as there are entries. Hit ratios of replayed traces with every first touch since the
+    /// last drain recorded, with eras of a sixteenth, and of a quarter: oltp at 5 % of its keys
+    /// 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 / 92.5, orm_night 86.6 / 89.1 / 88.2; zipf
+    /// reads then cost 144 / 95 / 73 ns. While the cache is not half full nothing is recorded: it has
+    /// nothing to choose.
+    fn turn_era(&mut self) {
+        let Some(policy) = &self.state.policy else { return };
+        let era = &self.core.hot.era;
+        if policy.weight() < policy.max_weight() / 2 {
+            era.store(NO_ERA, Ordering::Relaxed);
+        } else if self.state.recorded > self.state.count / ERA_SHARE
+            || era.load(Ordering::Relaxed) == NO_ERA
+        {
+            self.state.recorded = 0;
+            let next = era.load(Ordering::Relaxed).wrapping_add(1);
+            era.store(if next == NO_ERA { 1 } else { next }, Ordering::Relaxed);
+        }
     }
 }

@@ -30,10 +30,12 @@
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
+mod budget;
 mod bulk;
 mod commit;
 mod compute;
 mod core;
+mod event;
 mod flights;
 mod life;
 mod load;

@@ -1,12 +1,12 @@
 //! Reads: find, judge, record.
 
 use super::Engine;
+use super::event::Event;
 use super::lookup::NodeRef;
-use super::maintenance::Event;
 use crate::buffer::read::Push;
 use crate::drain::Urge;
 use crate::expiration::end;
-use crate::node::{GONE, remaining};
+use crate::node::{GONE, NO_ERA, remaining};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::seeded;
 use crossbeam_epoch::Guard;
@@ -56,7 +56,8 @@ impl<K, V, S> Engine<K, V, S> {
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
     fn record(&self, node: NodeRef<'_, K, V>) -> bool {
-        if !self.core.bounded || !node.meta().touch() {
+        let era = self.core.hot.era.load(Ordering::Relaxed);
+        if era == NO_ERA || !node.meta().touch(era) {
             return false;
         }
         match self.core.reads.push(node.id()) {
@@ -67,7 +68,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             Push::Full => {
                 // The record is lost; the next read of the node makes a new one.
-                node.meta().take_touches();
+                node.meta().untouch();
                 let _ = self.core.status.request();
                 true
             }

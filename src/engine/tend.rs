@@ -6,8 +6,10 @@
 //! cache is tended as well.
 
 use super::Engine;
+use super::budget::Budget;
 use super::core::{Notice, PASS_DELAY};
-use super::maintenance::{Budget, Event, Leftover, Maintenance};
+use super::event::Event;
+use super::maintenance::{Leftover, Maintenance};
 use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};

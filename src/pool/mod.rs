@@ -7,7 +7,7 @@
 //! Chunk *c* holds 8 nodes for *c* < 8, and each further octave of eight chunks holds twice as many
 //! per chunk as the one before: at most an eighth of the pool is unused reserve, and an id finds its
 //! chunk by a leading-zero count in a table of a few cache lines. Chunks are allocated zeroed, so that
-//! the system backs them page by page as nodes are used. A node is [`Meta`], then the pair of key and
+//! the system backs them page by page as nodes are used. A node is [`Meta`](crate::node::Meta), then the pair of key and
 //! value at a fixed offset, then for caches with an idle time one word more, the *cap*. **Chunks are kept
 //! until the cache and all its handles are gone**; keys and values are dropped as soon as nobody can
 //! see them.

@@ -278,8 +278,9 @@ impl PolicyStore for RawPool {
 
 /// The wheel's view at a moment of the cache's time.
 ///
-/// The wheel's time is a circle, the cache's is not: a deadline further off than the circle's near half
-/// is shown as the end of that, where the wheel looks again.
+/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the circle
+/// is shown as the end of that, where the wheel looks again. One that is overdue by more is shown as
+/// overdue by as much, or it would seem to lie ahead.
 #[derive(Clone, Copy)]
 pub struct Timers<'a> {
     pub pool: &'a RawPool,
@@ -295,6 +296,7 @@ impl TimerStore for Timers<'_> {
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
         let deadline = self.pool.meta(id).deadline();
-        (deadline != NEVER).then(|| deadline.min(self.now.saturating_add(FARTHEST)))
+        let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
+        (deadline != NEVER).then(|| deadline.clamp(first, last))
     }
 }

@@ -2,6 +2,8 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod fuse;
+
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -1,0 +1,37 @@
+//! What writers tell the maintenance.
+
+use crate::links::NIL;
+
+/// A write, as the write buffer carries it: `new << 32 | old`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    Added(u32),
+    Removed(u32),
+    Replaced {
+        new: u32,
+        old: u32,
+    },
+    /// The deadline became earlier, or ceased to be never.
+    Rescheduled(u32),
+}
+
+impl Event {
+    pub fn pack(self) -> u64 {
+        let (new, old) = match self {
+            Self::Added(id) => (id, NIL),
+            Self::Removed(id) => (NIL, id),
+            Self::Replaced { new, old } => (new, old),
+            Self::Rescheduled(id) => (id, id),
+        };
+        u64::from(new) << 32 | u64::from(old)
+    }
+
+    pub fn unpack(packed: u64) -> Self {
+        match ((packed >> 32) as u32, packed as u32) {
+            (NIL, old) => Self::Removed(old),
+            (new, NIL) => Self::Added(new),
+            (new, old) if new == old => Self::Rescheduled(new),
+            (new, old) => Self::Replaced { new, old },
+        }
+    }
+}

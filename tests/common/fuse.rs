@@ -1,0 +1,256 @@
+//! Keys, values and callbacks that run something of the test's when the cache calls them.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use cortado::{Cache, Clock, Equivalent, Expiry, RemovalCause};
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Where the cache calls the user's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Weigher,
+    Create,
+    Update,
+    Read,
+    Loader,
+    Compute,
+    Condition,
+    Hash,
+    Eq,
+    Clone,
+    DropKey,
+    DropValue,
+    Clock,
+    Listener,
+}
+
+pub const PLACES: [Place; 14] = [
+    Place::Weigher,
+    Place::Create,
+    Place::Update,
+    Place::Read,
+    Place::Loader,
+    Place::Compute,
+    Place::Condition,
+    Place::Hash,
+    Place::Eq,
+    Place::Clone,
+    Place::DropKey,
+    Place::DropValue,
+    Place::Clock,
+    Place::Listener,
+];
+
+/// What is to happen at the n-th call of a place on this thread, once.
+struct Fuse {
+    place: Place,
+    left: u32,
+    then: Box<dyn FnOnce()>,
+}
+
+std::thread_local! {
+    static FUSE: RefCell<Option<Fuse>> = const { RefCell::new(None) };
+}
+
+/// Lets the `nth` call of `place` on this thread run `then`.
+pub fn arm(place: Place, nth: u32, then: impl FnOnce() + 'static) {
+    let fuse = Fuse { place, left: nth, then: Box::new(then) };
+    FUSE.with_borrow_mut(|slot| *slot = Some(fuse));
+}
+
+/// Takes the fuse out; false if it has blown.
+pub fn disarm() -> bool {
+    FUSE.with_borrow_mut(Option::take).is_some()
+}
+
+/// Called by every callback.
+pub fn reach(place: Place) {
+    // While the thread's locals are being destroyed there is nothing armed.
+    let blown = FUSE.try_with(|slot| {
+        let mut slot = slot.borrow_mut();
+        let fuse = slot.as_mut().filter(|fuse| fuse.place == place)?;
+        fuse.left -= 1;
+        if fuse.left == 0 { slot.take() } else { None }
+    });
+    if let Ok(Some(fuse)) = blown {
+        (fuse.then)();
+    }
+}
+
+#[derive(Debug)]
+pub struct Key(pub u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Name(self.0).hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        reach(Place::Eq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        reach(Place::DropKey);
+    }
+}
+
+/// To look keys up by, so that the test drops none.
+#[derive(Clone, Copy, Debug)]
+pub struct Name(pub u64);
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        reach(Place::Hash);
+        state.write_u64(self.0);
+    }
+}
+
+impl Equivalent<Key> for Name {
+    fn equivalent(&self, key: &Key) -> bool {
+        reach(Place::Eq);
+        self.0 == key.0
+    }
+}
+
+/// A value with a serial number, which its clones share, and a count of the living.
+#[derive(Debug)]
+pub struct Value {
+    pub serial: u64,
+    living: Arc<AtomicIsize>,
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        reach(Place::Clone);
+        self.living.fetch_add(1, SeqCst);
+        Self { serial: self.serial, living: Arc::clone(&self.living) }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        self.living.fetch_sub(1, SeqCst);
+        reach(Place::DropValue);
+    }
+}
+
+/// Every hook gives a minute.
+pub struct Hooks;
+
+pub const LIFE: Duration = Duration::from_secs(60);
+
+impl Expiry<Key, Value> for Hooks {
+    fn expire_after_create(&self, _: &Key, _: &Value, _: Instant) -> Option<Duration> {
+        reach(Place::Create);
+        Some(LIFE)
+    }
+
+    fn expire_after_update(
+        &self,
+        _: &Key,
+        _: &Value,
+        _: Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        reach(Place::Update);
+        Some(LIFE)
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &Key,
+        _: &Value,
+        _: Instant,
+        _: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        reach(Place::Read);
+        Some(LIFE)
+    }
+}
+
+/// A cache all of whose callbacks are [`reach`]ed, with what is needed to look into it.
+#[derive(Clone)]
+pub struct Subject {
+    pub cache: Cache<Key, Value>,
+    pub time: Arc<AtomicU64>,
+    /// Serials and causes, as the listener was told.
+    pub told: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
+    pub living: Arc<AtomicIsize>,
+    serial: Arc<AtomicU64>,
+}
+
+impl Subject {
+    pub fn new(capacity: u64, idles: bool) -> Self {
+        let time = Arc::new(AtomicU64::new(0));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (reading, log) = (Arc::clone(&time), Arc::clone(&told));
+        let mut builder = Cache::builder()
+            .max_capacity(capacity)
+            .record_stats(true)
+            .expire_after(Hooks)
+            .weigher(|_, _| {
+                reach(Place::Weigher);
+                1
+            })
+            .clock(Clock::custom(move || {
+                reach(Place::Clock);
+                Duration::from_nanos(reading.load(SeqCst))
+            }))
+            .removal_listener(move |removed: cortado::Removed<Key, Value>| {
+                log.lock().unwrap().push((removed.value().serial, removed.cause()));
+                reach(Place::Listener);
+            });
+        if idles {
+            builder = builder.time_to_idle(LIFE);
+        }
+        let (living, serial) = (Arc::default(), Arc::default());
+        Self { cache: builder.build(), time, told, living, serial }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.time.fetch_add(by.as_nanos() as u64, SeqCst);
+    }
+
+    pub fn value(&self) -> Value {
+        let serial = self.serial.fetch_add(1, SeqCst) + 1;
+        self.living.fetch_add(1, SeqCst);
+        Value { serial, living: Arc::clone(&self.living) }
+    }
+
+    pub fn insert(&self, key: u64) {
+        self.cache.insert(Key(key), self.value());
+    }
+
+    /// The serial of the key's living entry.
+    pub fn serial_of(&self, key: u64) -> Option<u64> {
+        self.cache.peek(&Name(key)).map(|entry| entry.serial)
+    }
+
+    /// Audits the cache; and each value is in it, or has been announced, once, or was never taken.
+    pub fn check(&self) {
+        self.cache.audit();
+        let stats = self.cache.stats();
+        let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
+        let told = self.told.lock().unwrap();
+        assert_eq!(told.len() as u64, removed, "announced, removed");
+        let inside: Vec<u64> = self.cache.iter().map(|entry| entry.serial).collect();
+        assert_eq!(inside.len() as u64, self.cache.entry_count());
+        let mut serials: Vec<u64> = told.iter().map(|told| told.0).chain(inside).collect();
+        let all = serials.len();
+        serials.sort();
+        serials.dedup();
+        assert_eq!(serials.len(), all, "a value was announced twice, or announced and kept");
+        assert_eq!(all as u64, stats.insertions, "values in or announced, values taken");
+    }
+}

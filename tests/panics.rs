@@ -1,0 +1,197 @@
+//! Panics of the user's code, wherever the cache calls it.
+
+mod common;
+
+use common::SECOND;
+use common::fuse::{Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use cortado::Op;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// What an operation returns is kept until the fuse is out, so that only the cache drops things.
+type Kept = Vec<Box<dyn Any>>;
+type Operation = (&'static str, fn(&Subject, &mut Kept));
+
+/// The key that is there, and the one that is not.
+const THERE: u64 = 1;
+const MISSING: u64 = 100;
+
+const OPERATIONS: [Operation; 24] = [
+    ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
+    ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
+    ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
+    ("peek", |s, kept| kept.push(Box::new(s.cache.peek(&Name(THERE))))),
+    ("pin", |s, _| assert!(s.cache.pin().get(&Name(THERE)).is_some())),
+    ("touch", |s, _| assert!(s.cache.touch(&Name(THERE)))),
+    ("insert", |s, _| s.insert(MISSING)),
+    ("replace", |s, _| s.insert(THERE)),
+    ("insert for no time", |s, _| {
+        s.cache.insert_with_ttl(Key(MISSING), s.value(), Duration::ZERO);
+    }),
+    ("replace for no time", |s, _| {
+        s.cache.insert_with_ttl(Key(THERE), s.value(), Duration::ZERO);
+    }),
+    ("remove", |s, kept| kept.push(Box::new(s.cache.remove(&Name(THERE))))),
+    ("remove_if", |s, kept| {
+        let removed = s.cache.remove_if(&Name(THERE), |_, _| {
+            reach(Place::Condition);
+            true
+        });
+        kept.push(Box::new(removed));
+    }),
+    ("invalidate", |s, _| s.cache.invalidate(&Name(THERE))),
+    ("invalidate_all", |s, _| s.cache.invalidate_all()),
+    ("retain", |s, _| {
+        s.cache.retain(|_, _| {
+            reach(Place::Condition);
+            false
+        });
+    }),
+    ("set_ttl", |s, _| assert!(s.cache.set_ttl(&Name(THERE), SECOND))),
+    ("set_ttl zero", |s, _| assert!(s.cache.set_ttl(&Name(THERE), Duration::ZERO))),
+    ("load", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.value()
+        };
+        kept.push(Box::new(s.cache.get_with(Key(MISSING), load)));
+    }),
+    ("load what is there", |s, kept| {
+        kept.push(Box::new(s.cache.entry(Key(THERE)).or_insert_with(|| unreachable!())));
+    }),
+    ("compute nothing", |s, kept| compute(s, kept, THERE, |_| Op::Nop)),
+    ("compute", |s, kept| compute(s, kept, MISSING, |s| Op::Put(s.value()))),
+    ("compute replaces", |s, kept| compute(s, kept, THERE, |s| Op::Put(s.value()))),
+    ("compute removes", |s, kept| compute(s, kept, THERE, |_| Op::Remove)),
+    ("maintenance", |s, _| {
+        s.advance(70 * SECOND);
+        s.cache.run_pending_tasks();
+    }),
+];
+
+fn compute(s: &Subject, kept: &mut Kept, key: u64, op: fn(&Subject) -> Op<Value>) {
+    let result = s.cache.entry(Key(key)).and_compute_with(|_| {
+        reach(Place::Compute);
+        op(s)
+    });
+    kept.push(Box::new(result));
+}
+
+/// Whether a panic there comes before anything has happened.
+fn is_early(place: Place, operation: &str) -> bool {
+    match place {
+        Place::Clone | Place::DropKey | Place::DropValue | Place::Clock | Place::Listener => false,
+        // What it removed before, it removed.
+        Place::Condition => operation != "retain",
+        _ => true,
+    }
+}
+
+/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls.
+fn try_one(
+    place: Place,
+    nth: u32,
+    (name, operation): Operation,
+    capacity: u64,
+    idles: bool,
+) -> bool {
+    eprintln!("{place:?} {nth} in {name}, capacity {capacity}, idles {idles}");
+    let subject = Subject::new(capacity, idles);
+    (1..=12).for_each(|key| subject.insert(key));
+    (13..=15).for_each(|key| {
+        subject.cache.insert_with_ttl(Key(key), subject.value(), 5 * SECOND);
+    });
+    subject.cache.run_pending_tasks();
+    // Some are due, and some writes are waiting.
+    subject.advance(10 * SECOND);
+    (20..=22).for_each(|key| subject.insert(key));
+    let roomy = capacity >= 100;
+    let before = (subject.serial_of(THERE), subject.serial_of(MISSING));
+    let mut kept = Vec::new();
+    arm(place, nth, move || panic!("of the {place:?}"));
+    let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, &mut kept)));
+    let tripped = !disarm();
+    kept.clear();
+    let caught = subject.cache.stats().listener_panics + subject.cache.stats().drop_panics;
+    match (&result, tripped) {
+        (Ok(()), false) => assert_eq!(caught, 0),
+        // What the maintenance drops, and the listener, are caught and counted.
+        (Ok(()), true) => {
+            assert!(matches!(place, Place::DropKey | Place::DropValue | Place::Listener));
+            assert_eq!(caught, 1);
+        }
+        (Err(panic), _) => {
+            let message = panic.downcast_ref::<String>().expect("the message of the panic");
+            assert_eq!(*message, format!("of the {place:?}"));
+            assert!(place != Place::Listener && caught == 0);
+        }
+    }
+    if result.is_err() && is_early(place, name) && roomy {
+        let after = (subject.serial_of(THERE), subject.serial_of(MISSING));
+        assert_eq!(before, after, "the operation has happened");
+    }
+    subject.check();
+    // Everything still works, for these keys too.
+    for key in [THERE, MISSING] {
+        subject.insert(key);
+        subject.cache.run_pending_tasks();
+        if roomy {
+            assert!(subject.cache.get(&Name(key)).is_some());
+        }
+        subject.cache.invalidate(&Name(key));
+        assert!(subject.serial_of(key).is_none());
+        let expected = subject.value();
+        let serial = expected.serial;
+        assert_eq!(subject.cache.get_with(Key(key), || expected).serial, serial);
+    }
+    subject.check();
+    let living = std::sync::Arc::clone(&subject.living);
+    drop(subject);
+    assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    tripped
+}
+
+fn try_all(places: &[Place]) {
+    for operation in OPERATIONS {
+        for &place in places {
+            for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
+                // Far above what any operation calls.
+                let calls =
+                    (1..200).take_while(|&nth| try_one(place, nth, operation, capacity, idles));
+                assert!(calls.count() < 199, "{place:?} is called without end");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_the_weigher_and_the_hooks() {
+    try_all(&PLACES[..4]);
+}
+
+#[test]
+fn of_the_loader_the_computation_and_the_conditions() {
+    try_all(&PLACES[4..7]);
+}
+
+#[test]
+fn of_hash_eq_and_clone() {
+    try_all(&PLACES[7..10]);
+}
+
+#[test]
+fn of_the_destructors() {
+    try_all(&PLACES[10..12]);
+}
+
+#[test]
+fn of_the_clock() {
+    try_all(&PLACES[12..13]);
+}
+
+#[test]
+fn of_the_listener() {
+    try_all(&PLACES[13..]);
+}
