@@ -10,6 +10,7 @@ use crate::node::Meta;
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
 
 /// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep. (A node
 /// that is being published while the next is counted may be one older.)
@@ -39,7 +40,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
                 cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
                 for node in nodes {
                     let coarse = self.core.ticker.coarse();
-                    if self.is_living(node.meta(), coarse)
+                    if self.was_living(node, coarse)
                         && !keep(node.key(), node.value())
                         && self.try_remove_node(node.id(), node.meta(), Clearance::Idle).is_err()
                     {
@@ -83,8 +84,13 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     }
 
     pub fn close(&self) {
+        if seeded("close-clears-first") {
+            self.invalidate_all();
+        }
         self.core.closed.store(true, Ordering::Release);
-        self.invalidate_all();
+        if !seeded("close-clears-first") {
+            self.invalidate_all();
+        }
         self.run_pending();
         self.announce_rest();
     }
@@ -94,7 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// A handle on a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, node.meta().deadline().max(now), false)
+        Entry::new(self.handle_on(node), now, node.deadline().max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.

@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::expiration::Term;
 use crate::flight::board::Version;
 use crate::pool::{Draft, Handle};
-use crate::sync::Arc;
+use crate::sync::{Arc, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -82,7 +82,12 @@ where
             }
         };
         // Another load may have ended between the first look and the take-off.
-        if let Some(entry) = self.settled(hash, draft.key()) {
+        let settled = if seeded("loads-take-off-unsettled") {
+            self.glance(hash, draft.key())
+        } else {
+            self.settled(hash, draft.key())
+        };
+        if let Some(entry) = settled {
             airborne.land(Some(entry.node().raw().clone()));
             drop((draft, init));
             return entry;
@@ -132,7 +137,7 @@ where
         let guard = crossbeam_epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find(&guard, hash, key)?;
-        self.is_living(node.meta(), coarse).then(|| self.entry_of(node))
+        self.was_living(node, coarse).then(|| self.entry_of(node))
     }
 }
 
@@ -198,4 +203,16 @@ impl<K, V, S> Engine<K, V, S> {
 pub fn fresh<K, V>(node: Handle<K, V>, now: u64) -> Entry<K, V> {
     let deadline = node.meta().deadline().max(now);
     Entry::new(node, now, deadline, true)
+}
+
+#[cfg(cortado_loom)]
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    /// Takes off for a load and gives it up, as unwinding from a loader does, without unwinding: loom's
+    /// threads share one thread's count of panics. False if another is in the air.
+    pub fn abandon_load(&self, key: K) -> bool {
+        let hash = self.hash(&key);
+        let draft = self.pool.draft(hash, key);
+        let Err(seen) = self.flight_of(hash, draft.key()) else { return false };
+        Airborne::take_off(&self.core, hash, Kind::Load, draft.share(), seen).is_some()
+    }
 }

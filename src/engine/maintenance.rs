@@ -23,6 +23,7 @@ use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
 use crate::wheel::{Poll, Wheel};
 use crossbeam_epoch::Guard;
 
@@ -152,7 +153,7 @@ impl Core {
             for &id in &batch {
                 let meta = self.pool.meta(id);
                 meta.clear_life(life::OWNED);
-                if meta.release() {
+                if meta.release() || seeded("reclaim-under-handles") {
                     doomed.push(id);
                 }
             }
@@ -206,7 +207,7 @@ impl<'a> Work<'a> {
     fn added(&mut self, id: u32, old: u32) {
         let meta = self.core.pool.meta(id);
         meta.set_life(life::ADDED);
-        if meta.life() & life::REMOVED != 0 && !crate::sync::seeded("added-after-removed") {
+        if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
             // Its removal was drained first: dead on arrival.
             self.dead(id);
             return;
@@ -226,7 +227,7 @@ impl<'a> Work<'a> {
             }
         }
         self.schedule(id);
-        if meta.generation() != self.core.generation() {
+        if meta.generation() != self.core.generation() && !seeded("added-skips-the-sweep") {
             // The sweep may have passed its bucket just before it was published.
             self.sweep_one(id);
         }
@@ -237,7 +238,7 @@ impl<'a> Work<'a> {
         let meta = self.core.pool.meta(id);
         meta.set_life(life::REMOVED);
         self.forget(id);
-        if meta.life() & life::ADDED != 0 || crate::sync::seeded("removed-before-added") {
+        if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
             self.dead(id);
         }
     }
@@ -348,7 +349,7 @@ impl<'a> Work<'a> {
             // A writer was first; its event will tell.
             return true;
         };
-        if !core.flights.is_idle(hash) {
+        if !core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
             drop(locked);
             let Some(hold) = core.flights.hold_unclaimed(hash) else { return false };
             _hold = hold;
@@ -447,6 +448,9 @@ impl<'a> Work<'a> {
         let batch = std::mem::take(&mut self.state.retired).into_boxed_slice();
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
+        if seeded("retire-without-grace") {
+            return ripe.push(batch);
+        }
         self.guard.defer(move || ripe.push(batch));
         self.retired = true;
     }
@@ -461,6 +465,9 @@ impl<'a> Work<'a> {
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
         core.next_due.store(due, Ordering::Relaxed);
         self.turn_era();
+        if seeded("pass-forgets-wishes") {
+            core.begin_pass();
+        }
         core.pass_by(due);
     }
 

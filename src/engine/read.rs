@@ -19,6 +19,15 @@ pub struct Lookup<'g, K, V> {
     pub due: bool,
 }
 
+/// What became of an entry that a read was to prolong.
+enum Renewal {
+    Done,
+    /// Its life was over.
+    Over,
+    /// It is no longer in the cache.
+    Gone,
+}
+
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
     /// cache afterwards if that is due, best after it has let go of the guard.
@@ -29,10 +38,17 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let coarse = self.core.ticker.coarse();
         let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
-        let node = self
-            .find(guard, self.hash(key), key)
-            .filter(|node| self.is_living(node.meta(), coarse))
-            .filter(|node| !self.renews || self.renew(*node, &mut due));
+        let hash = self.hash(key);
+        let node = loop {
+            let found = self.find(guard, hash, key).filter(|node| self.was_living(*node, coarse));
+            let Some(node) = found.filter(|_| self.renews) else { break found };
+            match self.renew(node, &mut due) {
+                Renewal::Done => break Some(node),
+                Renewal::Over => break None,
+                // Replaced, or removed: look again.
+                Renewal::Gone => {}
+            }
+        };
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -48,7 +64,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let coarse = self.core.ticker.coarse();
-        self.find(guard, self.hash(key), key).filter(|node| self.is_living(node.meta(), coarse))
+        self.find(guard, self.hash(key), key).filter(|node| self.was_living(*node, coarse))
     }
 }
 
@@ -75,8 +91,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if it
-    /// turned out to be over.
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook.
     ///
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
@@ -86,13 +101,16 @@ impl<K, V, S> Engine<K, V, S> {
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
-    pub fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
+    fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> Renewal {
         let now = self.core.ticker.now();
         let meta = node.meta();
         loop {
             let deadline = meta.deadline();
-            if deadline == GONE || deadline <= now {
-                return false;
+            if deadline == GONE {
+                return Renewal::Gone;
+            }
+            if deadline <= now {
+                return Renewal::Over;
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
@@ -115,7 +133,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return true;
+                return Renewal::Done;
             }
         }
     }

@@ -16,8 +16,8 @@ use crate::entry::{Facts, Removed};
 use crate::node::remaining;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
-use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, seeded};
 use crossbeam_epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,6 +104,7 @@ impl<K, V, S> Engine<K, V, S> {
         let pressure = loop {
             match core.writes.push(event, weight) {
                 Ok(pressure) => break pressure,
+                Err(_) if seeded("full-buffer-drops-the-event") => return,
                 Err(full) => {
                     event = full;
                     self.pass_now(now);
