@@ -6,7 +6,7 @@
 //! a stale id can cost hit rate but never memory safety, and no mechanism needs `unsafe`.
 
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::carried::AtomicU32;
+use crate::sync::carried::CarriedU32;
 
 /// No node: the id that is never handed out.
 pub const NIL: u32 = 0;
@@ -17,14 +17,14 @@ pub const FIRST_RESERVED: u32 = 1 << 31;
 /// One pair of intrusive links.
 #[derive(Debug, Default)]
 pub struct Links {
-    prev: AtomicU32,
-    next: AtomicU32,
+    prev: CarriedU32,
+    next: CarriedU32,
 }
 
 impl Links {
     /// Unlinked: both ends [`NIL`].
     pub fn new() -> Self {
-        Self { prev: AtomicU32::new(NIL), next: AtomicU32::new(NIL) }
+        Self { prev: CarriedU32::new(NIL), next: CarriedU32::new(NIL) }
     }
 
     #[inline]

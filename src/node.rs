@@ -22,7 +22,7 @@
 use crate::clock::NEVER;
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::carried;
+use crate::sync::carried::{CarriedU8, CarriedU32, CarriedU64};
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: u64 = 0;
@@ -53,16 +53,16 @@ const MAX_REFS: u32 = u32::MAX / 2;
 #[derive(Debug)]
 pub struct Meta {
     deadline: AtomicU64,
-    created: carried::AtomicU64,
+    created: CarriedU64,
     /// Links of the timer wheel, and of the free list while the node is free.
     pub timer: Links,
     /// Links of the eviction policy's lists.
     pub queue: Links,
-    hash: carried::AtomicU32,
-    weight: carried::AtomicU32,
+    hash: CarriedU32,
+    weight: CarriedU32,
     refs: AtomicU32,
     era: AtomicU8,
-    region: carried::AtomicU8,
+    region: CarriedU8,
     life: AtomicU8,
     generation: AtomicU8,
 }
@@ -71,14 +71,14 @@ impl Meta {
     pub fn new() -> Self {
         Self {
             deadline: AtomicU64::new(GONE),
-            created: carried::AtomicU64::new(0),
+            created: CarriedU64::new(0),
             timer: Links::new(),
             queue: Links::new(),
-            hash: carried::AtomicU32::new(0),
-            weight: carried::AtomicU32::new(0),
+            hash: CarriedU32::new(0),
+            weight: CarriedU32::new(0),
             refs: AtomicU32::new(0),
             era: AtomicU8::new(NO_ERA),
-            region: carried::AtomicU8::new(0),
+            region: CarriedU8::new(0),
             life: AtomicU8::new(0),
             generation: AtomicU8::new(0),
         }

@@ -17,7 +17,9 @@ pub mod plain {
 /// they add no interleavings to a model of the engine. Whether they *are* carried is for the models of
 /// the parts to show, which keep what has to be seen in cells of loom's.
 pub mod carried {
-    pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+    pub use std::sync::atomic::{
+        AtomicU8 as CarriedU8, AtomicU32 as CarriedU32, AtomicU64 as CarriedU64,
+    };
 }
 
 #[cfg(not(cortado_loom))]

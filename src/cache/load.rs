@@ -108,3 +108,12 @@ impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
         f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
     }
 }
+
+#[cfg(cortado_loom)]
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Begins a load and gives it up; false if another is in the air.
+    #[doc(hidden)]
+    pub fn abandon_load(&self, key: K) -> bool {
+        self.engine().abandon_load(key)
+    }
+}

@@ -1,4 +1,4 @@
-//! How much a maintenance pass may do.
+//! How much a maintenance pass may do, and what it leaves.
 
 use std::time::{Duration, Instant};
 
@@ -51,4 +51,21 @@ impl Budget {
     pub fn spend(&mut self, units: u32) {
         self.units = self.units.saturating_sub(units);
     }
+}
+
+/// What a pass did not do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leftover {
+    /// Writes came while it ran.
+    pub writes: bool,
+    /// The budget ended before the work did.
+    pub work: bool,
+    /// Entries are due.
+    pub expirations: bool,
+    /// By how much the weight is over the maximum.
+    pub excess: u64,
+    /// Something has to wait for a computation of the user's.
+    pub blocked: bool,
+    /// The epoch was given something to get rid of.
+    pub retired: bool,
 }

@@ -4,12 +4,13 @@ use super::Engine;
 use super::commit::Obstacle;
 use super::event::Event;
 use super::flights::Clearance;
-use super::read::Living;
+use super::lookup::NodeRef;
 use crate::entry::Entry;
 use crate::node::Meta;
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
 
 /// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep. (A node
 /// that is being published while the next is counted may be one older.)
@@ -39,7 +40,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
                 cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
                 for node in nodes {
                     let coarse = self.core.ticker.coarse();
-                    if self.living(node.meta(), coarse).is_some()
+                    if self.was_living(node, coarse)
                         && !keep(node.key(), node.value())
                         && self.try_remove_node(node.id(), node.meta(), Clearance::Idle).is_err()
                     {
@@ -83,23 +84,28 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     }
 
     pub fn close(&self) {
+        if seeded("close-clears-first") {
+            self.invalidate_all();
+        }
         self.core.closed.store(true, Ordering::Release);
-        self.invalidate_all();
+        if !seeded("close-clears-first") {
+            self.invalidate_all();
+        }
         self.run_pending();
         self.announce_rest();
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// A handle on a node that was found living, whatever has become of it since.
-    pub fn entry_of(&self, (node, deadline): Living<'_, K, V>) -> Entry<K, V> {
+    /// A handle on a node that was found living.
+    pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, deadline.max(now), false)
+        Entry::new(self.handle_on(node), now, node.deadline().max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.
     pub fn still_lives(&self, entry: &Entry<K, V>) -> bool {
-        self.living(entry.node().meta(), self.core.ticker.coarse()).is_some()
+        self.is_living(entry.node().meta(), self.core.ticker.coarse())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::index::{Found, Locked};
 use crate::node::life;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 
 /// Why a commit did not happen.
@@ -84,7 +85,7 @@ impl Core {
             Some(old) => {
                 // The new node first: a reader that finds the old one gone looks again and must
                 // not miss.
-                if crate::sync::seeded("gone-before-replaced") {
+                if seeded("gone-before-replaced") {
                     self.pool.meta(old).mark_gone();
                 }
                 locked.replace(put.id);
@@ -116,6 +117,9 @@ impl Core {
         hash: u32,
         clearance: Clearance<'_>,
     ) -> Result<(), Obstacle> {
+        if seeded("absence-uncommitted") {
+            return Ok(());
+        }
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
         self.lock(found, hash, &hold).map(drop)
     }

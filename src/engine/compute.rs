@@ -74,9 +74,8 @@ where
             // on sees the flight.
             if found.lock().map(drop).is_ok() {
                 let now = self.core.ticker.now();
-                let node = node?;
-                let deadline = node.meta().living(now, self.core.generation())?;
-                return Some(self.entry_of((node, deadline)));
+                let living = |meta: &crate::node::Meta| meta.is_live(now, self.core.generation());
+                return node.filter(|node| living(node.meta())).map(|node| self.entry_of(node));
             }
         }
     }

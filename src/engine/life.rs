@@ -20,9 +20,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crossbeam_epoch::pin();
         let now = self.core.ticker.now();
         let node = self.find(&guard, self.hash(key), key)?;
-        let deadline = node.meta().deadline();
-        let living = deadline > now && node.meta().generation() == self.core.generation();
-        living.then_some((deadline, now))
+        let living = node.seen() > now && node.meta().generation() == self.core.generation();
+        living.then_some((node.seen(), now))
     }
 
     /// Gives the key's living entry the cap that `cap` makes of the present. False if there is none.
@@ -37,8 +36,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             loop {
                 let now = self.core.ticker.now();
                 let Some(node) = self.find(&guard, hash, key) else { break false };
-                // Read once: what is judged to live is what is exchanged.
-                let judged = node.meta().deadline();
+                // What is judged to live is what is exchanged. (Of a node that was replaced since it
+                // was found, nothing is: the loop goes on with what replaced it.)
+                let judged = node.seen();
                 if judged <= now || node.meta().generation() != self.core.generation() {
                     break false;
                 }

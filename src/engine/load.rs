@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::expiration::Term;
 use crate::flight::board::Version;
 use crate::pool::{Draft, Handle};
-use crate::sync::Arc;
+use crate::sync::{Arc, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -44,7 +44,7 @@ where
         let (found, due) = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.read(&guard, &key);
-            (lookup.living.map(|living| self.entry_of(living)), lookup.due)
+            (lookup.node.map(|node| self.entry_of(node)), lookup.due)
         };
         if due {
             self.attend();
@@ -73,7 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node));
+                    let landed = landed.map(|node| self.landed(node, false));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -82,7 +82,12 @@ where
             }
         };
         // Another load may have ended between the first look and the take-off.
-        if let Some(entry) = self.settled(hash, draft.key()) {
+        let settled = if seeded("loads-take-off-unsettled") {
+            self.glance(hash, draft.key())
+        } else {
+            self.settled(hash, draft.key())
+        };
+        if let Some(entry) = settled {
             airborne.land(Some(entry.node().raw().clone()));
             drop((draft, init));
             return entry;
@@ -111,10 +116,8 @@ where
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
             let now = self.core.ticker.now();
-            if let Some(old) = old
-                && let Some(deadline) = old.meta().living(now, self.core.generation())
-            {
-                return self.entry_of((old, deadline));
+            if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
+                return self.entry_of(old);
             }
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
@@ -123,7 +126,7 @@ where
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put);
                 }
-                Err(Obstacle::Overtaken) => return fresh(node.handle(), put),
+                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -132,17 +135,17 @@ where
     /// The key's living entry, without a trace.
     fn glance(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
         let guard = crossbeam_epoch::pin();
-        let living = self.living_at(&guard, hash, key, self.core.ticker.coarse());
-        living.map(|living| self.entry_of(living))
+        let coarse = self.core.ticker.coarse();
+        let node = self.find(&guard, hash, key)?;
+        self.was_living(node, coarse).then(|| self.entry_of(node))
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// The entry of a node that another caller's load has made.
-    fn landed(&self, node: Handle<K, V>) -> Entry<K, V> {
+    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
         let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
-        Entry::new(node, now, deadline, false)
+        Entry::new(node, now, deadline, fresh)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was
@@ -196,7 +199,20 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-/// The entry of a node that the caller has just made, at the moment of its commit.
+/// The entry of a node that the caller has just made, at the moment of its commit: it may have left the
+/// cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, put: Put) -> Entry<K, V> {
     Entry::new(node, put.now, put.deadline.max(put.now), true)
+}
+
+#[cfg(cortado_loom)]
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    /// Takes off for a load and gives it up, as unwinding from a loader does, without unwinding: loom's
+    /// threads share one thread's count of panics. False if another is in the air.
+    pub fn abandon_load(&self, key: K) -> bool {
+        let hash = self.hash(&key);
+        let draft = self.pool.draft(hash, key);
+        let Err(seen) = self.flight_of(hash, draft.key()) else { return false };
+        Airborne::take_off(&self.core, hash, Kind::Load, draft.share(), seen).is_some()
+    }
 }

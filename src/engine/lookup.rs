@@ -7,6 +7,7 @@ use crate::hash::hash32;
 use crate::index::{Found, Probe};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle};
+use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -16,6 +17,8 @@ use std::hash::{BuildHasher, Hash};
 pub struct NodeRef<'g, K, V> {
     place: Place<'g, K, V>,
     id: u32,
+    /// Its deadline when it was found.
+    seen: u64,
 }
 
 impl<K, V> Clone for NodeRef<'_, K, V> {
@@ -35,6 +38,20 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     #[inline]
     pub fn meta(self) -> &'g Meta {
         self.place.meta()
+    }
+
+    /// Its deadline: the present one, or if it is gone the one with which it was found.
+    pub fn deadline(self) -> u64 {
+        match self.meta().deadline() {
+            GONE => self.seen,
+            deadline => deadline,
+        }
+    }
+
+    /// Its deadline when it was found.
+    #[inline]
+    pub fn seen(self) -> u64 {
+        self.seen
     }
 
     #[inline]
@@ -66,15 +83,17 @@ impl<K, V, S> Engine<K, V, S> {
     {
         let mut hit = None;
         self.core.index.find(guard, hash, |id| {
-            let node = NodeRef { place: self.pool.place(id), id };
+            let place = self.pool.place(id);
+            let mut node = NodeRef { place, id, seen: GONE };
             if !is_key_of(node, hash, key) {
-                Probe::Other
-            } else if node.meta().deadline() == GONE {
-                Probe::Gone
-            } else {
-                hit = Some(node);
-                Probe::Hit
+                return Probe::Other;
             }
+            node.seen = node.meta().deadline();
+            if node.seen == GONE {
+                return Probe::Gone;
+            }
+            hit = Some(node);
+            Probe::Hit
         })?;
         hit
     }
@@ -89,10 +108,18 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let at = |id| NodeRef { place: self.pool.place(id), id };
-        let found = self.core.index.search(guard, hash, |id| is_key_of(at(id), hash, key));
-        let node = found.id().map(at);
+        let found = self.core.index.search(guard, hash, |id| {
+            let place = self.pool.place(id);
+            is_key_of(NodeRef { place, id, seen: GONE }, hash, key)
+        });
+        let node = found.id().map(|id| self.node_at(id));
         (found, node)
+    }
+
+    /// The node that the index shows under a guard.
+    fn node_at(&self, id: u32) -> NodeRef<'_, K, V> {
+        let place = self.pool.place(id);
+        NodeRef { place, id, seen: place.meta().deadline() }
     }
 
     /// The nodes in the index from the hash position `cursor` on, a bucket's worth, and the position
@@ -105,19 +132,30 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<u64> {
         let mut ids = Vec::new();
         let next = self.core.index.collect(guard, cursor, &mut ids);
-        ids.into_iter().for_each(|id| visit(NodeRef { place: self.pool.place(id), id }));
+        ids.into_iter().for_each(|id| visit(self.node_at(id)));
         next
     }
 
-    /// The deadline of a node that was found, if it lives at this moment, reading the precise clock only
-    /// if need be.
+    /// Whether a node was living when it was found, reading the precise clock only if need be.
+    ///
+    /// By the deadline that it had then: one that was replaced since is gone, and what replaced it was
+    /// not looked at. A key that is there all the time is always found.
     #[inline]
-    pub fn living(&self, meta: &Meta, coarse: u64) -> Option<u64> {
-        let deadline = meta.deadline();
-        let living = deadline != GONE
+    pub fn was_living(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+        let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
+        self.lives(seen, node.meta(), coarse)
+    }
+
+    /// Whether a node that somebody keeps is in the cache and alive at this moment.
+    pub fn is_living(&self, meta: &Meta, coarse: u64) -> bool {
+        self.lives(meta.deadline(), meta, coarse)
+    }
+
+    #[inline]
+    fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
+        deadline != GONE
             && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
-            && meta.generation() == self.core.generation();
-        living.then_some(deadline)
+            && meta.generation() == self.core.generation()
     }
 }
 

@@ -10,7 +10,7 @@
 //! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
 //! A pass waits for no load and no computation: either may be waiting for it.
 
-use super::budget::{Budget, UNITS_PER_LOOK};
+use super::budget::{Budget, Leftover, UNITS_PER_LOOK};
 use super::core::Core;
 use super::event::Event;
 use crate::clock::NEVER;
@@ -23,6 +23,7 @@ use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
 use crate::wheel::{Poll, Wheel};
 use crossbeam_epoch::Guard;
 
@@ -60,23 +61,6 @@ pub struct Maintenance {
     /// The generation up to which everything older is swept.
     swept: u64,
     scratch: Vec<u32>,
-}
-
-/// What a pass did not do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Leftover {
-    /// Writes came while it ran.
-    pub writes: bool,
-    /// The budget ended before the work did.
-    pub work: bool,
-    /// Entries are due.
-    pub expirations: bool,
-    /// By how much the weight is over the maximum.
-    pub excess: u64,
-    /// Something has to wait for a computation of the user's.
-    pub blocked: bool,
-    /// The epoch was given something to get rid of.
-    pub retired: bool,
 }
 
 impl Maintenance {
@@ -153,7 +137,7 @@ impl Core {
             for &id in &batch {
                 let meta = self.pool.meta(id);
                 meta.clear_life(life::OWNED);
-                if meta.release() {
+                if meta.release() || seeded("reclaim-under-handles") {
                     doomed.push(id);
                 }
             }
@@ -207,7 +191,7 @@ impl<'a> Work<'a> {
     fn added(&mut self, id: u32, old: u32) {
         let meta = self.core.pool.meta(id);
         meta.set_life(life::ADDED);
-        if meta.life() & life::REMOVED != 0 && !crate::sync::seeded("added-after-removed") {
+        if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
             // Its removal was drained first: dead on arrival.
             self.dead(id);
             return;
@@ -227,7 +211,7 @@ impl<'a> Work<'a> {
             }
         }
         self.schedule(id);
-        if meta.generation() != self.core.generation() {
+        if meta.generation() != self.core.generation() && !seeded("added-skips-the-sweep") {
             // The sweep may have passed its bucket just before it was published.
             self.sweep_one(id);
         }
@@ -238,7 +222,7 @@ impl<'a> Work<'a> {
         let meta = self.core.pool.meta(id);
         meta.set_life(life::REMOVED);
         self.forget(id);
-        if meta.life() & life::ADDED != 0 || crate::sync::seeded("removed-before-added") {
+        if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
             self.dead(id);
         }
     }
@@ -357,7 +341,7 @@ impl<'a> Work<'a> {
             // A writer was first; its event will tell.
             return true;
         };
-        if !core.flights.is_idle(hash) {
+        if !core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
             drop(locked);
             let Some(hold) = core.flights.hold_unclaimed(hash) else { return false };
             _hold = hold;
@@ -456,6 +440,9 @@ impl<'a> Work<'a> {
         let batch = std::mem::take(&mut self.state.retired).into_boxed_slice();
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
+        if seeded("retire-without-grace") {
+            return ripe.push(batch);
+        }
         self.guard.defer(move || ripe.push(batch));
         self.retired = true;
     }
@@ -470,6 +457,9 @@ impl<'a> Work<'a> {
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
         core.next_due.store(due, Ordering::Relaxed);
         self.turn_era();
+        if seeded("pass-forgets-wishes") {
+            core.begin_pass();
+        }
         core.pass_by(due);
     }
 

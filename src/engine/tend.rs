@@ -6,18 +6,18 @@
 //! cache is tended as well.
 
 use super::Engine;
-use super::budget::Budget;
+use super::budget::{Budget, Leftover};
 use super::core::{Notice, PASS_DELAY};
 use super::event::Event;
-use super::maintenance::{Leftover, Maintenance};
+use super::maintenance::Maintenance;
 use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
 use crate::node::remaining;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
-use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, seeded};
 use crossbeam_epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -104,6 +104,7 @@ impl<K, V, S> Engine<K, V, S> {
         let pressure = loop {
             match core.writes.push(event, weight) {
                 Ok(pressure) => break pressure,
+                Err(_) if seeded("full-buffer-drops-the-event") => return,
                 Err(full) => {
                     event = full;
                     self.pass_now(now);

@@ -3,7 +3,7 @@
 use super::raw::RawPool;
 use crate::links::NIL;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::thread_stripe;
+use crate::sync::{seeded, thread_stripe};
 use crossbeam_utils::CachePadded;
 
 const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 8 };
@@ -83,5 +83,8 @@ impl FreeList {
 
 #[inline]
 fn retag(seen: u64, id: u32) -> u64 {
+    if seeded("free-list-without-tag") {
+        return u64::from(id);
+    }
     (((seen >> 32).wrapping_add(1)) << 32) | u64::from(id)
 }
