@@ -33,6 +33,16 @@ impl Lifetimes {
         }
     }
 
+    /// The cap after a read whose hook ends the variable lifetime at `variable`, of an entry with this
+    /// cap so far: no later than the `time_to_live` allows, or than a term that took its place did.
+    /// So it is never before the read itself.
+    pub fn cap_after_read(&self, created: u64, cap: u64, variable: u64) -> u64 {
+        match self.live {
+            Some(live) => created.saturating_add(live).max(cap).min(variable),
+            None => variable,
+        }
+    }
+
     /// The deadline at `now`, a write's or a read's present, of an entry with this cap.
     #[inline]
     pub fn deadline(&self, now: u64, cap: u64) -> u64 {

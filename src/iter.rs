@@ -33,8 +33,9 @@ impl<K, V, S> Iterator for Iter<'_, K, V, S> {
             let guard = crossbeam_epoch::pin();
             let batch = &mut self.batch;
             self.cursor = self.engine.walk(&guard, self.cursor?, &mut |node| {
-                if self.engine.is_living(node.meta(), self.engine.core.ticker.coarse()) {
-                    batch.push_back(self.engine.entry_of(node));
+                let coarse = self.engine.core.ticker.coarse();
+                if let Some(deadline) = self.engine.living(node.meta(), coarse) {
+                    batch.push_back(self.engine.entry_of((node, deadline)));
                 }
             });
         }

@@ -37,7 +37,7 @@ where
         if lookup.due {
             self.engine.attend();
         }
-        lookup.node.map(|node| node.value())
+        lookup.node().map(|node| node.value())
     }
 
     /// Key and value of the key's living entry; otherwise as [`get`](Self::get).
@@ -50,7 +50,7 @@ where
         if lookup.due {
             self.engine.attend();
         }
-        lookup.node.map(|node| (node.key(), node.value()))
+        lookup.node().map(|node| (node.key(), node.value()))
     }
 
     /// Lets go of what was read so far and begins anew, so that memory can be released; for long

@@ -105,7 +105,8 @@ fn instants_far_away_and_long_gone() {
     cache.insert(1, 1);
     cache.insert_with_ttl(2, 2, HOUR);
     let now = cache.expires_at(&2).unwrap().unwrap() - HOUR;
-    let far = (0..63).filter_map(|shift| now.checked_add(Duration::from_secs(1 << shift))).last();
+    let far =
+        (0..63).filter_map(|shift| now.checked_add(Duration::from_secs(1 << shift))).next_back();
     for instant in [far.unwrap(), now + 1000 * YEAR, now + 600 * YEAR] {
         cache.insert_until(3, 3, instant);
         assert_eq!(cache.expires_in(&3), Some(None));
@@ -116,7 +117,7 @@ fn instants_far_away_and_long_gone() {
     cache.told();
     // As far back as an Instant can be.
     let long_gone =
-        (0..63).filter_map(|shift| now.checked_sub(Duration::from_secs(1 << shift))).last();
+        (0..63).filter_map(|shift| now.checked_sub(Duration::from_secs(1 << shift))).next_back();
     for instant in [long_gone.unwrap(), now - HOUR, now - 2 * HOUR, now - NANO, now] {
         cache.insert_until(3, 3, instant);
         assert!(!cache.contains_key(&3));

@@ -101,7 +101,7 @@ where
         let lookup = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.engine().read(&guard, key);
-            (lookup.node.is_some(), lookup.due)
+            (lookup.living.is_some(), lookup.due)
         };
         if lookup.1 {
             self.engine().attend();

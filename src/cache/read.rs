@@ -34,7 +34,7 @@ where
         let (value, due) = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.engine().read(&guard, key);
-            (lookup.node.map(|node| node.value().clone()), lookup.due)
+            (lookup.node().map(|node| node.value().clone()), lookup.due)
         };
         if due {
             self.engine().attend();
@@ -67,7 +67,7 @@ where
         let (entry, due) = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.engine().read(&guard, key);
-            (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
+            (lookup.living.map(|living| self.engine().entry_of(living)), lookup.due)
         };
         if due {
             self.engine().attend();
@@ -82,7 +82,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let guard = crossbeam_epoch::pin();
-        self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
+        self.engine().peek(&guard, key).map(|living| self.engine().entry_of(living))
     }
 
     /// Whether the key has a living entry; like [`peek`](Self::peek) it leaves no trace.

@@ -4,7 +4,7 @@ use super::Engine;
 use super::commit::Obstacle;
 use super::event::Event;
 use super::flights::Clearance;
-use super::lookup::NodeRef;
+use super::read::Living;
 use crate::entry::Entry;
 use crate::node::Meta;
 use crate::pool::Handle;
@@ -39,7 +39,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
                 cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
                 for node in nodes {
                     let coarse = self.core.ticker.coarse();
-                    if self.is_living(node.meta(), coarse)
+                    if self.living(node.meta(), coarse).is_some()
                         && !keep(node.key(), node.value())
                         && self.try_remove_node(node.id(), node.meta(), Clearance::Idle).is_err()
                     {
@@ -91,15 +91,15 @@ impl<K: Eq, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// A handle on a node that was found living.
-    pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
+    /// A handle on a node that was found living, whatever has become of it since.
+    pub fn entry_of(&self, (node, deadline): Living<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, node.meta().deadline().max(now), false)
+        Entry::new(self.handle_on(node), now, deadline.max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.
     pub fn still_lives(&self, entry: &Entry<K, V>) -> bool {
-        self.is_living(entry.node().meta(), self.core.ticker.coarse())
+        self.living(entry.node().meta(), self.core.ticker.coarse()).is_some()
     }
 }
 

@@ -27,6 +27,7 @@ pub struct Put {
     pub id: u32,
     pub hash: u32,
     pub now: u64,
+    pub deadline: u64,
     /// The generation for which the node was made.
     pub generation: u64,
     /// Publish nothing: the value leaves at once, with this cause.

@@ -74,8 +74,9 @@ where
             // on sees the flight.
             if found.lock().map(drop).is_ok() {
                 let now = self.core.ticker.now();
-                let living = |meta: &crate::node::Meta| meta.is_live(now, self.core.generation());
-                return node.filter(|node| living(node.meta())).map(|node| self.entry_of(node));
+                let node = node?;
+                let deadline = node.meta().living(now, self.core.generation())?;
+                return Some(self.entry_of((node, deadline)));
             }
         }
     }
@@ -91,7 +92,7 @@ where
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put.now);
+                    return fresh(handle, put);
                 }
                 Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }

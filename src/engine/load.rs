@@ -1,7 +1,7 @@
 //! Loads: one caller makes the value, all who want it get it.
 
 use super::Engine;
-use super::commit::Obstacle;
+use super::commit::{Obstacle, Put};
 use super::flights::{Airborne, Clearance, InFlight, Kind};
 use crate::entry::Entry;
 use crate::expiration::Term;
@@ -44,7 +44,7 @@ where
         let (found, due) = {
             let guard = crossbeam_epoch::pin();
             let lookup = self.read(&guard, &key);
-            (lookup.node.map(|node| self.entry_of(node)), lookup.due)
+            (lookup.living.map(|living| self.entry_of(living)), lookup.due)
         };
         if due {
             self.attend();
@@ -73,7 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node, false));
+                    let landed = landed.map(|node| self.landed(node));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -111,17 +111,19 @@ where
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
             let now = self.core.ticker.now();
-            if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
-                return self.entry_of(old);
+            if let Some(old) = old
+                && let Some(deadline) = old.meta().living(now, self.core.generation())
+            {
+                return self.entry_of((old, deadline));
             }
             let put = self.prepare(&node, old, hash, weight, Term::Policy);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put.now);
+                    return fresh(handle, put);
                 }
-                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
+                Err(Obstacle::Overtaken) => return fresh(node.handle(), put),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -130,17 +132,17 @@ where
     /// The key's living entry, without a trace.
     fn glance(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
         let guard = crossbeam_epoch::pin();
-        let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, hash, key)?;
-        self.is_living(node.meta(), coarse).then(|| self.entry_of(node))
+        let living = self.living_at(&guard, hash, key, self.core.ticker.coarse());
+        living.map(|living| self.entry_of(living))
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+    /// The entry of a node that another caller's load has made.
+    fn landed(&self, node: Handle<K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
-        Entry::new(node, now, deadline, fresh)
+        Entry::new(node, now, deadline, false)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was
@@ -195,7 +197,6 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 /// The entry of a node that the caller has just made, at the moment of its commit.
-pub fn fresh<K, V>(node: Handle<K, V>, now: u64) -> Entry<K, V> {
-    let deadline = node.meta().deadline().max(now);
-    Entry::new(node, now, deadline, true)
+pub fn fresh<K, V>(node: Handle<K, V>, put: Put) -> Entry<K, V> {
+    Entry::new(node, put.now, put.deadline.max(put.now), true)
 }

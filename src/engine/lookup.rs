@@ -109,13 +109,15 @@ impl<K, V, S> Engine<K, V, S> {
         next
     }
 
-    /// Whether a node that was found lives at this moment, reading the precise clock only if need be.
+    /// The deadline of a node that was found, if it lives at this moment, reading the precise clock only
+    /// if need be.
     #[inline]
-    pub fn is_living(&self, meta: &Meta, coarse: u64) -> bool {
+    pub fn living(&self, meta: &Meta, coarse: u64) -> Option<u64> {
         let deadline = meta.deadline();
-        deadline != GONE
+        let living = deadline != GONE
             && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
-            && meta.generation() == self.core.generation()
+            && meta.generation() == self.core.generation();
+        living.then_some(deadline)
     }
 }
 

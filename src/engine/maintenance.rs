@@ -122,6 +122,7 @@ impl Core {
         let running = self.status.begin();
         self.begin_pass();
         let mut work = Work { core: self, state, guard, now, retired: false };
+        work.turn_back();
         let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
@@ -276,14 +277,22 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
+    /// chosen by the wheel's time.
+    fn turn_back(&mut self) {
+        let wheel = &mut self.state.wheel;
+        // A step of the wheel in either direction is less than a quarter of its circle: what is more would
+        // be one in the other direction.
+        while self.now.saturating_add(SET_BACK) < wheel.clock() {
+            let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
+            wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
+        }
+    }
+
     /// Brings the wheel to the present and removes what is due, within the budget.
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
-        if self.now.saturating_add(SET_BACK) < wheel.clock() {
-            wheel.rewind(&timers, self.now);
-        }
-        // The wheel takes a step of more than half its circle for one back.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }

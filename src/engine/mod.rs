@@ -77,6 +77,8 @@ pub struct Engine<K, V, S> {
     hooks: Hooks<K, V>,
     /// Whether a read may change a lifetime.
     renews: bool,
+    /// Whether the expiry policy is asked after a read.
+    observes: bool,
     name: Option<String>,
 }
 
@@ -99,6 +101,7 @@ where
             pool,
             hasher,
             renews: idles || observes,
+            observes,
             hooks,
             name: config.name,
         });

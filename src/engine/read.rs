@@ -13,10 +13,20 @@ use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
+/// A node that was found living, and its deadline then, which may have changed since.
+pub type Living<'g, K, V> = (NodeRef<'g, K, V>, u64);
+
 /// What a lookup found, and whether the maintenance wants attention after it.
 pub struct Lookup<'g, K, V> {
-    pub node: Option<NodeRef<'g, K, V>>,
+    pub living: Option<Living<'g, K, V>>,
     pub due: bool,
+}
+
+impl<'g, K, V> Lookup<'g, K, V> {
+    #[inline]
+    pub fn node(&self) -> Option<NodeRef<'g, K, V>> {
+        self.living.map(|(node, _)| node)
+    }
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
@@ -29,30 +39,47 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let coarse = self.core.ticker.coarse();
         let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
-        let node = self
-            .find(guard, self.hash(key), key)
-            .filter(|node| self.is_living(node.meta(), coarse))
-            .filter(|node| !self.renews || self.renew(*node, &mut due));
-        if let Some(node) = node {
+        let mut living = self.living_at(guard, self.hash(key), key, coarse);
+        if self.renews
+            && let Some((node, _)) = living
+        {
+            living = self.renew(node, &mut due).map(|deadline| (node, deadline));
+        }
+        if let Some((node, _)) = living {
             due |= self.record(node);
         }
         if let Some(recorder) = &self.core.recorder {
-            if node.is_some() { recorder.hit() } else { recorder.miss() }
+            if living.is_some() { recorder.hit() } else { recorder.miss() }
         }
-        Lookup { node, due }
+        Lookup { living, due }
     }
 
     /// A read that leaves no trace.
-    pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
+    pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<Living<'g, K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let coarse = self.core.ticker.coarse();
-        self.find(guard, self.hash(key), key).filter(|node| self.is_living(node.meta(), coarse))
+        self.living_at(guard, self.hash(key), key, self.core.ticker.coarse())
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// The key's node, if it lives at `coarse`.
+    #[inline]
+    pub fn living_at<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+        coarse: u64,
+    ) -> Option<Living<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let node = self.find(guard, hash, key)?;
+        self.living(node.meta(), coarse).map(|deadline| (node, deadline))
+    }
+
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
     fn record(&self, node: NodeRef<'_, K, V>) -> bool {
@@ -75,8 +102,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if it
-    /// turned out to be over.
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. Returns its
+    /// deadline, or nothing if its life turned out to be over.
     ///
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
@@ -86,13 +113,13 @@ impl<K, V, S> Engine<K, V, S> {
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
-    pub fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
+    pub fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> Option<u64> {
         let now = self.core.ticker.now();
         let meta = node.meta();
         loop {
             let deadline = meta.deadline();
             if deadline == GONE || deadline <= now {
-                return false;
+                return None;
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
@@ -115,13 +142,15 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return true;
+                return Some(new);
             }
         }
     }
 
     fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref() else { return cap };
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
+            return cap;
+        };
         let current = remaining(cap, now);
         let created = node.meta().created();
         let ticker = &self.core.ticker;
@@ -132,7 +161,10 @@ impl<K, V, S> Engine<K, V, S> {
             current,
             ticker.instant_of(created),
         );
-        if answer == current { cap } else { self.core.lifetimes.cap(created, end(now, answer)) }
+        if answer == current {
+            return cap;
+        }
+        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
     /// What is left of the entry's life, apart from its idle time, in the form the hooks take.

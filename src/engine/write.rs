@@ -80,7 +80,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now, generation, refused }
+        Put { id: node.id(), hash, now, deadline, generation, refused }
     }
 
     fn lifetime(

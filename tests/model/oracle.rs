@@ -1,0 +1,348 @@
+//! What the documents say, on a plain map.
+
+use super::case::{Config, Policy, Term, Traits};
+use super::subject::Hook;
+use cortado::RemovalCause;
+use std::time::Duration;
+
+pub const NEVER: u64 = u64::MAX;
+
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+/// One value in the cache, or on its way out.
+#[derive(Clone, Copy, Debug)]
+pub struct Rec {
+    pub id: u64,
+    pub key: u8,
+    pub traits: Traits,
+    pub created: u64,
+    /// When it ends even if it is read all the time.
+    pub cap: u64,
+    pub deadline: u64,
+    /// An `invalidate_all` has made it invisible.
+    pub cleared: bool,
+    /// When the wheel last heard of it, or could do nothing about it.
+    pub floor: u64,
+}
+
+impl Rec {
+    pub fn weight(&self) -> u64 {
+        u64::from(self.traits.weight)
+    }
+
+    /// What is left of its life, in the form of the interface.
+    pub fn left(&self, now: u64) -> Option<Duration> {
+        remaining(self.deadline, now)
+    }
+
+    pub fn age(&self, now: u64) -> Duration {
+        Duration::from_nanos(now.saturating_sub(self.created))
+    }
+}
+
+fn remaining(end: u64, now: u64) -> Option<Duration> {
+    (end != NEVER).then(|| Duration::from_nanos(end.saturating_sub(now)))
+}
+
+/// A removal that must be announced.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    pub rec: Rec,
+    pub cause: RemovalCause,
+    pub at: u64,
+    /// Whether it was ever in the index.
+    pub was_inside: bool,
+}
+
+/// A hook call that must be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    pub hook: Hook,
+    pub key: u8,
+    pub id: u64,
+    pub now: u64,
+    pub current: Option<Duration>,
+    pub modified: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub hits: u64,
+    pub misses: u64,
+    pub insertions: u64,
+    pub loads: u64,
+    pub load_failures: u64,
+    pub removed: [u64; 4],
+}
+
+/// A callback of the user's panics, and the operation has no effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Panics;
+
+pub struct Oracle {
+    pub config: Config,
+    live: Option<u64>,
+    idle: Option<u64>,
+    /// log2 of the wheel's tick.
+    tick: u32,
+    /// The clock's reading.
+    pub now: u64,
+    highest: u64,
+    /// The highest reading, as of the last moment at which the clock was behind it.
+    back_from: u64,
+    pub inside: Vec<Option<Rec>>,
+    pub leaving: Vec<Leaving>,
+    pub calls: Vec<Expected>,
+    pub counts: Counts,
+    /// What everything inside may have weighed at once since the operation began.
+    pub peak: u64,
+    pub closed: bool,
+}
+
+impl Oracle {
+    pub fn new(config: Config, now: u64) -> Self {
+        let resolution = config.resolution.map_or(1 << 30, nanos);
+        Self {
+            config,
+            live: config.time_to_live.map(nanos),
+            idle: config.time_to_idle.map(nanos),
+            tick: resolution.ilog2().clamp(19, 30),
+            now,
+            highest: now,
+            back_from: 0,
+            inside: vec![None; usize::from(config.keys)],
+            leaving: Vec::new(),
+            calls: Vec::new(),
+            counts: Counts::default(),
+            peak: 0,
+            closed: false,
+        }
+    }
+
+    pub fn set_clock(&mut self, now: u64) {
+        self.now = now;
+        self.highest = self.highest.max(now);
+        if now < self.highest {
+            self.back_from = self.highest;
+        }
+    }
+
+    pub fn recs(&self) -> impl Iterator<Item = &Rec> {
+        self.inside.iter().flatten()
+    }
+
+    pub fn weight(&self) -> u64 {
+        self.recs().map(Rec::weight).sum()
+    }
+
+    pub fn at(&self, key: u8) -> Option<&Rec> {
+        self.inside[usize::from(key)].as_ref()
+    }
+
+    fn lives(&self, rec: &Rec) -> bool {
+        !rec.cleared && rec.deadline > self.now
+    }
+
+    /// The key's living entry.
+    pub fn visible(&self, key: u8) -> Option<Rec> {
+        self.at(key).copied().filter(|rec| self.lives(rec))
+    }
+
+    pub fn all_visible(&self) -> impl Iterator<Item = &Rec> {
+        self.recs().filter(|rec| self.lives(rec))
+    }
+
+    pub fn tick_end(&self, deadline: u64) -> u64 {
+        ((deadline >> self.tick) + 1) << self.tick
+    }
+
+    pub fn tick_span(&self) -> u64 {
+        1 << self.tick
+    }
+
+    /// From when on the wheel owes the removal of an expired entry: the end of its tick. Where the
+    /// clock was set back, that of the highest reading.
+    pub fn owed_from(&self, rec: &Rec) -> u64 {
+        rec.deadline.max(rec.floor).max(self.back_from)
+    }
+
+    /// Whether complete maintenance at this moment must have removed it.
+    pub fn overdue(&self, rec: &Rec) -> bool {
+        rec.cleared || self.owed_from(rec) >> self.tick < self.now >> self.tick
+    }
+}
+
+/// Reads.
+impl Oracle {
+    /// A read that counts. The record is as the read leaves it.
+    pub fn read(&mut self, key: u8) -> Result<Option<Rec>, Panics> {
+        let Some(rec) = self.visible(key) else {
+            self.counts.misses += 1;
+            return Ok(None);
+        };
+        let rec = self.renewed(rec)?;
+        self.inside[usize::from(key)] = Some(rec);
+        self.counts.hits += 1;
+        Ok(Some(rec))
+    }
+
+    fn renewed(&mut self, mut rec: Rec) -> Result<Rec, Panics> {
+        let current = remaining(rec.cap, self.now);
+        let answer = match self.config.expiry {
+            Policy::Full => {
+                self.call(Hook::Read, &rec, current, Some(rec.created));
+                rec.traits.read.apply(rec.traits.create, current).ok_or(Panics)?
+            }
+            Policy::OnAccess => rec.traits.create,
+            _ => current,
+        };
+        if answer != current {
+            // A read gives no life beyond the `time_to_live`, nor beyond what was given in its place.
+            let most = self.live.map_or(NEVER, |live| rec.created.saturating_add(live));
+            rec.cap = self.end(answer).min(most.max(rec.cap));
+        }
+        let deadline = self.deadline(rec.cap);
+        if deadline != rec.deadline {
+            rec.deadline = deadline;
+            rec.floor = self.now;
+        }
+        Ok(rec)
+    }
+
+    fn end(&self, lifetime: Option<Duration>) -> u64 {
+        lifetime.map_or(NEVER, |lifetime| self.now.saturating_add(nanos(lifetime)))
+    }
+
+    fn deadline(&self, cap: u64) -> u64 {
+        self.idle.map_or(cap, |idle| self.now.saturating_add(idle).min(cap))
+    }
+
+    fn call(&mut self, hook: Hook, rec: &Rec, current: Option<Duration>, modified: Option<u64>) {
+        let (key, id, now) = (rec.key, rec.id, self.now);
+        self.calls.push(Expected { hook, key, id, now, current, modified });
+    }
+}
+
+/// Writes.
+impl Oracle {
+    /// Asks weigher and hooks what becomes of a new value.
+    pub fn plan(&mut self, key: u8, id: u64, traits: Traits, term: Term) -> Result<Rec, Panics> {
+        if traits.weigher_panics {
+            return Err(Panics);
+        }
+        let (now, floor) = (self.now, self.now);
+        let mut rec =
+            Rec { id, key, traits, created: now, cap: 0, deadline: 0, cleared: false, floor };
+        rec.cap = match term {
+            Term::Policy => {
+                let end = self.lifetime(&rec)?;
+                self.live.map_or(end, |live| now.saturating_add(live).min(end))
+            }
+            Term::For(lifetime) => now.saturating_add(nanos(lifetime)),
+            Term::Until(shift) => shift.from(now),
+        };
+        rec.deadline = self.deadline(rec.cap);
+        Ok(rec)
+    }
+
+    /// What the hooks say of a new value: its end.
+    fn lifetime(&mut self, rec: &Rec) -> Result<u64, Panics> {
+        let create = rec.traits.create;
+        let old = self.visible(rec.key).map(|old| remaining(old.cap, self.now));
+        let lifetime = match (self.config.expiry, old) {
+            (Policy::None, _) => None,
+            (Policy::Full | Policy::Blind, Some(current)) => {
+                self.call(Hook::Update, rec, current, None);
+                rec.traits.update.apply(create, current).ok_or(Panics)?
+            }
+            (Policy::Full | Policy::Blind | Policy::CreateOnly, _) => {
+                self.call(Hook::Create, rec, None, None);
+                create
+            }
+            (Policy::OnCreate, Some(current)) => current,
+            (Policy::OnCreate | Policy::OnWrite | Policy::OnAccess, _) => create,
+        };
+        Ok(self.end(lifetime))
+    }
+
+    /// Gives the value to the cache.
+    pub fn put(&mut self, rec: Rec) {
+        self.counts.insertions += 1;
+        self.leave(rec.key, RemovalCause::Replaced);
+        let max_capacity = self.config.max_capacity;
+        let refused = if self.closed {
+            Some(RemovalCause::Explicit)
+        } else if rec.deadline <= self.now {
+            Some(RemovalCause::Expired)
+        } else if max_capacity.is_some_and(|most| most == 0 || rec.weight() > most) {
+            Some(RemovalCause::Size)
+        } else {
+            None
+        };
+        match refused {
+            Some(cause) => {
+                self.leaving.push(Leaving { rec, cause, at: self.now, was_inside: false });
+            }
+            None => {
+                self.peak += rec.weight();
+                self.inside[usize::from(rec.key)] = Some(rec);
+            }
+        }
+    }
+
+    /// Whatever the key has leaves now, with this cause unless something else ended it before.
+    pub fn leave(&mut self, key: u8, cause: RemovalCause) {
+        let Some(rec) = self.inside[usize::from(key)].take() else { return };
+        let cause = if rec.cleared {
+            RemovalCause::Explicit
+        } else if rec.deadline <= self.now {
+            RemovalCause::Expired
+        } else {
+            cause
+        };
+        self.leaving.push(Leaving { rec, cause, at: self.now, was_inside: true });
+    }
+
+    /// The removal of a key: what it returns.
+    pub fn remove(&mut self, key: u8, condition: bool) -> Option<Rec> {
+        let visible = self.visible(key);
+        if visible.is_none() || condition {
+            self.leave(key, RemovalCause::Explicit);
+        }
+        visible.filter(|_| condition)
+    }
+
+    pub fn clear(&mut self) {
+        self.inside.iter_mut().flatten().for_each(|rec| rec.cleared = true);
+    }
+
+    /// Sets the key's cap, if it has a living entry.
+    pub fn set_cap(&mut self, key: u8, cap: u64) -> bool {
+        let Some(mut rec) = self.visible(key) else { return false };
+        rec.cap = cap;
+        rec.deadline = self.deadline(cap);
+        rec.floor = self.now;
+        let over = rec.deadline <= self.now;
+        if over {
+            rec.deadline = self.now;
+        }
+        self.inside[usize::from(key)] = Some(rec);
+        if over {
+            self.leave(key, RemovalCause::Expired);
+        }
+        true
+    }
+
+    /// During a computation of the key the maintenance could do nothing about entries that share
+    /// its hash, and has put off what it found due.
+    pub fn was_busy(&mut self, key: u8) {
+        let (now, mask) = (self.now, self.config.hash_mask());
+        for rec in self.inside.iter_mut().flatten() {
+            if (rec.key ^ key) as u64 & mask == 0 && rec.deadline <= now {
+                rec.floor = now;
+            }
+        }
+    }
+}
