@@ -81,7 +81,7 @@ pub struct Core {
     /// When, as of the last pass, a pass will have something to expire.
     pub next_due: AtomicU64,
     /// The wheel's tick.
-    tick: Duration,
+    pub tick: Duration,
     pub last_pass: AtomicU64,
     pub recorder: Option<Box<Recorder>>,
     pub registration: OnceLock<Registration>,

@@ -7,7 +7,7 @@
 
 use super::Engine;
 use super::budget::{Budget, Leftover};
-use super::core::{Notice, PASS_DELAY};
+use super::core::{Core, Notice, PASS_DELAY};
 use super::event::Event;
 use super::maintenance::Maintenance;
 use crate::buffer::write::Pressure;
@@ -293,6 +293,18 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
+/// Asks for another run a tick later if this one is cut short by a panic, which is the clock's: what
+/// it was asked for is still to be done, and nobody asks twice.
+struct Retry<'a>(&'a Core);
+
+impl Drop for Retry<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.wake_within(self.0.tick);
+        }
+    }
+}
+
 impl<K, V, S> Scheduled for Engine<K, V, S>
 where
     K: Send + Sync + 'static,
@@ -301,6 +313,7 @@ where
 {
     /// One patient pass; what is left comes back at once, so that other caches get their turn.
     fn run(&self) -> Option<Duration> {
+        let _retry = Retry(&self.core);
         let left = self.patient_pass();
         self.aftermath(PATIENT_UNITS as usize);
         if left.work || left.writes || (self.core.announces && !self.core.outbox.is_empty()) {
