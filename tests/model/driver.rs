@@ -28,6 +28,12 @@ pub fn run(case: &Case) -> u64 {
     driver.finish(case.ops.len() % 2 == 0)
 }
 
+/// How long writes may wait for the pass that sees to them, by the cache's clock.
+const PASS_DELAY: u64 = 1_000_000;
+
+/// Expirations that an operation does in passing, at the least.
+const SHARE: usize = 16;
+
 struct Driver {
     cache: Subject,
     hand: ManualClock,
@@ -160,8 +166,13 @@ impl Driver {
         self.executed += 1;
         self.oracle.peak = self.oracle.weight();
         self.owed &= leaves_no_trace(op);
+        let (now, late, uses) = (self.oracle.now, self.late(), self.oracle.uses());
         self.dispatch(op);
         self.settle();
+        let used = self.nested == 0 && self.oracle.uses() > uses;
+        if used && self.oracle.now == now {
+            self.check_prompt(late);
+        }
         if self.computing == 0 && !self.owed {
             self.check_bound();
         }
@@ -536,7 +547,7 @@ impl Driver {
             Step::By(Shift::Back(span)) => self.hand.set(self.hand.now().saturating_sub(span)),
             Step::ToDeadline(key, offset) => {
                 let at = |rec: &Rec| rec.deadline.saturating_add_signed(i64::from(offset));
-                self.ahead_to(self.oracle.at(key).map(at));
+                self.ahead_to(self.oracle.at(key).filter(|rec| rec.deadline < NEVER).map(at));
             }
             Step::PastTick(key) => {
                 let end = |rec: &Rec| self.oracle.tick_end(self.oracle.owed_from(rec));
@@ -685,6 +696,25 @@ impl Driver {
             let (weight, most) = (self.oracle.weight(), capacity + (capacity / 16).max(1));
             assert!(weight <= most, "operation {}: {weight} of {capacity}", self.number as isize);
         }
+    }
+
+    /// How many entries should have left by now though nobody asked for maintenance.
+    fn late(&self) -> usize {
+        let oracle = &self.oracle;
+        let since = |rec: &Rec| oracle.tick_end(oracle.owed_from(rec)).saturating_add(PASS_DELAY);
+        let ended = oracle.recs().filter(|rec| !rec.cleared && rec.deadline <= oracle.now);
+        ended.filter(|rec| since(rec) <= oracle.now).count()
+    }
+
+    /// A cache in use expires entries within the tick, as many at a time as an operation's share of
+    /// the maintenance allows.
+    fn check_prompt(&self, before: usize) {
+        let after = self.late();
+        assert!(
+            after == 0 || after + SHARE <= before,
+            "operation {}: {after} of {before} entries that should have left are still there",
+            self.number as isize
+        );
     }
 
     /// What must hold when all maintenance is done.

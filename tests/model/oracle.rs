@@ -98,6 +98,8 @@ pub struct Oracle {
     pub counts: Counts,
     /// What everything inside may have weighed at once since the operation began.
     pub peak: u64,
+    /// Values that got into the index so far.
+    published: u64,
     pub closed: bool,
 }
 
@@ -117,6 +119,7 @@ impl Oracle {
             calls: Vec::new(),
             counts: Counts::default(),
             peak: 0,
+            published: 0,
             closed: false,
         }
     }
@@ -127,6 +130,11 @@ impl Oracle {
         if now < self.highest {
             self.back_from = self.highest;
         }
+    }
+
+    /// Grows with each operation that must notice what is due.
+    pub fn uses(&self) -> u64 {
+        self.counts.hits + self.counts.misses + self.published
     }
 
     pub fn recs(&self) -> impl Iterator<Item = &Rec> {
@@ -155,7 +163,7 @@ impl Oracle {
     }
 
     pub fn tick_end(&self, deadline: u64) -> u64 {
-        ((deadline >> self.tick) + 1) << self.tick
+        (deadline | (self.tick_span() - 1)).saturating_add(1)
     }
 
     pub fn tick_span(&self) -> u64 {
@@ -287,6 +295,7 @@ impl Oracle {
             }
             None => {
                 self.peak += rec.weight();
+                self.published += 1;
                 self.inside[usize::from(rec.key)] = Some(rec);
             }
         }
