@@ -6,9 +6,9 @@
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
-//! of `Instant::now` and lags behind it by up to a scheduler tick: 2.3 ms on average, 18 ms at worst in
-//! 5·10⁸ samples with more busy threads than cores, preemption between the two readings included. It
-//! never runs ahead. So a deadline at or before the coarse reading has passed, one more than
+//! of `Instant::now` and lags behind it: 5 ms on average, 53 ms at worst in 6·10⁷ samples with more
+//! busy threads than cores, where the worst is preemption between the two readings (`docs/performance.md`
+//! has the command). It never runs ahead. So a deadline at or before the coarse reading has passed, one more than
 //! [`COARSE_MARGIN`] after it has not, and only in between is the precise clock asked. Elsewhere, and
 //! with a clock of the user's, every reading is precise.
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// The instant that does not come.
 pub const NEVER: u64 = u64::MAX;
 
-/// How far the coarse clock is trusted not to lag: seven times the worst lag seen.
+/// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
 /// Where system clocks start, so that readings taken before the cache was built stay positive.

@@ -5,7 +5,8 @@
 //! the holder of the maintenance lock only, so relaxed loads and stores are enough; being atomics,
 //! a stale id can cost hit rate but never memory safety, and no mechanism needs `unsafe`.
 
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::carried::AtomicU32;
 
 /// No node: the id that is never handed out.
 pub const NIL: u32 = 0;

@@ -22,6 +22,7 @@
 use crate::clock::NEVER;
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::carried;
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: u64 = 0;
@@ -52,16 +53,16 @@ const MAX_REFS: u32 = u32::MAX / 2;
 #[derive(Debug)]
 pub struct Meta {
     deadline: AtomicU64,
-    created: AtomicU64,
+    created: carried::AtomicU64,
     /// Links of the timer wheel, and of the free list while the node is free.
     pub timer: Links,
     /// Links of the eviction policy's lists.
     pub queue: Links,
-    hash: AtomicU32,
-    weight: AtomicU32,
+    hash: carried::AtomicU32,
+    weight: carried::AtomicU32,
     refs: AtomicU32,
     era: AtomicU8,
-    region: AtomicU8,
+    region: carried::AtomicU8,
     life: AtomicU8,
     generation: AtomicU8,
 }
@@ -70,14 +71,14 @@ impl Meta {
     pub fn new() -> Self {
         Self {
             deadline: AtomicU64::new(GONE),
-            created: AtomicU64::new(0),
+            created: carried::AtomicU64::new(0),
             timer: Links::new(),
             queue: Links::new(),
-            hash: AtomicU32::new(0),
-            weight: AtomicU32::new(0),
+            hash: carried::AtomicU32::new(0),
+            weight: carried::AtomicU32::new(0),
             refs: AtomicU32::new(0),
             era: AtomicU8::new(NO_ERA),
-            region: AtomicU8::new(0),
+            region: carried::AtomicU8::new(0),
             life: AtomicU8::new(0),
             generation: AtomicU8::new(0),
         }

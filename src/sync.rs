@@ -13,6 +13,13 @@ pub mod plain {
     pub use std::sync::{Arc, OnceLock, Weak};
 }
 
+/// Words that a lock or another word carries from thread to thread: std's, under loom too, so that
+/// they add no interleavings to a model of the engine. Whether they *are* carried is for the models of
+/// the parts to show, which keep what has to be seen in cells of loom's.
+pub mod carried {
+    pub use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;

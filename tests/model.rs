@@ -38,7 +38,7 @@ fn check(name: &str, header: impl Strategy<Value = [u8; 8]>) {
         executed.fetch_add(run(&case), Ordering::Relaxed);
         Ok(())
     });
-    println!("{name}: {} operations", executed.into_inner());
+    eprintln!("{name}: {} operations", executed.into_inner());
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
@@ -80,4 +80,18 @@ fn with_all_lifetimes_at_once() {
         header[4] = 3 + header[4] % 7;
     };
     check("all lifetimes", header(all));
+}
+
+/// What the fuzzer runs: bytes of any length and kind.
+#[test]
+fn from_any_bytes() {
+    let config = Config { cases: cases() / 4, failure_persistence: None, ..Config::default() };
+    let bytes = prop::collection::vec(any::<u8>(), 0..6 * LENGTH as usize);
+    let outcome = TestRunner::new(config).run(&bytes, |bytes| {
+        run(&Case::decode(&bytes));
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
 }

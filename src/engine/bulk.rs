@@ -4,7 +4,6 @@ use super::Engine;
 use super::commit::Obstacle;
 use super::event::Event;
 use super::flights::Clearance;
-use super::lookup::NodeRef;
 use super::read::Living;
 use crate::entry::Entry;
 use crate::node::Meta;

@@ -73,7 +73,7 @@ where
                 }
                 Ok((_, other)) => {
                     let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node, false));
+                    let landed = landed.map(|node| self.landed(node));
                     if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
@@ -123,7 +123,7 @@ where
                     self.conclude_put(node, done, weight, put.now);
                     return fresh(handle, put);
                 }
-                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
+                Err(Obstacle::Overtaken) => return fresh(node.handle(), put),
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
@@ -138,10 +138,11 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
+    /// The entry of a node that another caller's load has made.
+    fn landed(&self, node: Handle<K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
         let deadline = node.meta().deadline().max(now);
-        Entry::new(node, now, deadline, fresh)
+        Entry::new(node, now, deadline, false)
     }
 
     /// The load or computation of the key that is in progress; if there is none, up to when that was

@@ -36,6 +36,10 @@ const DROPS: usize = 512;
 const MOVES: usize = 64;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
+/// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
+/// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
+/// merely old, because their threads were held up, are less behind.
+const SET_BACK: u64 = 1 << 30;
 /// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
 const RETIRE_BATCH: usize = 256;
 
@@ -118,6 +122,7 @@ impl Core {
         let running = self.status.begin();
         self.begin_pass();
         let mut work = Work { core: self, state, guard, now, retired: false };
+        work.turn_back();
         let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
@@ -272,11 +277,22 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
+    /// chosen by the wheel's time.
+    fn turn_back(&mut self) {
+        let wheel = &mut self.state.wheel;
+        // A step of the wheel in either direction is less than a quarter of its circle: what is more would
+        // be one in the other direction.
+        while self.now.saturating_add(SET_BACK) < wheel.clock() {
+            let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
+            wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
+        }
+    }
+
     /// Brings the wheel to the present and removes what is due, within the budget.
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
-        // The wheel takes a step of more than half its circle for one back.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }

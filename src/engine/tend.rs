@@ -31,7 +31,7 @@ const CALLER_NOTICES: usize = 64;
 const PATIENT_UNITS: u32 = 4096;
 /// Rounds of pushing the epoch on, after which the rest is left to later passes: some thread holds a
 /// guard.
-const GRACE_ROUNDS: u32 = 16;
+const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

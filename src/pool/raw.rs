@@ -278,8 +278,9 @@ impl PolicyStore for RawPool {
 
 /// The wheel's view at a moment of the cache's time.
 ///
-/// The wheel's time is a circle, the cache's is not: a deadline further off than the circle's near half,
-/// on either side, is shown as the end of that; of what lies ahead, the wheel looks there again.
+/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the circle
+/// is shown as the end of that, where the wheel looks again. One that is overdue by more is shown as
+/// overdue by as much, or it would seem to lie ahead.
 #[derive(Clone, Copy)]
 pub struct Timers<'a> {
     pub pool: &'a RawPool,

@@ -239,6 +239,8 @@ impl Subject {
 
     /// Audits the cache; and each value is in it, or has been announced, once, or was never taken.
     pub fn check(&self) {
+        // What was over when it was written is removed at the end of the tick.
+        self.advance(super::TICK);
         self.cache.audit();
         let stats = self.cache.stats();
         let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();

@@ -176,7 +176,7 @@ fn traits(config: &Config, a: u8, b: u8, c: u8) -> Traits {
         n => u32::from(n) % (heaviest + 1),
     };
     Traits {
-        create: (a % 5 != 0).then(|| span(a / 5)),
+        create: (!a.is_multiple_of(5)).then(|| span(a / 5)),
         update: rule(b & 15, a),
         read: rule(c & 15, c >> 4),
         weight: if config.weigher { weight } else { 1 },

@@ -25,7 +25,7 @@ pub fn run(case: &Case) -> u64 {
         driver.perform(op);
     }
     driver.number = usize::MAX;
-    driver.finish(case.ops.len() % 2 == 0)
+    driver.finish(case.ops.len().is_multiple_of(2))
 }
 
 /// How long writes may wait for the pass that sees to them, by the cache's clock.

@@ -20,7 +20,7 @@ struct Outcome {
 }
 
 fn timed(stop: &AtomicBool, mut operation: impl FnMut(u64)) -> Histogram<u64> {
-    let mut histogram = Histogram::new(3).expect("valid precision");
+    let mut histogram = Histogram::new_with_max(60_000_000_000, 3).expect("valid precision");
     for step in 0.. {
         let start = Instant::now();
         operation(step);

@@ -1,0 +1,19 @@
+//! Programs of cache operations against the model of `tests/model`.
+#![no_main]
+
+#[path = "../../tests/model/mod.rs"]
+mod model;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use model::{Case, run};
+
+/// Longer programs find nothing that these do not.
+const MOST: usize = 2000;
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    if bytes.len() > MOST {
+        return Corpus::Reject;
+    }
+    run(&Case::decode(bytes));
+    Corpus::Keep
+});
