@@ -1,7 +1,7 @@
 //! Runs a case on cache and oracle, and compares.
 
 use super::case::*;
-use super::oracle::{Leaving, NEVER, Oracle, Panics, Rec, nanos};
+use super::oracle::{Counts, Leaving, NEVER, Oracle, Panics, Rec, nanos};
 use super::subject::{By, Call, Key, Planned, Reports, Subject, Value, build};
 use cortado::{CompResult, Entry, ManualClock, Op as Compute, Pending, RemovalCause, Removed};
 use std::cell::Cell;
@@ -15,9 +15,9 @@ type Handle = Entry<Key, Value>;
 /// Executes the case.
 ///
 /// # Panics
-/// If the cache does anything that the documents do not say. Returns the number of operations
-/// executed, nested ones included.
-pub fn run(case: &Case) -> u64 {
+/// If the cache does anything that the documents do not say. Returns what happened, that of nested
+/// operations included.
+pub fn run(case: &Case) -> Counts {
     let mut driver = Driver::new(&case.config);
     driver.calibrate();
     for (number, &op) in case.ops.iter().enumerate() {
@@ -45,7 +45,6 @@ struct Driver {
     next_id: u64,
     /// Which operation is under way, for messages.
     number: usize,
-    executed: u64,
     /// How many loads and computations are on the stack.
     nested: usize,
     /// Computations alone: the maintenance cannot do all it should.
@@ -126,7 +125,6 @@ impl Driver {
             kept: Vec::new(),
             next_id: 1,
             number: 0,
-            executed: 0,
             nested: 0,
             computing: 0,
             owed: false,
@@ -163,7 +161,7 @@ impl Driver {
 
     /// One operation, and everything that follows from it.
     fn perform(&mut self, op: Op) {
-        self.executed += 1;
+        self.oracle.counts.operations += 1;
         self.oracle.peak = self.oracle.weight();
         self.owed &= leaves_no_trace(op);
         let (now, late, uses) = (self.oracle.now, self.late(), self.oracle.uses());
@@ -344,6 +342,7 @@ impl Driver {
             Term::For(ttl) => self.cache.insert_with_ttl(k, value, ttl),
             Term::Until(shift) => self.cache.insert_until(k, value, self.until(shift).1),
         });
+        self.oracle.counts.panics += u64::from(planned.is_err());
         expect_eq!(self, done.is_some(), planned.is_ok(), "insert happens");
     }
 
@@ -564,7 +563,7 @@ impl Driver {
     }
 
     fn run_pending(&mut self) {
-        if self.executed.is_multiple_of(4) {
+        if self.oracle.counts.operations.is_multiple_of(4) {
             self.cache.audit();
         } else {
             self.cache.run_pending_tasks();
@@ -718,7 +717,8 @@ impl Driver {
     }
 
     /// What must hold when all maintenance is done.
-    fn check_finished(&self) {
+    fn check_finished(&mut self) {
+        self.oracle.was_finished();
         let oracle = &self.oracle;
         let number = self.number as isize;
         if self.computing == 0 {
@@ -767,7 +767,7 @@ impl Driver {
     }
 
     /// The end of the cache: nothing stays behind.
-    fn finish(mut self, close: bool) -> u64 {
+    fn finish(mut self, close: bool) -> Counts {
         self.cache.audit();
         self.settle();
         self.check_finished();
@@ -775,7 +775,7 @@ impl Driver {
             self.perform(Op::Close);
         }
         self.cache.audit();
-        let Self { cache, reports, kept, executed, .. } = self;
+        let Self { cache, reports, kept, oracle, .. } = self;
         drop(cache);
         let unasked = reports.removed.lock().unwrap().len();
         assert_eq!(unasked, 0, "the drop of a cache announces nothing");
@@ -785,6 +785,6 @@ impl Driver {
         drop(kept);
         let alive = reports.alive.load(Ordering::Relaxed);
         assert_eq!(alive, 0, "keys and values are left behind");
-        executed
+        oracle.counts
     }
 }
