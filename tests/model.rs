@@ -5,14 +5,15 @@
 #[path = "model/mod.rs"]
 mod model;
 
-use model::{Case, run};
+use cortado::RemovalCause;
+use model::{Case, Counts, run};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 /// Operations of a default run, over all tests.
-const OPS: u64 = 1_200_000;
-const TESTS: u64 = 4;
+const OPS: u64 = 6_000_000;
+const TESTS: u64 = 5;
 /// Operations of a case, on average.
 const LENGTH: u64 = 150;
 
@@ -25,22 +26,49 @@ fn cases() -> u32 {
 
 /// Runs random programs with configurations whose first bytes come from `header`.
 fn check(name: &str, header: impl Strategy<Value = [u8; 8]>) {
+    let records = prop::collection::vec(any::<[u8; 6]>(), 0..2 * LENGTH as usize);
+    let cases =
+        (header, records).prop_map(|(header, records)| Case::from_records(&header, records));
+    check_all(name, cases);
+}
+
+fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
     let config = Config {
         cases: cases(),
         failure_persistence: None,
         max_shrink_iters: 3000,
         ..Config::default()
     };
-    let records = prop::collection::vec(any::<[u8; 6]>(), 0..2 * LENGTH as usize);
-    let case = (header, records).prop_map(|(header, records)| Case::from_records(&header, records));
-    let executed = AtomicU64::new(0);
-    let outcome = TestRunner::new(config).run(&case, |case| {
-        executed.fetch_add(run(&case), Ordering::Relaxed);
+    let counts = Mutex::new(Counts::default());
+    let outcome = TestRunner::new(config).run(&strategy, |case| {
+        let more = run(&case);
+        counts.lock().unwrap().add(&more);
         Ok(())
     });
-    eprintln!("{name}: {} operations", executed.into_inner());
+    let counts = counts.into_inner().unwrap();
+    eprintln!("{name}: {} operations", counts.operations);
     if let Err(failure) = outcome {
         panic!("{failure}");
+    }
+    assert_variety(&counts, u64::from(cases()), name.starts_with("bounded"));
+}
+
+/// Programs to which nothing happens would show nothing.
+fn assert_variety(counts: &Counts, cases: u64, bounded: bool) {
+    let Counts { hits, misses, loads, load_failures, panics, .. } = *counts;
+    for (what, times) in [
+        ("hits", hits),
+        ("misses", misses),
+        ("loads", loads),
+        ("loads that panic", load_failures),
+        ("inserts that panic", panics),
+    ] {
+        assert!(cases < 100 || times > cases / 100, "only {times} {what}");
+    }
+    for cause in RemovalCause::ALL {
+        let times = counts.removed[cause as usize];
+        let enough = cases < 100 || times > cases / 10 || cause == RemovalCause::Size && !bounded;
+        assert!(enough, "only {times} removals as {cause:?}");
     }
 }
 
@@ -85,13 +113,6 @@ fn with_all_lifetimes_at_once() {
 /// What the fuzzer runs: bytes of any length and kind.
 #[test]
 fn from_any_bytes() {
-    let config = Config { cases: cases() / 4, failure_persistence: None, ..Config::default() };
-    let bytes = prop::collection::vec(any::<u8>(), 0..6 * LENGTH as usize);
-    let outcome = TestRunner::new(config).run(&bytes, |bytes| {
-        run(&Case::decode(&bytes));
-        Ok(())
-    });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
-    }
+    let bytes = prop::collection::vec(any::<u8>(), 0..2 * 6 * LENGTH as usize);
+    check_all("any bytes", bytes.prop_map(|bytes| Case::decode(&bytes)));
 }

@@ -112,7 +112,12 @@ impl<K, V, S> Engine<K, V, S> {
             }
         };
         match pressure {
-            Pressure::Low => {}
+            Pressure::Low => {
+                // A cache that is only written to must not wait for the batch to be full.
+                if core.is_due(now) {
+                    let _ = core.status.request();
+                }
+            }
             Pressure::First => {
                 let quiet = now.saturating_sub(core.last_pass.load(Ordering::Relaxed)) >= QUIET;
                 if quiet {

@@ -1,7 +1,7 @@
 //! Runs a case on cache and oracle, and compares.
 
 use super::case::*;
-use super::oracle::{Leaving, NEVER, Oracle, Panics, Rec, nanos};
+use super::oracle::{Counts, Leaving, NEVER, Oracle, Panics, Rec, nanos};
 use super::subject::{By, Call, Key, Planned, Reports, Subject, Value, build};
 use cortado::{CompResult, Entry, ManualClock, Op as Compute, Pending, RemovalCause, Removed};
 use std::cell::Cell;
@@ -15,9 +15,9 @@ type Handle = Entry<Key, Value>;
 /// Executes the case.
 ///
 /// # Panics
-/// If the cache does anything that the documents do not say. Returns the number of operations
-/// executed, nested ones included.
-pub fn run(case: &Case) -> u64 {
+/// If the cache does anything that the documents do not say. Returns what happened, that of nested
+/// operations included.
+pub fn run(case: &Case) -> Counts {
     let mut driver = Driver::new(&case.config);
     driver.calibrate();
     for (number, &op) in case.ops.iter().enumerate() {
@@ -27,6 +27,12 @@ pub fn run(case: &Case) -> u64 {
     driver.number = usize::MAX;
     driver.finish(case.ops.len().is_multiple_of(2))
 }
+
+/// How long writes may wait for the pass that sees to them, by the cache's clock.
+const PASS_DELAY: u64 = 1_000_000;
+
+/// Expirations that an operation does in passing, at the least.
+const SHARE: usize = 16;
 
 struct Driver {
     cache: Subject,
@@ -39,11 +45,13 @@ struct Driver {
     next_id: u64,
     /// Which operation is under way, for messages.
     number: usize,
-    executed: u64,
     /// How many loads and computations are on the stack.
     nested: usize,
     /// Computations alone: the maintenance cannot do all it should.
     computing: usize,
+    /// A computation has panicked that may have kept back an eviction; the next operation with a
+    /// share in the maintenance does it.
+    owed: bool,
 }
 
 /// What `f` returns, or `None` if it panics as the case wants.
@@ -117,9 +125,9 @@ impl Driver {
             kept: Vec::new(),
             next_id: 1,
             number: 0,
-            executed: 0,
             nested: 0,
             computing: 0,
+            owed: false,
         }
     }
 
@@ -153,11 +161,17 @@ impl Driver {
 
     /// One operation, and everything that follows from it.
     fn perform(&mut self, op: Op) {
-        self.executed += 1;
+        self.oracle.counts.operations += 1;
         self.oracle.peak = self.oracle.weight();
+        self.owed &= leaves_no_trace(op);
+        let (now, late, uses) = (self.oracle.now, self.late(), self.oracle.uses());
         self.dispatch(op);
         self.settle();
-        if self.computing == 0 {
+        let used = self.nested == 0 && self.oracle.uses() > uses;
+        if used && self.oracle.now == now {
+            self.check_prompt(late);
+        }
+        if self.computing == 0 && !self.owed {
             self.check_bound();
         }
     }
@@ -328,6 +342,7 @@ impl Driver {
             Term::For(ttl) => self.cache.insert_with_ttl(k, value, ttl),
             Term::Until(shift) => self.cache.insert_until(k, value, self.until(shift).1),
         });
+        self.oracle.counts.panics += u64::from(planned.is_err());
         expect_eq!(self, done.is_some(), planned.is_ok(), "insert happens");
     }
 
@@ -469,6 +484,7 @@ impl Driver {
         (self.nested, self.computing) = (self.nested - 1, self.computing - 1);
         self.oracle.was_busy(key);
         let Some(result) = result else {
+            self.owed = true;
             let planned = matches!(meanwhile, WhileComputing::Panic)
                 || matches!(decision, Decision::Put(traits)
                     if self.oracle.plan(key, id, traits, Term::Policy).is_err());
@@ -530,7 +546,7 @@ impl Driver {
             Step::By(Shift::Back(span)) => self.hand.set(self.hand.now().saturating_sub(span)),
             Step::ToDeadline(key, offset) => {
                 let at = |rec: &Rec| rec.deadline.saturating_add_signed(i64::from(offset));
-                self.ahead_to(self.oracle.at(key).map(at));
+                self.ahead_to(self.oracle.at(key).filter(|rec| rec.deadline < NEVER).map(at));
             }
             Step::PastTick(key) => {
                 let end = |rec: &Rec| self.oracle.tick_end(self.oracle.owed_from(rec));
@@ -547,7 +563,7 @@ impl Driver {
     }
 
     fn run_pending(&mut self) {
-        if self.executed.is_multiple_of(4) {
+        if self.oracle.counts.operations.is_multiple_of(4) {
             self.cache.audit();
         } else {
             self.cache.run_pending_tasks();
@@ -582,6 +598,11 @@ impl Driver {
         self.check_finished();
         expect_eq!(self, self.cache.entry_count(), 0, "entries after close");
     }
+}
+
+/// Operations that take no share in the maintenance.
+fn leaves_no_trace(op: Op) -> bool {
+    matches!(op, Op::Peek(_) | Op::ContainsKey(_) | Op::Iterate | Op::ExpiresIn(_) | Op::Step(_))
 }
 
 /// Nothing left but memory that some thread may be reading.
@@ -676,8 +697,28 @@ impl Driver {
         }
     }
 
+    /// How many entries should have left by now though nobody asked for maintenance.
+    fn late(&self) -> usize {
+        let oracle = &self.oracle;
+        let since = |rec: &Rec| oracle.tick_end(oracle.owed_from(rec)).saturating_add(PASS_DELAY);
+        let ended = oracle.recs().filter(|rec| !rec.cleared && rec.deadline <= oracle.now);
+        ended.filter(|rec| since(rec) <= oracle.now).count()
+    }
+
+    /// A cache in use expires entries within the tick, as many at a time as an operation's share of
+    /// the maintenance allows.
+    fn check_prompt(&self, before: usize) {
+        let after = self.late();
+        assert!(
+            after == 0 || after + SHARE <= before,
+            "operation {}: {after} of {before} entries that should have left are still there",
+            self.number as isize
+        );
+    }
+
     /// What must hold when all maintenance is done.
-    fn check_finished(&self) {
+    fn check_finished(&mut self) {
+        self.oracle.was_finished();
         let oracle = &self.oracle;
         let number = self.number as isize;
         if self.computing == 0 {
@@ -726,7 +767,7 @@ impl Driver {
     }
 
     /// The end of the cache: nothing stays behind.
-    fn finish(mut self, close: bool) -> u64 {
+    fn finish(mut self, close: bool) -> Counts {
         self.cache.audit();
         self.settle();
         self.check_finished();
@@ -734,7 +775,7 @@ impl Driver {
             self.perform(Op::Close);
         }
         self.cache.audit();
-        let Self { cache, reports, kept, executed, .. } = self;
+        let Self { cache, reports, kept, oracle, .. } = self;
         drop(cache);
         let unasked = reports.removed.lock().unwrap().len();
         assert_eq!(unasked, 0, "the drop of a cache announces nothing");
@@ -744,6 +785,6 @@ impl Driver {
         drop(kept);
         let alive = reports.alive.load(Ordering::Relaxed);
         assert_eq!(alive, 0, "keys and values are left behind");
-        executed
+        oracle.counts
     }
 }

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 pub const NEVER: u64 = u64::MAX;
 
+/// How far the wheel's clock may be ahead of one that was set back.
+const SET_BACK: u64 = 1 << 30;
+
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }
@@ -67,14 +70,30 @@ pub struct Expected {
     pub modified: Option<u64>,
 }
 
+/// What was seen to happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    pub operations: u64,
     pub hits: u64,
     pub misses: u64,
     pub insertions: u64,
     pub loads: u64,
     pub load_failures: u64,
     pub removed: [u64; 4],
+    pub panics: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.insertions += other.insertions;
+        self.loads += other.loads;
+        self.load_failures += other.load_failures;
+        self.panics += other.panics;
+        self.removed.iter_mut().zip(other.removed).for_each(|(sum, more)| *sum += more);
+    }
 }
 
 /// A callback of the user's panics, and the operation has no effect.
@@ -89,8 +108,9 @@ pub struct Oracle {
     tick: u32,
     /// The clock's reading.
     pub now: u64,
-    highest: u64,
-    /// The highest reading, as of the last moment at which the clock was behind it.
+    /// What the wheel's clock reads at most.
+    wheel: u64,
+    /// What it read at most when the clock was last behind it.
     back_from: u64,
     pub inside: Vec<Option<Rec>>,
     pub leaving: Vec<Leaving>,
@@ -98,6 +118,8 @@ pub struct Oracle {
     pub counts: Counts,
     /// What everything inside may have weighed at once since the operation began.
     pub peak: u64,
+    /// Values that got into the index so far.
+    published: u64,
     pub closed: bool,
 }
 
@@ -110,23 +132,34 @@ impl Oracle {
             idle: config.time_to_idle.map(nanos),
             tick: resolution.ilog2().clamp(19, 30),
             now,
-            highest: now,
+            wheel: now,
             back_from: 0,
             inside: vec![None; usize::from(config.keys)],
             leaving: Vec::new(),
             calls: Vec::new(),
             counts: Counts::default(),
             peak: 0,
+            published: 0,
             closed: false,
         }
     }
 
     pub fn set_clock(&mut self, now: u64) {
         self.now = now;
-        self.highest = self.highest.max(now);
-        if now < self.highest {
-            self.back_from = self.highest;
+        if now < self.wheel {
+            self.back_from = self.wheel.min(now.saturating_add(SET_BACK));
         }
+        self.wheel = self.wheel.max(now);
+    }
+
+    /// All maintenance was done.
+    pub fn was_finished(&mut self) {
+        self.wheel = self.wheel.min(self.now.saturating_add(SET_BACK));
+    }
+
+    /// Grows with each operation that must notice what is due.
+    pub fn uses(&self) -> u64 {
+        self.counts.hits + self.counts.misses + self.published
     }
 
     pub fn recs(&self) -> impl Iterator<Item = &Rec> {
@@ -155,15 +188,15 @@ impl Oracle {
     }
 
     pub fn tick_end(&self, deadline: u64) -> u64 {
-        ((deadline >> self.tick) + 1) << self.tick
+        (deadline | (self.tick_span() - 1)).saturating_add(1)
     }
 
     pub fn tick_span(&self) -> u64 {
         1 << self.tick
     }
 
-    /// From when on the wheel owes the removal of an expired entry: the end of its tick. Where the
-    /// clock was set back, that of the highest reading.
+    /// The removal of an expired entry is due at the end of the tick in which this lies: its deadline,
+    /// unless the wheel's clock was ahead when it was scheduled or looked at.
     pub fn owed_from(&self, rec: &Rec) -> u64 {
         rec.deadline.max(rec.floor).max(self.back_from)
     }
@@ -206,7 +239,7 @@ impl Oracle {
         let deadline = self.deadline(rec.cap);
         if deadline != rec.deadline {
             rec.deadline = deadline;
-            rec.floor = self.now;
+            rec.floor = self.wheel;
         }
         Ok(rec)
     }
@@ -232,7 +265,8 @@ impl Oracle {
         if traits.weigher_panics {
             return Err(Panics);
         }
-        let (now, floor) = (self.now, self.now);
+        // Until the maintenance hears of it, the wheel may go as far as it has been.
+        let (now, floor) = (self.now, self.wheel);
         let mut rec =
             Rec { id, key, traits, created: now, cap: 0, deadline: 0, cleared: false, floor };
         rec.cap = match term {
@@ -287,6 +321,7 @@ impl Oracle {
             }
             None => {
                 self.peak += rec.weight();
+                self.published += 1;
                 self.inside[usize::from(rec.key)] = Some(rec);
             }
         }
@@ -323,7 +358,7 @@ impl Oracle {
         let Some(mut rec) = self.visible(key) else { return false };
         rec.cap = cap;
         rec.deadline = self.deadline(cap);
-        rec.floor = self.now;
+        rec.floor = self.wheel;
         let over = rec.deadline <= self.now;
         if over {
             rec.deadline = self.now;
@@ -338,10 +373,10 @@ impl Oracle {
     /// During a computation of the key the maintenance could do nothing about entries that share
     /// its hash, and has put off what it found due.
     pub fn was_busy(&mut self, key: u8) {
-        let (now, mask) = (self.now, self.config.hash_mask());
+        let (now, wheel, mask) = (self.now, self.wheel, self.config.hash_mask());
         for rec in self.inside.iter_mut().flatten() {
             if (rec.key ^ key) as u64 & mask == 0 && rec.deadline <= now {
-                rec.floor = now;
+                rec.floor = wheel;
             }
         }
     }
