@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Runs a model, which says by [`race`] where the executions differ.
 pub fn model(check: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
+    let bound = std::env::var("LOOM_ENGINE_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    builder.preemption_bound = Some(bound.unwrap_or(1));
     builder.max_branches = 20_000;
     builder.expect_explicit_explore = true;
     builder.check(check);
