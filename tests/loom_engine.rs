@@ -3,24 +3,28 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `insert_vs_remove` | a node whose events are drained in either order is freed once, and never while it is linked | `added-after-removed`, `removed-before-added` |
-//! | `replace_vs_remove` | one key, a bound of one: each value leaves once | `removed-before-added`, `outbox_two_deliverers` |
-//! | `write_vs_pass_when_full` | a writer whose stripe is full waits for the pass, and its event is applied | `full-buffer-drops-the-event` |
-//! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again`, `index_gone_is_a_miss` |
+//! | `insert_vs_remove` | a node whose events are drained in either order is freed once, and never while it is linked | `added-after-removed` |
+//! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `outbox_two_deliverers` |
+//! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
-//! | `pinned_read_vs_reclaim` | a guard keeps the value; it is dropped once, after it | `retire-without-grace` |
-//! | `handle_vs_reclaim` | so does a handle, taken under a guard | `retire-without-grace`, `reclaim-under-handles` |
-//! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_no_second_look`, `outbox_two_deliverers` |
-//! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `added-skips-the-sweep` |
+//! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace`, `reclaim-under-handles` |
+//! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_two_deliverers` |
+//! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `added-skips-the-sweep` (at two preemptions) |
 //! | `insert_vs_close` | a value comes too late or leaves with the rest | `close-clears-first` |
 //! | `write_vs_pass` | a write that asks for a pass later gets it, whatever pass is running | `pass-forgets-wishes` |
+//!
+//! `LOOM_ENGINE_PREEMPTIONS` is the bound on preemptions, 1 by default: some models take minutes at 2. Two
+//! seeds in the engine, `removed-before-added` and `full-buffer-drops-the-event`, have not been seen to
+//! break a model within these bounds; tests/exactly_once.rs and tests/regressions.rs guard what they break.
 #![cfg(cortado_loom)]
 
 mod loom_support;
 
 use cortado::RemovalCause;
-use loom_support::{Ledger, Plain, Store, finish, model, model_within, race, warm};
+use loom_support::{Ledger, Plain, Store, finish, model, race};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +34,6 @@ fn insert_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         let other = cache.clone();
         race(
             || cache.insert(1, ledger.value(1)),
@@ -43,35 +46,20 @@ fn insert_vs_remove() {
     });
 }
 
-/// The one who removes may find the old value, the new one, or none.
 #[test]
-fn replace_vs_remove() {
+fn insert_vs_insert_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().max_capacity(1).build_with_hasher(Plain);
-        warm(&cache, ledger);
-        cache.insert(1, ledger.value(1));
         let other = cache.clone();
-        race(|| cache.insert(1, ledger.value(2)), [Box::new(move || drop(other.remove_entry(&1)))]);
-        ledger.settle(&cache, 2);
-    });
-}
-
-/// A stripe takes two events in a cache so small. While the pass is under way, three come.
-#[test]
-fn write_vs_pass_when_full() {
-    model_within(1, || {
-        let ledger = Ledger::new();
-        let cache = ledger.listening_builder().max_capacity(1).build_with_hasher(Plain);
-        warm(&cache, ledger);
-        let other = cache.clone();
+        // The stripe of this thread is full.
+        cache.insert(2, ledger.value(1));
         race(
-            || _ = cache.run_pending_tasks_within(8),
-            [Box::new(move || {
-                other.insert(1, ledger.value(1));
-                other.insert(1, ledger.value(2));
-                other.insert(1, ledger.value(3));
-            })],
+            || {
+                cache.insert(1, ledger.value(2));
+                cache.insert(1, ledger.value(3));
+            },
+            [Box::new(move || drop(other.remove_entry(&1)))],
         );
         ledger.settle(&cache, 3);
     });
@@ -82,7 +70,6 @@ fn replace_vs_read() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         let other = cache.clone();
         race(
@@ -107,18 +94,19 @@ fn extend_vs_expire() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().time_to_idle(100 * SECOND).build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.run_pending_tasks();
         ledger.set_seconds(50);
-        let (other, mut read) = (cache.clone(), false);
+        let (other, read) = (cache.clone(), Arc::new(AtomicBool::new(false)));
+        let reads = Arc::clone(&read);
         race(
-            || read = cache.touch(&1),
-            [Box::new(move || {
+            || {
                 ledger.set_seconds(120);
-                other.run_pending_tasks_within(8);
-            })],
+                cache.run_pending_tasks_within(8);
+            },
+            [Box::new(move || reads.store(other.touch(&1), Relaxed))],
         );
+        let read = read.load(Relaxed);
         assert_eq!(cache.contains_key(&1), read, "read: {read}");
         ledger.settle(&cache, 1);
         assert_eq!(ledger.cause(1), (!read).then_some(RemovalCause::Expired));
@@ -132,7 +120,6 @@ fn read_vs_set_ttl() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().time_to_idle(10 * SECOND).build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         ledger.set_seconds(5);
         let other = cache.clone();
@@ -145,16 +132,23 @@ fn read_vs_set_ttl() {
     });
 }
 
-fn read_vs_reclaim(read: fn(&Store)) {
-    model(move || {
+#[test]
+fn read_vs_reclaim() {
+    model(|| {
         let ledger = Ledger::new();
         let cache = ledger.builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.run_pending_tasks();
         let other = cache.clone();
         race(
-            || read(&cache),
+            || {
+                if let Some(value) = cache.pin().get(&1) {
+                    assert_eq!(value.number(), 1);
+                }
+                if let Some(entry) = cache.get_entry(&1) {
+                    assert_eq!(entry.number(), 1);
+                }
+            },
             [Box::new(move || {
                 other.invalidate(&1);
                 other.run_pending_tasks();
@@ -166,29 +160,10 @@ fn read_vs_reclaim(read: fn(&Store)) {
 }
 
 #[test]
-fn pinned_read_vs_reclaim() {
-    read_vs_reclaim(|cache| {
-        if let Some(value) = cache.pin().get(&1) {
-            assert_eq!(value.number(), 1);
-        }
-    });
-}
-
-#[test]
-fn handle_vs_reclaim() {
-    read_vs_reclaim(|cache| {
-        if let Some(entry) = cache.get_entry(&1) {
-            assert_eq!(entry.number(), 1);
-        }
-    });
-}
-
-#[test]
 fn remove_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.insert(2, ledger.value(2));
         cache.run_pending_tasks();
@@ -206,7 +181,6 @@ fn insert_vs_invalidate_all() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         let other = cache.clone();
         race(
@@ -226,7 +200,6 @@ fn insert_vs_close() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         let other = cache.clone();
         race(|| cache.close(), [Box::new(move || other.insert(1, ledger.value(1)))]);
         ledger.settle(&cache, 1);
@@ -239,7 +212,6 @@ fn write_vs_pass() {
     model(|| {
         let ledger = Ledger::new();
         let cache: Store = ledger.listening_builder().build_with_hasher(Plain);
-        warm(&cache, ledger);
         let other = cache.clone();
         race(
             || _ = cache.run_pending_tasks_within(8),
