@@ -16,7 +16,7 @@
 //!
 //! `LOOM_ENGINE_PREEMPTIONS` is the bound on preemptions, 1 by default: some models take minutes at 2. Two
 //! seeds in the engine, `removed-before-added` and `full-buffer-drops-the-event`, have not been seen to
-//! break a model within these bounds; tests/exactly_once.rs and tests/regressions.rs guard what they break.
+//! break a model within these bounds.
 #![cfg(cortado_loom)]
 
 mod loom_support;
