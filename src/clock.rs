@@ -24,6 +24,10 @@ pub const NEVER: u64 = u64::MAX;
 /// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
+/// A lifetime of which the coarse clock's lag is too small a part to be worth the precise one: 4.3 s. The
+/// lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than 0.25 %.
+const LONG: u64 = 1 << 32;
+
 /// Where system clocks start, so that readings taken before the cache was built stay positive.
 const SYSTEM_START: u64 = 1 << 40;
 
@@ -191,6 +195,21 @@ impl Ticker {
             return reading.wrapping_add(offset);
         }
         self.now()
+    }
+
+    /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that
+    /// does not.
+    #[inline]
+    pub fn settling(&self, deadline: u64, coarse: u64) -> u64 {
+        let near = deadline > coarse && deadline - coarse <= self.margin;
+        if near { self.now() } else { coarse }
+    }
+
+    /// Whether a lifetime of `nanos` that begins at a coarse reading rather than now ends too early to
+    /// be right.
+    #[inline]
+    pub fn is_short(&self, nanos: u64) -> bool {
+        nanos < LONG && self.margin > 0
     }
 
     /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value of

@@ -91,6 +91,7 @@
 
 mod clock;
 mod hash;
+mod prefetch;
 mod sync;
 
 mod buffer;

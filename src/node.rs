@@ -41,6 +41,8 @@ pub mod life {
     pub const REMOVED: u8 = 1 << 4;
     /// The maintenance counts the node, and has it on the wheel and the policy's lists.
     pub const LINKED: u8 = 1 << 5;
+    /// The maintenance has heard of an earlier deadline, but not yet of the addition.
+    pub const RESCHEDULED: u8 = 1 << 6;
 }
 
 /// The era in which nothing is recorded.
@@ -179,6 +181,17 @@ impl Meta {
         first
     }
 
+    /// The era of the last read that was recorded, or of an update.
+    #[inline]
+    pub fn era(&self) -> u8 {
+        self.era.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn set_era(&self, era: u8) {
+        self.era.store(era, Ordering::Relaxed);
+    }
+
     /// Takes back the mark of a read whose record was lost.
     #[cold]
     pub fn untouch(&self) {
@@ -201,7 +214,13 @@ impl Meta {
     #[inline]
     #[must_use]
     pub fn release(&self) -> bool {
-        // AcqRel: the last one happens after every use under the others.
+        // AcqRel, or Acquire where nobody else has a count: the last one happens after every use under
+        // the others. (One who holds the only count is alone: a count is made from a count, or under a
+        // guard before the cache gives up its own.)
+        if self.refs.load(Ordering::Acquire) == 1 {
+            self.refs.store(0, Ordering::Relaxed);
+            return true;
+        }
         self.refs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 

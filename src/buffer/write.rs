@@ -29,7 +29,7 @@
 //! `pending` is `count << 48 | weight`: events in the stripe and the sum of their weights, in the
 //! line that holds the queue's read-only fields. A writer reserves before it pushes and takes the
 //! reservation back if refused, so that `pending` is never below what the queue holds. Neither half
-//! can overflow: the count is at most the stripe's capacity of 128 plus one for each thread that is
+//! can overflow: the count is at most the stripe's capacity of 512 plus one for each thread that is
 //! being refused, and 2^16 weights of 32 bits fit in 48.
 //!
 //! The weight travels with the event in the queue, so that what is subtracted is what was added.
@@ -55,7 +55,7 @@ use crate::sync::seeded;
 use super::stripes::Stripes;
 
 /// Largest drain threshold.
-pub const MAX_BATCH: usize = 64;
+pub const MAX_BATCH: usize = 256;
 
 /// A stripe holds this many batches: one that is due, one that arrives until somebody drains.
 const BATCHES: usize = 2;

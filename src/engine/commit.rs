@@ -89,8 +89,8 @@ impl Core {
                     self.pool.meta(old).mark_gone();
                 }
                 locked.replace(put.id);
-                self.gone(old, put.now, RemovalCause::Replaced);
-                Event::Replaced { new: put.id, old }
+                let (_, end) = self.gone(old, put.now, RemovalCause::Replaced);
+                Event::Replaced { new: put.id, old, later: put.deadline >= end }
             }
         };
         Ok(Done { published: true, event: Some(event) })
@@ -156,16 +156,17 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone(id, now, cause)
+        self.gone(id, now, cause).0
     }
 
-    /// Marks a node that has just been unlinked and announces it.
-    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> RemovalCause {
+    /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
+    /// that it had.
+    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let meta = self.pool.meta(id);
         let deadline = meta.mark_gone();
         let cause = self.true_cause(meta.generation(), deadline, now, cause);
         self.announce(id, cause, deadline, now);
-        cause
+        (cause, deadline)
     }
 }
 

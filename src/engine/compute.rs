@@ -86,7 +86,8 @@ where
         let guard = crossbeam_epoch::pin();
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            let coarse = self.core.ticker.coarse();
+            let put = self.prepare(&node, old, (hash, weight), Term::Policy, coarse);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
                     let handle = node.handle();

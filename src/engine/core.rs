@@ -68,7 +68,7 @@ pub struct Core {
     pub max_capacity: u64,
     pub hot: CachePadded<Hot>,
     /// Batches of dead nodes whose grace period is over.
-    pub ripe: Arc<SegQueue<Box<[u32]>>>,
+    pub ripe: Arc<SegQueue<Vec<u32>>>,
     /// Nodes without a count, whose key and value are to be dropped by whoever ran the pass.
     pub doomed: SegQueue<Vec<u32>>,
     /// Dead nodes that the cache still has its count on: retired, in grace, or ripe.

@@ -119,7 +119,8 @@ where
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
                 return self.entry_of(old);
             }
-            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            let coarse = self.core.ticker.coarse();
+            let put = self.prepare(&node, old, (hash, weight), Term::Policy, coarse);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();

@@ -30,6 +30,7 @@
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
+mod apply;
 mod budget;
 mod bulk;
 mod commit;
@@ -42,6 +43,7 @@ mod load;
 mod lookup;
 mod maintenance;
 mod read;
+mod reclaim;
 mod tend;
 mod write;
 

@@ -34,7 +34,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let node = self
             .find(guard, hash, key)
             .filter(|node| self.was_living(*node, coarse))
-            .filter(|node| !self.renews || self.renew(*node, &mut due));
+            .filter(|node| !self.renews || self.renew(*node, coarse, &mut due));
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -90,8 +90,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
     #[inline(never)]
-    fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
-        let now = self.core.ticker.now();
+    fn renew(&self, node: NodeRef<'_, K, V>, coarse: u64, due: &mut bool) -> bool {
+        let ticker = &self.core.ticker;
+        let long = !self.observes && self.core.lifetimes.idle.is_some_and(|idle| !ticker.is_short(idle));
+        let now = if long { ticker.settling(node.seen(), coarse) } else { ticker.now() };
         let meta = node.meta();
         loop {
             let deadline = meta.deadline();
@@ -147,14 +149,9 @@ impl<K, V, S> Engine<K, V, S> {
         self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
-    /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
-    pub fn current_lifetime(
-        &self,
-        node: NodeRef<'_, K, V>,
-        now: u64,
-    ) -> Option<std::time::Duration> {
+    /// When the entry ends, apart from its idle time.
+    pub fn cap_of(&self, node: NodeRef<'_, K, V>) -> u64 {
         let cap = self.pool.raw().cap(node.id());
-        let end = cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire));
-        remaining(end, now)
+        cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire))
     }
 }

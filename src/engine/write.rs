@@ -5,8 +5,10 @@ use super::commit::{Obstacle, Put};
 use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
+use crate::clock::NEVER;
 use crate::entry::Entry;
 use crate::expiration::{Term, end};
+use crate::node::remaining;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
@@ -21,13 +23,19 @@ where
 {
     pub fn insert(&self, key: K, value: V, term: Term) {
         let hash = self.hash(&key);
+        // The lines that the search will need are on their way while the node is made.
+        let mut guard = crossbeam_epoch::pin();
+        self.core.index.prefetch(&guard, hash);
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
+        if let Some(id) = self.core.index.guess(&guard, hash) {
+            self.core.pool.prefetch(id);
+        }
         let mut clearance = Clearance::Idle;
         loop {
-            let guard = crossbeam_epoch::pin();
+            let coarse = self.core.ticker.coarse();
             let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, hash, weight, term);
+            let put = self.prepare(&node, old, (hash, weight), term, coarse);
             match self.core.commit_put(found, put, clearance) {
                 Ok(done) => {
                     self.conclude_put(node, done, weight, put.now);
@@ -36,11 +44,31 @@ where
                 Err(Obstacle::Flight) => {
                     drop(guard);
                     clearance = self.await_turn(hash, node.key());
+                    guard = crossbeam_epoch::pin();
                 }
                 Err(Obstacle::Changed | Obstacle::Overtaken) => {}
             }
         }
+        drop(guard);
         self.tend();
+    }
+}
+
+/// What an expiry hook answered.
+#[derive(Clone, Copy)]
+enum Variable {
+    /// So long from the present.
+    For(Option<std::time::Duration>),
+    /// The same end as before.
+    Same(u64),
+}
+
+impl Variable {
+    fn end(self, now: u64) -> u64 {
+        match self {
+            Self::For(lifetime) => end(now, lifetime),
+            Self::Same(end) => end,
+        }
     }
 }
 
@@ -55,20 +83,31 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: &Local<'_, K, V>,
         old: Option<NodeRef<'_, K, V>>,
-        hash: u32,
-        weight: u32,
+        (hash, weight): (u32, u32),
         term: Term,
+        coarse: u64,
     ) -> Put {
         let core = &self.core;
-        let now = core.ticker.now();
+        let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
         let living = old.filter(|old| old.meta().is_live(now, generation as u8));
-        let cap = match term {
-            Term::For(nanos) => now.saturating_add(nanos),
-            Term::Until(instant) => instant,
-            Term::Policy => core.lifetimes.cap(now, end(now, self.lifetime(node, living, now))),
+        let variable = match term {
+            Term::Policy => self.lifetime(node, living, now),
+            Term::For(_) | Term::Until(_) => Variable::Same(NEVER),
         };
-        let deadline = core.lifetimes.deadline(now, cap);
+        let ends = |now: u64| {
+            let cap = match term {
+                Term::For(nanos) => now.saturating_add(nanos),
+                Term::Until(instant) => instant,
+                Term::Policy => core.lifetimes.cap(now, variable.end(now)),
+            };
+            (cap, core.lifetimes.deadline(now, cap))
+        };
+        let (mut cap, mut deadline) = ends(now);
+        if core.ticker.is_short(deadline.saturating_sub(now)) {
+            now = core.ticker.now();
+            (cap, deadline) = ends(now);
+        }
         node.meta().init(deadline, now, weight, generation as u8);
         if let Some(word) = self.pool.raw().cap(node.id()) {
             word.store(cap, Ordering::Relaxed);
@@ -88,15 +127,17 @@ impl<K, V, S> Engine<K, V, S> {
         node: &Local<'_, K, V>,
         living: Option<NodeRef<'_, K, V>>,
         now: u64,
-    ) -> Option<std::time::Duration> {
-        let expiry = self.hooks.expiry.as_ref()?;
+    ) -> Variable {
+        let Some(expiry) = &self.hooks.expiry else { return Variable::Same(NEVER) };
         let (key, value) = (node.key(), node.value());
         let instant = self.core.ticker.instant_of(now);
         match living {
-            None => expiry.expire_after_create(key, value, instant),
+            None => Variable::For(expiry.expire_after_create(key, value, instant)),
             Some(old) => {
-                let current = self.current_lifetime(old, now);
-                expiry.expire_after_update(key, value, instant, current)
+                let cap = self.cap_of(old);
+                let current = remaining(cap, now);
+                let answer = expiry.expire_after_update(key, value, instant, current);
+                if answer == current { Variable::Same(cap) } else { Variable::For(answer) }
             }
         }
     }
@@ -163,8 +204,8 @@ impl<K, V, S> Engine<K, V, S> {
             self.core.commit_absence(found, hash, clearance)?;
             return Ok(None);
         };
-        let now = self.core.ticker.now();
         let deadline = node.meta().deadline();
+        let now = self.core.ticker.settling(deadline, self.core.ticker.coarse());
         let living = node.meta().is_live(now, self.core.generation());
         if living && !condition(node.key(), node.value()) {
             return Ok(None);

@@ -8,6 +8,7 @@ use crate::links::{FIRST_RESERVED, Links};
 use crate::list::LinkStore;
 use crate::node::{Meta, life};
 use crate::policy::{PolicyStore, Region};
+use crate::prefetch::prefetch;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::TimerStore;
@@ -29,6 +30,8 @@ pub struct Shape {
     pub pair: Layout,
     /// Whether each node has a cap.
     pub capped: bool,
+    /// Whether a key or a value has anything to drop.
+    pub needs_drop: bool,
     /// Drops the key in the pair at the pointer; the caller owns it.
     pub drop_key: unsafe fn(*mut u8),
     /// Drops the value in the pair at the pointer; the caller owns it.
@@ -147,6 +150,12 @@ impl RawPool {
         unsafe { &*self.node(id).cast::<Meta>() }
     }
 
+    /// Begins to load node `id`.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32) {
+        prefetch(self.meta(id));
+    }
+
     /// Where the pair of node `id` is.
     #[inline(always)]
     pub fn pair(&self, id: u32) -> *mut u8 {
@@ -257,6 +266,24 @@ impl RawPool {
             // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared: once.
             unsafe { (self.shape.drop_key)(pair) };
         }
+    }
+
+    /// Whether key and value have anything to drop.
+    pub fn needs_drop(&self) -> bool {
+        self.shape.needs_drop
+    }
+
+    /// Frees nodes without a count, whose keys and values have nothing to drop.
+    ///
+    /// # Panics
+    /// If they have.
+    pub fn free_plain(&self, ids: &[u32]) {
+        assert!(!self.needs_drop(), "keys and values are to be dropped");
+        for &id in ids {
+            debug_assert_eq!(self.meta(id).refs(), 0, "freed while somebody holds it");
+            self.meta(id).clear_life(u8::MAX);
+        }
+        self.free(ids);
     }
 
     /// Gives ids back whose contents are dropped.
