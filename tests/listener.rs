@@ -235,7 +235,8 @@ fn every_way_out_has_its_cause() {
         cause_of(&|| ());
     }
     // What had expired before leaves as expired, whoever comes upon it.
-    let over: Vec<(&str, Box<dyn Fn()>)> = vec![
+    type Deed<'a> = Box<dyn Fn() + 'a>;
+    let over: Vec<(&str, Deed<'_>)> = vec![
         ("remove", Box::new(|| assert_eq!(cache.remove(&1), None))),
         ("insert", Box::new(|| cache.insert(1, 2))),
         ("too heavy", Box::new(|| cache.insert(1, 101))),

@@ -4,11 +4,13 @@
 //! | model | shows | fails under |
 //! |---|---|---|
 //! | `insert_vs_remove` | a node whose events are drained in either order is freed once, and never while it is linked | `added-after-removed`, `removed-before-added` |
-//! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `full-buffer-drops-the-event`, `outbox_two_deliverers` |
+//! | `replace_vs_remove` | one key, a bound of one: each value leaves once | `removed-before-added`, `outbox_two_deliverers` |
+//! | `write_vs_pass_when_full` | a writer whose stripe is full waits for the pass, and its event is applied | `full-buffer-drops-the-event` |
 //! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again`, `index_gone_is_a_miss` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
-//! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace`, `reclaim-under-handles` |
+//! | `pinned_read_vs_reclaim` | a guard keeps the value; it is dropped once, after it | `retire-without-grace` |
+//! | `handle_vs_reclaim` | so does a handle, taken under a guard | `retire-without-grace`, `reclaim-under-handles` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_no_second_look`, `outbox_two_deliverers` |
 //! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `added-skips-the-sweep` |
 //! | `insert_vs_close` | a value comes too late or leaves with the rest | `close-clears-first` |
@@ -18,9 +20,7 @@
 mod loom_support;
 
 use cortado::RemovalCause;
-use loom_support::{Ledger, Plain, Store, finish, model, race};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use loom_support::{Ledger, Plain, Store, finish, model, model_within, race, warm};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,6 +30,7 @@ fn insert_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         let other = cache.clone();
         race(
             || cache.insert(1, ledger.value(1)),
@@ -42,20 +43,35 @@ fn insert_vs_remove() {
     });
 }
 
+/// The one who removes may find the old value, the new one, or none.
 #[test]
-fn insert_vs_insert_vs_remove() {
+fn replace_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().max_capacity(1).build_with_hasher(Plain);
+        warm(&cache, ledger);
+        cache.insert(1, ledger.value(1));
         let other = cache.clone();
-        // The stripe of this thread is full.
-        cache.insert(2, ledger.value(1));
+        race(|| cache.insert(1, ledger.value(2)), [Box::new(move || drop(other.remove_entry(&1)))]);
+        ledger.settle(&cache, 2);
+    });
+}
+
+/// A stripe takes two events in a cache so small. While the pass is under way, three come.
+#[test]
+fn write_vs_pass_when_full() {
+    model_within(1, || {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().max_capacity(1).build_with_hasher(Plain);
+        warm(&cache, ledger);
+        let other = cache.clone();
         race(
-            || {
-                cache.insert(1, ledger.value(2));
-                cache.insert(1, ledger.value(3));
-            },
-            [Box::new(move || drop(other.remove_entry(&1)))],
+            || _ = cache.run_pending_tasks_within(8),
+            [Box::new(move || {
+                other.insert(1, ledger.value(1));
+                other.insert(1, ledger.value(2));
+                other.insert(1, ledger.value(3));
+            })],
         );
         ledger.settle(&cache, 3);
     });
@@ -66,6 +82,7 @@ fn replace_vs_read() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         let other = cache.clone();
         race(
@@ -90,19 +107,18 @@ fn extend_vs_expire() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().time_to_idle(100 * SECOND).build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.run_pending_tasks();
         ledger.set_seconds(50);
-        let (other, read) = (cache.clone(), Arc::new(AtomicBool::new(false)));
-        let reads = Arc::clone(&read);
+        let (other, mut read) = (cache.clone(), false);
         race(
-            || {
+            || read = cache.touch(&1),
+            [Box::new(move || {
                 ledger.set_seconds(120);
-                cache.run_pending_tasks_within(8);
-            },
-            [Box::new(move || reads.store(other.touch(&1), Relaxed))],
+                other.run_pending_tasks_within(8);
+            })],
         );
-        let read = read.load(Relaxed);
         assert_eq!(cache.contains_key(&1), read, "read: {read}");
         ledger.settle(&cache, 1);
         assert_eq!(ledger.cause(1), (!read).then_some(RemovalCause::Expired));
@@ -116,6 +132,7 @@ fn read_vs_set_ttl() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().time_to_idle(10 * SECOND).build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         ledger.set_seconds(5);
         let other = cache.clone();
@@ -128,23 +145,16 @@ fn read_vs_set_ttl() {
     });
 }
 
-#[test]
-fn read_vs_reclaim() {
-    model(|| {
+fn read_vs_reclaim(read: fn(&Store)) {
+    model(move || {
         let ledger = Ledger::new();
         let cache = ledger.builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.run_pending_tasks();
         let other = cache.clone();
         race(
-            || {
-                if let Some(value) = cache.pin().get(&1) {
-                    assert_eq!(value.number(), 1);
-                }
-                if let Some(entry) = cache.get_entry(&1) {
-                    assert_eq!(entry.number(), 1);
-                }
-            },
+            || read(&cache),
             [Box::new(move || {
                 other.invalidate(&1);
                 other.run_pending_tasks();
@@ -156,10 +166,29 @@ fn read_vs_reclaim() {
 }
 
 #[test]
+fn pinned_read_vs_reclaim() {
+    read_vs_reclaim(|cache| {
+        if let Some(value) = cache.pin().get(&1) {
+            assert_eq!(value.number(), 1);
+        }
+    });
+}
+
+#[test]
+fn handle_vs_reclaim() {
+    read_vs_reclaim(|cache| {
+        if let Some(entry) = cache.get_entry(&1) {
+            assert_eq!(entry.number(), 1);
+        }
+    });
+}
+
+#[test]
 fn remove_vs_remove() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         cache.insert(2, ledger.value(2));
         cache.run_pending_tasks();
@@ -177,6 +206,7 @@ fn insert_vs_invalidate_all() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         cache.insert(1, ledger.value(1));
         let other = cache.clone();
         race(
@@ -196,6 +226,7 @@ fn insert_vs_close() {
     model(|| {
         let ledger = Ledger::new();
         let cache = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         let other = cache.clone();
         race(|| cache.close(), [Box::new(move || other.insert(1, ledger.value(1)))]);
         ledger.settle(&cache, 1);
@@ -208,6 +239,7 @@ fn write_vs_pass() {
     model(|| {
         let ledger = Ledger::new();
         let cache: Store = ledger.listening_builder().build_with_hasher(Plain);
+        warm(&cache, ledger);
         let other = cache.clone();
         race(
             || _ = cache.run_pending_tasks_within(8),

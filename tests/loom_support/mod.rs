@@ -13,9 +13,14 @@ use std::time::Duration;
 
 /// Runs a model, which says by [`race`] where the executions differ.
 pub fn model(check: impl Fn() + Send + Sync + 'static) {
+    let bound = std::env::var("LOOM_ENGINE_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    model_within(bound.unwrap_or(1), check);
+}
+
+/// Runs a model with many steps, in which so many preemptions are enough.
+pub fn model_within(preemptions: u8, check: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
+    builder.preemption_bound = Some(preemptions.into());
     builder.max_branches = 20_000;
     builder.expect_explicit_explore = true;
     builder.check(check);
@@ -139,6 +144,14 @@ impl Ledger {
 }
 
 pub type Store = Cache<u8, Value, Plain>;
+
+/// Uses the cache once, so that nothing is done for the first time in a race: where threads take turns at
+/// the first use of the epoch, loom sees an order in what has none.
+pub fn warm(cache: &Store, ledger: &'static Ledger) {
+    cache.insert(0, ledger.value(0));
+    cache.invalidate(&0);
+    finish(cache);
+}
 
 /// Finishes all maintenance, reclamation included, and audits. It gives way, for threads that were
 /// joined have their locals still to drop, the epoch's among them.
