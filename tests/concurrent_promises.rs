@@ -188,7 +188,7 @@ fn the_bound_holds_between_passes() {
                 let (cache, pause, most) = (&cache, &pause, &most);
                 move || {
                     let mut state = thread;
-                    for round in 0..20 + operations() / 5000 {
+                    for round in 0..20 + operations() / 5000 + capacity / 250 {
                         for n in 0..200 {
                             let random = draw(&mut state);
                             let key = thread << 48 | round << 16 | n;
