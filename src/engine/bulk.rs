@@ -100,7 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// A handle on a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, node.deadline().max(now), false)
+        Entry::new(self.handle_on(node), now, node.seen().max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.

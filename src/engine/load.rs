@@ -185,16 +185,19 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Waits for a computation of the key, if there is one.
-    pub fn await_computation<Q>(&self, hash: u32, key: &Q)
+    /// Waits for a computation of the key, if there is one. Leaves a load of it alone. To be called
+    /// without a guard.
+    pub fn await_computation<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        while !self.core.flights.is_idle(hash)
-            && let Ok((_, flight)) = self.flight_of(hash, key)
-            && flight.kind() == Kind::Computation
-        {
-            let _ = flight.wait();
+        loop {
+            match self.flight_of(hash, key) {
+                Ok((_, flight)) if flight.kind() == Kind::Computation => {
+                    let _ = flight.wait();
+                }
+                Ok((version, _)) | Err(version) => return Clearance::Seen(version),
+            }
         }
     }
 }

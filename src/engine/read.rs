@@ -33,7 +33,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let node = self
             .find(guard, hash, key)
             .filter(|node| self.was_living(*node, coarse))
-            .filter(|node| !self.renews || self.renew(*node, &mut due));
+            .and_then(|node| if self.renews { self.renew(node, &mut due) } else { Some(node) });
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -76,7 +76,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if its life
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. None if its life
     /// turned out to be over. Of one that was replaced or removed since it was found nothing is prolonged;
     /// the read came before that.
     ///
@@ -88,16 +88,16 @@ impl<K, V, S> Engine<K, V, S> {
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
-    fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
+    fn renew<'g>(&self, node: NodeRef<'g, K, V>, due: &mut bool) -> Option<NodeRef<'g, K, V>> {
         let now = self.core.ticker.now();
         let meta = node.meta();
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
-                return true;
+                return Some(node);
             }
             if deadline <= now {
-                return false;
+                return None;
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
@@ -120,7 +120,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return true;
+                return Some(node.with_deadline(new));
             }
         }
     }
