@@ -104,3 +104,41 @@ fn a_hook_that_clears_the_cache_each_time() {
         cache.audit();
     });
 }
+
+#[test]
+fn a_read_hook_that_sets_the_life_of_its_own_key_each_time() {
+    must_end(|| {
+        struct Setting(OnceLock<Numbers>);
+        impl Expiry<u32, u32> for &'static Setting {
+            fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+                Some(MINUTE)
+            }
+
+            fn expire_after_read(
+                &self,
+                key: &u32,
+                _: &u32,
+                _: Instant,
+                _: Option<Duration>,
+                _: Instant,
+            ) -> Option<Duration> {
+                assert!(self.0.get().expect("set").set_ttl(key, 10 * MINUTE));
+                Some(20 * MINUTE)
+            }
+        }
+        for idles in [false, true] {
+            let hooks: &'static Setting = Box::leak(Box::new(Setting(OnceLock::new())));
+            let mut builder = Cache::builder().expire_after(hooks);
+            if idles {
+                builder = builder.time_to_idle(30 * MINUTE);
+            }
+            // On the system's clock, by which each setting is another.
+            let cache: Numbers = builder.build();
+            hooks.0.set(cache.clone()).unwrap();
+            cache.insert(1, 1);
+            assert_eq!(cache.get(&1), Some(1));
+            assert!(cache.expires_in(&1).unwrap().unwrap() > 15 * MINUTE);
+            cache.audit();
+        }
+    });
+}
