@@ -1,4 +1,5 @@
 //! Handles, pinned references, and keys and values of all kinds.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
@@ -181,7 +182,7 @@ fn keys_and_values_of_every_size_and_alignment() {
     go_through(|n| [n; 40], |n| [u64::from(n); 100]);
     go_through(Wide, |n| n as u8);
     go_through(|n| n as u8, Wide);
-    go_through(|n| u128::from(n), |n| Some(Box::new(n)));
+    go_through(u128::from, |n| Some(Box::new(n)));
 }
 
 #[test]

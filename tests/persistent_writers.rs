@@ -1,4 +1,5 @@
 //! Callbacks that write to the cache each time they are asked.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
