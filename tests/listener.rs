@@ -1,4 +1,5 @@
 //! What a removal listener can rely on.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -113,13 +113,14 @@ where
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
         let guard = crossbeam_epoch::pin();
+        let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
             let now = self.core.ticker.now();
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
                 return self.entry_of(old);
             }
-            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();

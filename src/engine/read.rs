@@ -91,6 +91,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn renew<'g>(&self, node: NodeRef<'g, K, V>, due: &mut bool) -> Option<NodeRef<'g, K, V>> {
         let now = self.core.ticker.now();
         let meta = node.meta();
+        let mut advice = None;
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
@@ -101,7 +102,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
-            let new_cap = self.cap_after_read(node, now, cap);
+            let new_cap = self.cap_after_read(node, now, cap, &mut advice);
             if let Some(word) = cap_word
                 && new_cap != cap
                 && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
@@ -125,24 +126,31 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
+    /// The hook is asked once; `advice` is the end of the variable lifetime that it gave, if it gave a
+    /// new one. It may have changed the deadline itself, and would be asked for ever.
+    fn cap_after_read(
+        &self,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+        cap: u64,
+        advice: &mut Option<Option<u64>>,
+    ) -> u64 {
         let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
             return cap;
         };
-        let current = remaining(cap, now);
         let created = node.meta().created();
-        let ticker = &self.core.ticker;
-        let answer = expiry.expire_after_read(
-            node.key(),
-            node.value(),
-            ticker.instant_of(now),
-            current,
-            ticker.instant_of(created),
-        );
-        if answer == current {
-            return cap;
+        let ask = || {
+            let current = remaining(cap, now);
+            let instant = |time| self.core.ticker.instant_of(time);
+            let (key, value) = (node.key(), node.value());
+            let answer =
+                expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            (answer != current).then(|| end(now, answer))
+        };
+        match *advice.get_or_insert_with(ask) {
+            None => cap,
+            Some(variable) => self.core.lifetimes.cap_after_read(created, cap, variable),
         }
-        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
     /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
