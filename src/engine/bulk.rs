@@ -92,7 +92,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
             self.invalidate_all();
         }
         self.run_pending();
-        self.announce_rest();
+        self.announce_all();
     }
 }
 
