@@ -1,4 +1,5 @@
 //! Clocks that stand still, jump and go back.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

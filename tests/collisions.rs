@@ -1,4 +1,5 @@
 //! Keys that share a hash, and computations among them.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Loads from several threads, and what overtakes them.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

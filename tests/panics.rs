@@ -1,4 +1,5 @@
 //! Panics of the user's code, wherever the cache calls it.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

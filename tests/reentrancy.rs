@@ -1,4 +1,5 @@
 //! Callbacks that use the cache: from every place, every operation.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

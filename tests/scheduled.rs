@@ -1,4 +1,5 @@
 //! Caches that a background thread tends. What is waited for must come; how soon is not measured.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -22,9 +22,13 @@ impl Work<'_> {
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
             core.reads.drain(core.reads.capacity(), |id| events.push(u64::from(id)));
-            self.ahead(&events, |work, id| work.prefetch_read(id as u32), |work, id| {
-                work.read(id as u32);
-            });
+            self.ahead(
+                &events,
+                |work, id| work.prefetch_read(id as u32),
+                |work, id| {
+                    work.read(id as u32);
+                },
+            );
             events.clear();
         }
         let drained = core.writes.drain(core.writes.capacity(), |event| events.push(event));

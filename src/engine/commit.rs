@@ -44,6 +44,14 @@ pub struct Done {
     pub event: Option<Event>,
 }
 
+/// What became of a new cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capped {
+    pub changed: bool,
+    /// What the maintenance has to hear.
+    pub event: Option<Event>,
+}
+
 impl Core {
     /// Publishes a node in the place of whatever was found.
     pub fn commit_put(
@@ -90,7 +98,10 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let (_, end) = self.gone(old, put.now, RemovalCause::Replaced);
-                Event::Replaced { new: put.id, old, later: put.deadline >= end }
+                // The wheel has the old one at the latest where it was to be looked at by its deadline,
+                // unless that was moved and the event that says so is on its way.
+                let later = put.deadline >= end && !self.pool.meta(old).was_shortened();
+                Event::Replaced { new: put.id, old, later }
             }
         };
         Ok(Done { published: true, event: Some(event) })
@@ -108,6 +119,44 @@ impl Core {
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &hold)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
+    }
+
+    /// Gives the node that was found this cap, if it lives. Under the lock for the sake of computations,
+    /// which must find what they looked at as they left it; reads prolong lives without it.
+    pub fn commit_cap(
+        &self,
+        found: Found<'_>,
+        hash: u32,
+        now: u64,
+        cap: u64,
+        clearance: Clearance<'_>,
+    ) -> Result<Capped, Obstacle> {
+        let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
+        let mut locked = self.lock(found, hash, &hold)?;
+        let Some(id) = locked.id() else { return Ok(Capped { changed: false, event: None }) };
+        let meta = self.pool.meta(id);
+        let new = self.lifetimes.deadline(now, cap);
+        // No life left: over from this moment on.
+        let over = new <= now;
+        loop {
+            let judged = meta.deadline();
+            if judged <= now || meta.generation() != self.generation() {
+                return Ok(Capped { changed: false, event: None });
+            }
+            if let Some(word) = self.pool.cap(id) {
+                word.store(cap, Ordering::Release);
+            }
+            if !meta.change_deadline(judged, if over { now } else { new }) {
+                continue;
+            }
+            let event = if over {
+                self.unlink(&mut locked, id, now, RemovalCause::Expired);
+                Some(Event::Removed(id))
+            } else {
+                (new < judged).then_some(Event::Rescheduled(id))
+            };
+            return Ok(Capped { changed: true, event });
+        }
     }
 
     /// Makes sure that there is nothing where nothing was found.

@@ -84,10 +84,10 @@ where
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
         let guard = crossbeam_epoch::pin();
+        let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
-            let coarse = self.core.ticker.coarse();
-            let put = self.prepare(&node, old, (hash, weight), Term::Policy, coarse);
+            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
                     let handle = node.handle();

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hash};
 pub struct NodeRef<'g, K, V> {
     place: Place<'g, K, V>,
     id: u32,
-    /// Its deadline when it was found.
+    /// Its deadline when it was found. What others make of it since is not what was found.
     seen: u64,
 }
 
@@ -39,18 +39,16 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         self.place.meta()
     }
 
-    /// Its deadline: the present one, or if it is gone the one with which it was found.
-    pub fn deadline(self) -> u64 {
-        match self.meta().deadline() {
-            GONE => self.seen,
-            deadline => deadline,
-        }
-    }
-
-    /// Its deadline when it was found.
+    /// Its deadline when it was found, or as the finder has changed it since.
     #[inline]
     pub fn seen(self) -> u64 {
         self.seen
+    }
+
+    /// The same node, of which the finder has changed the deadline.
+    #[inline]
+    pub fn with_deadline(self, seen: u64) -> Self {
+        Self { seen, ..self }
     }
 
     #[inline]

@@ -11,7 +11,7 @@
 //! A pass waits for no load and no computation: either may be waiting for it.
 
 use super::budget::{Budget, Leftover, UNITS_PER_LOOK};
-use super::core::Core;
+use super::core::{Core, mark_of};
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
@@ -300,7 +300,7 @@ impl<'a> Work<'a> {
             let mut ids = std::mem::take(&mut self.state.scratch);
             let next = core.index.collect(self.guard, cursor, &mut ids);
             for id in ids.drain(..) {
-                if core.pool.meta(id).generation() != generation as u8 {
+                if core.pool.meta(id).generation() != mark_of(generation) {
                     budget.take();
                     self.sweep_one(id);
                 }

@@ -28,9 +28,9 @@
 //! maintenance → one shard of the flights → one bucket, each but the first for a few instructions.
 //! What each protects is said where it is.
 
+mod apply;
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
-mod apply;
 mod budget;
 mod bulk;
 mod commit;

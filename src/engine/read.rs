@@ -31,10 +31,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
         let hash = self.hash(key);
-        let node = self
-            .find(guard, hash, key)
-            .filter(|node| self.was_living(*node, coarse))
-            .filter(|node| !self.renews || self.renew(*node, coarse, &mut due));
+        let node =
+            self.find(guard, hash, key).filter(|node| self.was_living(*node, coarse)).and_then(
+                |node| if self.renews { self.renew(node, coarse, &mut due) } else { Some(node) },
+            );
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -77,7 +77,7 @@ impl<K, V, S> Engine<K, V, S> {
         era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if its life
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. None if its life
     /// turned out to be over. Of one that was replaced or removed since it was found nothing is prolonged;
     /// the read came before that.
     ///
@@ -90,22 +90,29 @@ impl<K, V, S> Engine<K, V, S> {
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
     #[inline(never)]
-    fn renew(&self, node: NodeRef<'_, K, V>, coarse: u64, due: &mut bool) -> bool {
+    fn renew<'g>(
+        &self,
+        node: NodeRef<'g, K, V>,
+        coarse: u64,
+        due: &mut bool,
+    ) -> Option<NodeRef<'g, K, V>> {
         let ticker = &self.core.ticker;
-        let long = !self.observes && self.core.lifetimes.idle.is_some_and(|idle| !ticker.is_short(idle));
+        let idle = self.core.lifetimes.idle;
+        let long = !self.observes && idle.is_some_and(|idle| !ticker.is_short(idle));
         let now = if long { ticker.settling(node.seen(), coarse) } else { ticker.now() };
         let meta = node.meta();
+        let mut advice = None;
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
-                return true;
+                return Some(node);
             }
             if deadline <= now {
-                return false;
+                return None;
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
-            let new_cap = self.cap_after_read(node, now, cap);
+            let new_cap = self.cap_after_read(node, now, cap, &mut advice);
             if let Some(word) = cap_word
                 && new_cap != cap
                 && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
@@ -124,29 +131,36 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return true;
+                return Some(node.with_deadline(new));
             }
         }
     }
 
-    fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
+    /// The hook is asked once; `advice` is the end of the variable lifetime that it gave, if it gave a
+    /// new one. It may have changed the deadline itself, and would be asked for ever.
+    fn cap_after_read(
+        &self,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+        cap: u64,
+        advice: &mut Option<Option<u64>>,
+    ) -> u64 {
         let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
             return cap;
         };
-        let current = remaining(cap, now);
         let created = node.meta().created();
-        let ticker = &self.core.ticker;
-        let answer = expiry.expire_after_read(
-            node.key(),
-            node.value(),
-            ticker.instant_of(now),
-            current,
-            ticker.instant_of(created),
-        );
-        if answer == current {
-            return cap;
+        let ask = || {
+            let current = remaining(cap, now);
+            let instant = |time| self.core.ticker.instant_of(time);
+            let (key, value) = (node.key(), node.value());
+            let answer =
+                expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            (answer != current).then(|| end(now, answer))
+        };
+        match *advice.get_or_insert_with(ask) {
+            None => cap,
+            Some(variable) => self.core.lifetimes.cap_after_read(created, cap, variable),
         }
-        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
     }
 
     /// When the entry ends, apart from its idle time.

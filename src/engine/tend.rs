@@ -78,6 +78,11 @@ impl Tending {
             .ok()??;
         Some(Self(address))
     }
+
+    /// Whether this thread is seeing to any cache's aftermath.
+    fn is_under_way() -> bool {
+        TENDING.try_with(|stack| !stack.borrow().is_empty()).unwrap_or(true)
+    }
 }
 
 impl Drop for Tending {
@@ -290,6 +295,18 @@ impl<K, V, S> Engine<K, V, S> {
         let guard = crossbeam_epoch::pin();
         let state = self.core.maintenance.lock();
         self.pass(&guard, state, now, &mut Budget::of_units(units))
+    }
+
+    /// Announces everything, and waits for what another thread is announcing: unless this call comes from
+    /// within an announcement or a destructor, of any cache, which two threads might then wait for.
+    pub fn announce_all(&self) {
+        let waits = !Tending::is_under_way();
+        let _tending = Tending::of(&self.core);
+        self.announce_rest();
+        while waits && !self.core.outbox.is_idle() {
+            crate::sync::thread::yield_now();
+            self.announce_rest();
+        }
     }
 
     /// Delivers what is still to be announced when the cache is dropped.

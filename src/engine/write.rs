@@ -1,13 +1,15 @@
 //! Inserts and removals of single keys.
 
 use super::Engine;
-use super::commit::{Obstacle, Put};
+use super::commit::{Done, Obstacle, Put};
+use super::core::mark_of;
 use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
 use crate::clock::NEVER;
 use crate::entry::Entry;
 use crate::expiration::{Term, end};
+use crate::links::NIL;
 use crate::node::remaining;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
@@ -33,30 +35,44 @@ where
         }
         let mut clearance = Clearance::Idle;
         loop {
-            let coarse = self.core.ticker.coarse();
-            let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, (hash, weight), term, coarse);
-            match self.core.commit_put(found, put, clearance) {
-                Ok(done) => {
-                    self.conclude_put(node, done, weight, put.now);
-                    break;
-                }
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    clearance = self.await_turn(hash, node.key());
-                    guard = crossbeam_epoch::pin();
-                }
-                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+            if let Ok((done, put)) = self.try_insert(&guard, &node, weight, term, clearance) {
+                self.conclude_put(node, done, weight, put.now);
+                break;
             }
+            drop(guard);
+            clearance = self.await_turn(hash, node.key());
+            guard = crossbeam_epoch::pin();
         }
         drop(guard);
         self.tend();
     }
+
+    /// Fails if a load or computation may be in the way.
+    fn try_insert(
+        &self,
+        guard: &Guard,
+        node: &Local<'_, K, V>,
+        weight: u32,
+        term: Term,
+        clearance: Clearance<'_>,
+    ) -> Result<(Done, Put), Obstacle> {
+        let hash = node.meta().hash();
+        let mut advice = None;
+        loop {
+            let (found, old) = self.search(guard, hash, node.key());
+            let put = self.prepare(node, old, weight, term, &mut advice);
+            match self.core.commit_put(found, put, clearance) {
+                Ok(done) => return Ok((done, put)),
+                Err(Obstacle::Flight) => return Err(Obstacle::Flight),
+                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+            }
+        }
+    }
 }
 
-/// What an expiry hook answered.
+/// What an expiry hook said of a new value.
 #[derive(Clone, Copy)]
-enum Variable {
+pub enum Variable {
     /// So long from the present.
     For(Option<std::time::Duration>),
     /// The same end as before.
@@ -72,6 +88,13 @@ impl Variable {
     }
 }
 
+/// What the hooks said of a new value: the living node in whose place it was to come ([`NIL`] for
+/// none), and the lifetime.
+///
+/// Found that node again, under the same guard, they are not asked again. It may well be their own
+/// doing that the bucket has changed: a hook that writes a neighbour each time would be asked for ever.
+pub type Advice = Option<(u32, Variable)>;
+
 impl<K, V, S> Engine<K, V, S> {
     /// What the weigher says; 1 without one.
     pub fn weigh(&self, key: &K, value: &V) -> u32 {
@@ -83,17 +106,27 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: &Local<'_, K, V>,
         old: Option<NodeRef<'_, K, V>>,
-        (hash, weight): (u32, u32),
+        weight: u32,
         term: Term,
-        coarse: u64,
+        advice: &mut Advice,
     ) -> Put {
         let core = &self.core;
+        let hash = node.meta().hash();
+        let coarse = core.ticker.coarse();
         let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
-        let living = old.filter(|old| old.meta().is_live(now, generation as u8));
+        let living = old.filter(|old| old.meta().is_live(now, mark_of(generation)));
         let variable = match term {
-            Term::Policy => self.lifetime(node, living, now),
             Term::For(_) | Term::Until(_) => Variable::Same(NEVER),
+            Term::Policy => {
+                let place = living.map_or(NIL, |old| old.id());
+                let (_, variable) = match *advice {
+                    Some(given) if given.0 == place => given,
+                    _ => (place, self.lifetime(node, living, now)),
+                };
+                *advice = Some((place, variable));
+                variable
+            }
         };
         let ends = |now: u64| {
             let cap = match term {
@@ -108,7 +141,7 @@ impl<K, V, S> Engine<K, V, S> {
             now = core.ticker.now();
             (cap, deadline) = ends(now);
         }
-        node.meta().init(deadline, now, weight, generation as u8);
+        node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
             word.store(cap, Ordering::Relaxed);
         }
@@ -145,13 +178,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Right after a commit, with the lock released: the count goes to the index, the event to the
     /// buffer. Nothing of the user's may run between the commit and this: what unwound there would
     /// drop `node`, and with it the count of a node that is in the index.
-    pub fn conclude_put(
-        &self,
-        node: Local<'_, K, V>,
-        done: super::commit::Done,
-        weight: u32,
-        now: u64,
-    ) {
+    pub fn conclude_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
         if done.published {
             node.into_count();
         }
@@ -173,14 +200,24 @@ impl<K, V, S> Engine<K, V, S> {
         let mut clearance = Clearance::Idle;
         let removed = loop {
             let guard = crossbeam_epoch::pin();
-            match self.try_remove(&guard, hash, key, &mut condition, clearance) {
-                Ok(removed) => break removed,
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    clearance = self.await_turn(hash, key);
+            // Judged once, also if the condition itself has changed the bucket by writing a neighbour.
+            let mut judged = NIL;
+            let mut condition = |node: NodeRef<'_, K, V>| {
+                let holds = node.id() == judged || condition(node.key(), node.value());
+                judged = if holds { node.id() } else { NIL };
+                holds
+            };
+            let attempt = loop {
+                match self.try_remove(&guard, hash, key, &mut condition, clearance) {
+                    Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+                    attempt => break attempt,
                 }
-                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+            };
+            if let Ok(removed) = attempt {
+                break removed;
             }
+            drop(guard);
+            clearance = self.await_turn(hash, key);
         };
         self.tend();
         removed
@@ -191,7 +228,7 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &Guard,
         hash: u32,
         key: &Q,
-        condition: &mut dyn FnMut(&K, &V) -> bool,
+        condition: &mut dyn FnMut(NodeRef<'_, K, V>) -> bool,
         clearance: Clearance<'_>,
     ) -> Result<Option<Entry<K, V>>, Obstacle>
     where
@@ -207,7 +244,7 @@ impl<K, V, S> Engine<K, V, S> {
         let deadline = node.meta().deadline();
         let now = self.core.ticker.settling(deadline, self.core.ticker.coarse());
         let living = node.meta().is_live(now, self.core.generation());
-        if living && !condition(node.key(), node.value()) {
+        if living && !condition(node) {
             return Ok(None);
         }
         let cause = RemovalCause::Explicit;

@@ -1,11 +1,11 @@
 //! One cache line of slots: layout, the control word, and matching of tags.
 
+use super::tags::Tags;
 use crate::links::NIL;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use super::tags::Tags;
 use crate::sync::seeded;
 
 /// Tags in the word of their own, and tags in the low bytes of the control word. The model checker
