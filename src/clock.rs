@@ -212,6 +212,12 @@ impl Ticker {
         nanos < LONG && self.margin > 0
     }
 
+    /// Whether there are coarse readings, and a lifetime of `nanos` may begin at one.
+    #[inline]
+    pub fn may_begin_coarsely(&self, nanos: u64) -> bool {
+        nanos >= LONG && self.margin > 0
+    }
+
     /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value of
     /// [`coarse`](Self::coarse)) does not settle it.
     #[inline]

@@ -60,6 +60,18 @@ fn loads() {
     check(PLAIN, 8, &of_loads);
 }
 
+/// Terms that are set, also to nothing, under reads that prolong lives.
+#[test]
+fn lives() {
+    let of_lives = |op| {
+        use Op::{ExpiresIn, Get, GetEntry, Insert, Look, Persist, SetTtl, Touch};
+        let sets = matches!(op, SetTtl(_) | Persist | ExpiresIn);
+        sets || matches!(op, Get | GetEntry | Touch | Insert(_) | Look)
+    };
+    check(Setup { idle: true, moves: true, ..PLAIN }, 9, &of_lives);
+    check(Setup { idle: true, hook: true, ..PLAIN }, 10, &of_lives);
+}
+
 /// The checker itself: it takes what can be explained and nothing else.
 #[test]
 fn the_checker_tells_the_difference() {

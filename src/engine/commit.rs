@@ -31,6 +31,8 @@ pub struct Put {
     pub deadline: u64,
     /// The generation for which the node was made.
     pub generation: u64,
+    /// The generation of the entry from which the value was computed, if it was from one.
+    pub basis: Option<u64>,
     /// Publish nothing: the value leaves at once, with this cause.
     pub refused: Option<RemovalCause>,
 }
@@ -71,7 +73,10 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.inserted();
         }
-        let refused = if self.closed.load(Ordering::Acquire) {
+        // What was computed from an entry that an `invalidate_all` has taken since goes with it.
+        let outdated = put.basis.is_some_and(|basis| basis != put.generation)
+            && !seeded("computations-ignore-clearings");
+        let refused = if outdated || self.closed.load(Ordering::Acquire) {
             Some(RemovalCause::Explicit)
         } else {
             put.refused
@@ -121,13 +126,13 @@ impl Core {
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
     }
 
-    /// Gives the node that was found this cap, if it lives. Under the lock for the sake of computations,
+    /// Gives the node that was found, with the deadline `seen`, this cap, if it lives. Under the lock for the sake of computations,
     /// which must find what they looked at as they left it; reads prolong lives without it.
     pub fn commit_cap(
         &self,
         found: Found<'_>,
-        hash: u32,
-        now: u64,
+        seen: u64,
+        (hash, now): (u32, u64),
         cap: u64,
         clearance: Clearance<'_>,
     ) -> Result<Capped, Obstacle> {
@@ -135,28 +140,41 @@ impl Core {
         let mut locked = self.lock(found, hash, &hold)?;
         let Some(id) = locked.id() else { return Ok(Capped { changed: false, event: None }) };
         let meta = self.pool.meta(id);
-        let new = self.lifetimes.deadline(now, cap);
         // No life left: over from this moment on.
-        let over = new <= now;
+        let over = self.lifetimes.deadline(now, cap) <= now;
+        let mut judged = meta.deadline();
+        if judged <= now || meta.generation() != self.generation() {
+            return Ok(Capped { changed: false, event: None });
+        }
+        let mut new;
         loop {
-            let judged = meta.deadline();
-            if judged <= now || meta.generation() != self.generation() {
-                return Ok(Capped { changed: false, event: None });
-            }
             if let Some(word) = self.pool.cap(id) {
                 word.store(cap, Ordering::Release);
             }
-            if !meta.change_deadline(judged, if over { now } else { new }) {
-                continue;
+            new = if over { now } else { self.lifetimes.deadline(now, cap) };
+            if !over && judged != seen && !seeded("terms-take-back-reads") {
+                // Read since, by a later reading of the clock: what that gave is not taken back.
+                new = new.max(judged).min(cap);
             }
-            let event = if over {
-                self.unlink(&mut locked, id, now, RemovalCause::Expired);
-                Some(Event::Removed(id))
-            } else {
-                (new < judged).then_some(Event::Rescheduled(id))
-            };
-            return Ok(Capped { changed: true, event });
+            if meta.change_deadline(judged, new) {
+                break;
+            }
+            judged = meta.deadline();
+            if judged <= now {
+                // If it is to be over, a read has just made the new cap its deadline.
+                if over {
+                    break;
+                }
+                return Ok(Capped { changed: false, event: None });
+            }
         }
+        let event = if over {
+            self.unlink(&mut locked, id, now, RemovalCause::Expired);
+            Some(Event::Removed(id))
+        } else {
+            (new < judged).then_some(Event::Rescheduled(id))
+        };
+        Ok(Capped { changed: true, event })
     }
 
     /// Makes sure that there is nothing where nothing was found.

@@ -50,11 +50,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let guard = crossbeam_epoch::pin();
         let (found, node) = self.search(&guard, hash, key);
-        if node.is_none() {
-            return Ok(false);
-        }
+        let Some(node) = node else { return Ok(false) };
         let now = self.core.ticker.now();
-        let done = self.core.commit_cap(found, hash, now, cap(now), clearance)?;
+        let done = self.core.commit_cap(found, node.seen(), (hash, now), cap(now), clearance)?;
         if let Some(event) = done.event {
             self.write_event(event, 0, now);
         }

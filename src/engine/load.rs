@@ -85,7 +85,7 @@ where
         let settled = if seeded("loads-take-off-unsettled") {
             self.glance(hash, draft.key())
         } else {
-            self.settled(hash, draft.key())
+            self.settled(hash, draft.key()).0
         };
         if let Some(entry) = settled {
             airborne.land(Some(entry.node().raw().clone()));

@@ -13,6 +13,7 @@ use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
 
 /// What a lookup found, and whether the maintenance wants attention after it.
 pub struct Lookup<'g, K, V> {
@@ -88,7 +89,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// With an idle time, cap and deadline are two words. Each is exchanged for what it was judged
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
-    /// made again.
+    /// made again. What is noticed is put right, if nobody else has done so, but the read's own change of
+    /// the cap is not made again: what replaced it came later.
+    ///
+    /// The clock is read after the deadline that is judged by it. So no read takes back what a later
+    /// one has given, while this one was held up. Where the coarse reading at the read's beginning is good
+    /// enough, it is used only to prolong.
     #[inline(never)]
     fn renew<'g>(
         &self,
@@ -98,21 +104,31 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<NodeRef<'g, K, V>> {
         let ticker = &self.core.ticker;
         let idle = self.core.lifetimes.idle;
-        let long = !self.observes && idle.is_some_and(|idle| !ticker.is_short(idle));
-        let now = if long { ticker.settling(node.seen(), coarse) } else { ticker.now() };
+        let coarsely = !self.observes && idle.is_some_and(|idle| ticker.may_begin_coarsely(idle));
         let meta = node.meta();
         let mut advice = None;
+        // The deadline that this read has put there.
+        let mut mine = None;
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
                 return Some(node);
             }
+            if let Some(mine) = mine
+                && deadline != mine
+            {
+                return Some(node.with_deadline(mine));
+            }
+            let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
                 return None;
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
-            let new_cap = self.cap_after_read(node, now, cap, &mut advice);
+            let new_cap = match mine {
+                None => self.cap_after_read(node, now, cap, &mut advice),
+                Some(_) => cap,
+            };
             if let Some(word) = cap_word
                 && new_cap != cap
                 && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
@@ -120,6 +136,10 @@ impl<K, V, S> Engine<K, V, S> {
                 continue;
             }
             let new = self.core.lifetimes.deadline(now, new_cap);
+            if coarsely && new < deadline && new != new_cap {
+                // A later read was faster.
+                return Some(node.with_deadline(deadline));
+            }
             if new != deadline {
                 if !meta.change_deadline(deadline, new) {
                     continue;
@@ -133,17 +153,18 @@ impl<K, V, S> Engine<K, V, S> {
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return Some(node.with_deadline(new));
             }
+            mine = Some(new);
         }
     }
 
-    /// The hook is asked once; `advice` is the end of the variable lifetime that it gave, if it gave a
-    /// new one. It may have changed the deadline itself, and would be asked for ever.
+    /// The hook is asked once; `advice` is the lifetime that it gave, if it gave a new one. It may have
+    /// changed the deadline itself, and would be asked for ever.
     fn cap_after_read(
         &self,
         node: NodeRef<'_, K, V>,
         now: u64,
         cap: u64,
-        advice: &mut Option<Option<u64>>,
+        advice: &mut Option<Option<Option<Duration>>>,
     ) -> u64 {
         let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
             return cap;
@@ -155,11 +176,11 @@ impl<K, V, S> Engine<K, V, S> {
             let (key, value) = (node.key(), node.value());
             let answer =
                 expiry.expire_after_read(key, value, instant(now), current, instant(created));
-            (answer != current).then(|| end(now, answer))
+            (answer != current).then_some(answer)
         };
         match *advice.get_or_insert_with(ask) {
             None => cap,
-            Some(variable) => self.core.lifetimes.cap_after_read(created, cap, variable),
+            Some(own) => self.core.lifetimes.cap_after_read(created, cap, end(now, own)),
         }
     }
 

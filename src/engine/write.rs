@@ -152,7 +152,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now, deadline, generation, refused }
+        Put { id: node.id(), hash, now, deadline, generation, basis: None, refused }
     }
 
     fn lifetime(

@@ -1,9 +1,10 @@
 //! Threads that play random histories on a cache, one key after the other.
 
 use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
-use cortado::{Cache, Clock, CompResult, Entry, Expiry, ManualClock, Op as Decision};
-use std::sync::Mutex;
+use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op as Decision};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 3;
@@ -11,7 +12,7 @@ const THREADS: usize = 3;
 const LENGTH: usize = 4;
 
 pub fn histories() -> u64 {
-    std::env::var("CORTADO_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
+    std::env::var("CORTADO_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000)
 }
 
 struct ReadsGive;
@@ -169,20 +170,34 @@ impl Drop for Attendance<'_> {
     }
 }
 
-/// The clock's hand, and all that the clock has read in this round.
+std::thread_local! {
+    static STALLS: Cell<u64> = const { Cell::new(1) };
+}
+
+/// Holds its thread up now and then: between a reading of the clock and what is done by it.
+fn stall() {
+    let mut state = STALLS.get();
+    let random = draw(&mut state);
+    STALLS.set(state);
+    if random.is_multiple_of(8) {
+        (0..random >> 54).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+/// A clock, and all that it has read in this round.
 struct Dial {
-    hand: ManualClock,
+    time: Arc<AtomicU64>,
     read: Mutex<Vec<Time>>,
 }
 
 impl Dial {
     fn now(&self) -> Time {
-        self.hand.now().as_secs()
+        self.time.load(Ordering::SeqCst)
     }
 
     fn advance(&self, by: Time) {
         let mut read = self.read.lock().unwrap();
-        self.hand.advance(Duration::from_secs(by));
+        self.time.fetch_add(by, Ordering::SeqCst);
         read.push(self.now());
     }
 
@@ -198,7 +213,13 @@ impl Dial {
 }
 
 fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
-    let (clock, hand) = Clock::manual();
+    let time = Arc::new(AtomicU64::new(0));
+    let reading = Arc::clone(&time);
+    let clock = Clock::custom(move || {
+        let now = Duration::from_secs(reading.load(Ordering::SeqCst));
+        stall();
+        now
+    });
     let mut builder = Cache::builder().clock(clock);
     if setup.idle {
         builder = builder.time_to_idle(Duration::from_secs(IDLE));
@@ -206,7 +227,7 @@ fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
     if setup.hook {
         builder = builder.expire_after(ReadsGive);
     }
-    (builder.build(), Dial { hand, read: Mutex::default() })
+    (builder.build(), Dial { time, read: Mutex::default() })
 }
 
 /// Plays histories, one per key, and has each explained. Some of its operations are of the kind `favoured`.
