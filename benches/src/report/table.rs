@@ -1,0 +1,51 @@
+//! Records as a table in Markdown.
+
+use super::Record;
+use crate::figure::short;
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
+
+fn distinct<'r, T: PartialEq>(records: &'r [Record], part: impl Fn(&'r Record) -> T) -> Vec<T> {
+    let mut parts = Vec::new();
+    for record in records {
+        let part = part(record);
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+fn cell(record: &Record) -> String {
+    match record.ratio {
+        Some(ratio) => format!("{} ({ratio:.2}×)", short(record.median)),
+        None => short(record.median),
+    }
+}
+
+/// A row for each subject, a column for each metric and parameter, in the order of their first records;
+/// a dash where there is no record. The records are of one case.
+pub fn table(title: &str, records: &[Record]) -> Table {
+    let columns = distinct(records, |r| (r.metric, r.unit, r.at, r.parameter));
+    let subjects = distinct(records, |record| record.subject.as_str());
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    let heads = columns.iter().map(|(metric, unit, at, parameter)| match *parameter {
+        "" => format!("{metric}, {unit}"),
+        _ => format!("{metric}, {unit}, {at} {parameter}"),
+    });
+    table.set_header(std::iter::once(title.to_owned()).chain(heads));
+    for subject in subjects {
+        let cells = columns.iter().map(|&column| {
+            records
+                .iter()
+                .filter(|record| record.subject == subject)
+                .find(|r| (r.metric, r.unit, r.at, r.parameter) == column)
+                .map_or_else(|| "–".to_owned(), cell)
+        });
+        table.add_row(std::iter::once(subject.to_owned()).chain(cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}

@@ -1,0 +1,49 @@
+use super::*;
+
+fn record(subject: &str, at: u64, median: f64) -> Record {
+    Record::new("reads, \"hot\"", subject, (at, "threads"), ("time", "ns"), median.into())
+}
+
+#[test]
+fn ratios_are_to_the_same_thing_of_the_reference() {
+    let mut records =
+        [record("a", 1, 10.0), record("b", 1, 25.0), record("b", 2, 30.0), record("a", 2, 0.0)];
+    compare(&mut records, "a");
+    let ratios: Vec<_> = records.iter().map(|record| record.ratio).collect();
+    assert_eq!(ratios, [Some(1.0), Some(2.5), None, None]);
+    compare(&mut records, "b");
+    let ratios: Vec<_> = records.iter().map(|record| record.ratio).collect();
+    assert_eq!(ratios, [Some(0.4), Some(1.0), Some(1.0), Some(0.0)]);
+    compare(&mut records, "nobody");
+    assert!(records.iter().all(|record| record.ratio.is_none()));
+}
+
+#[test]
+fn tables_have_a_row_per_subject_and_a_column_per_parameter() {
+    let mut records = [record("a", 1, 10.0), record("a", 2, 20.0), record("b", 2, 50.0)];
+    compare(&mut records, "a");
+    assert_eq!(
+        table("reads", &records).to_string(),
+        "\
+| reads | time, ns, 1 threads | time, ns, 2 threads |
+|-------|---------------------|---------------------|
+| a     |        10.0 (1.00×) |        20.0 (1.00×) |
+| b     |                   – |        50.0 (2.50×) |"
+    );
+}
+
+#[test]
+fn csv_survives_commas_and_quotes() {
+    let mut records = [record("a,b", 1, 10.5), record("c", 1, 21.0)];
+    compare(&mut records, "a,b");
+    let mut text = Vec::new();
+    write_csv(&records, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let head = "case,subject,parameter,at,metric,unit,median,low,high,ratio\n";
+    assert!(text.starts_with(head), "{text}");
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let rows: Vec<Vec<String>> = reader.deserialize().collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows[0][..2], ["reads, \"hot\"", "a,b"]);
+    assert_eq!(rows[0][6], "10.5");
+    assert_eq!(rows[1][9], "2.0");
+}
