@@ -5,6 +5,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicI64 = AtomicI64::new(0);
@@ -64,6 +65,17 @@ impl Count {
     /// Bytes allocated and not freed since the start.
     pub fn bytes(&self) -> i64 {
         BYTES.load(Relaxed)
+    }
+
+    /// Helps deferred destruction along until no more than `bytes` are in use, or a second has passed:
+    /// what is freed later would count as negative then.
+    pub fn settle(&self, bytes: i64) {
+        let start = Instant::now();
+        while self.bytes() > bytes && start.elapsed() < Duration::from_secs(1) {
+            // Of all that use crossbeam's epochs: cortado, moka.
+            crossbeam_epoch::pin().flush();
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::subject::Driver;
 use crate::value::Value;
-use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -12,6 +12,9 @@ use std::hash::Hash;
 pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
     /// What reports call it.
     const NAME: &'static str;
+
+    /// The bytes of a key, in place and on the heap.
+    const BYTES: usize;
 
     /// The key with this number.
     fn of(number: u64) -> Self;
@@ -25,6 +28,7 @@ pub trait Key: Hash + Eq + Clone + Debug + Send + Sync + 'static {
 
 impl Key for u64 {
     const NAME: &'static str = "u64";
+    const BYTES: usize = 8;
 
     fn of(number: u64) -> Self {
         number
@@ -38,6 +42,7 @@ impl Key for u64 {
 /// Short strings on the heap, such as `user:00000123456`.
 impl Key for String {
     const NAME: &'static str = "String";
+    const BYTES: usize = size_of::<Self>() + 16;
 
     fn of(number: u64) -> Self {
         format!("user:{number:011}")
@@ -51,6 +56,8 @@ pub enum Stream {
     One,
     /// Numbers from 1 to the size of the key space, Zipf-distributed with exponent 0.99.
     Zipf,
+    /// The same numbers, evenly distributed.
+    Even,
     /// Each one once, and none of the key space.
     Unique,
 }
@@ -58,15 +65,16 @@ pub enum Stream {
 impl Stream {
     /// `count` keys for one thread of one round.
     pub fn keys<K: Key>(self, space: u64, count: usize, thread: usize, round: usize) -> Vec<K> {
+        let mut rng = SmallRng::seed_from_u64((round * 64 + thread) as u64);
         match self {
             Self::One => vec![K::of(7); count],
             Self::Unique => {
                 let first = space + 1 + (thread * count) as u64;
                 (first..).take(count).map(K::of).collect()
             }
+            Self::Even => (0..count).map(|_| K::of(rng.random_range(1..=space))).collect(),
             Self::Zipf => {
                 let zipf = Zipf::new(space as f64, 0.99).expect("a valid exponent and size");
-                let mut rng = SmallRng::seed_from_u64((round * 64 + thread) as u64);
                 (0..count).map(|_| K::of(zipf.sample(&mut rng) as u64)).collect()
             }
         }
@@ -102,5 +110,6 @@ mod tests {
         let strings: Vec<String> = Stream::Zipf.keys(1000, 100, 0, 0);
         assert_eq!(strings, numbers.into_iter().map(String::of).collect::<Vec<_>>());
         assert_eq!(String::of(123_456), "user:00000123456");
+        assert_eq!(size_of::<String>() + String::of(7).len(), String::BYTES);
     }
 }

@@ -46,7 +46,8 @@ impl Value for u64 {
     }
 }
 
-/// A value on the heap. [`Payload::alive`] tells how many there are, wherever they are.
+/// A value on the heap. [`Payload::fleeting`] tells how many of the short-lived ones there are, wherever
+/// they are.
 #[derive(Clone, Debug)]
 pub struct Tracked {
     lifetime: Duration,
@@ -55,35 +56,42 @@ pub struct Tracked {
 
 /// What a [`Tracked`] holds on the heap; its clones share it.
 #[derive(Debug)]
-pub struct Payload([u8; 64]);
+pub struct Payload {
+    bytes: [u8; 64],
+    fleeting: bool,
+}
 
-static PAYLOADS: AtomicI64 = AtomicI64::new(0);
+static FLEETING: AtomicI64 = AtomicI64::new(0);
 
 impl Payload {
-    fn new(number: u64) -> Self {
-        PAYLOADS.fetch_add(1, Relaxed);
-        Self([number as u8; 64])
+    fn new(number: u64, fleeting: bool) -> Self {
+        if fleeting {
+            FLEETING.fetch_add(1, Relaxed);
+        }
+        Self { bytes: [number as u8; 64], fleeting }
     }
 
-    /// How many payloads there are.
-    pub fn alive() -> i64 {
-        PAYLOADS.load(Relaxed)
+    /// How many payloads of [`Value::fleeting`] there are.
+    pub fn fleeting() -> i64 {
+        FLEETING.load(Relaxed)
     }
 }
 
 impl Drop for Payload {
     fn drop(&mut self) {
-        PAYLOADS.fetch_sub(1, Relaxed);
+        if self.fleeting {
+            FLEETING.fetch_sub(1, Relaxed);
+        }
     }
 }
 
 impl Value for Tracked {
     fn lasting(number: u64) -> Self {
-        Self::fleeting(number, HOUR)
+        Self { lifetime: HOUR, payload: Arc::new(Payload::new(number, false)) }
     }
 
     fn fleeting(number: u64, lifetime: Duration) -> Self {
-        Self { lifetime, payload: Arc::new(Payload::new(number)) }
+        Self { lifetime, payload: Arc::new(Payload::new(number, true)) }
     }
 
     fn lifetime(&self) -> Duration {
@@ -91,7 +99,7 @@ impl Value for Tracked {
     }
 
     fn look(&self) {
-        black_box(self.payload.0[0]);
+        black_box(self.payload.bytes[0]);
     }
 }
 
@@ -112,5 +120,19 @@ mod tests {
     fn values_keep_their_lifetimes() {
         keeps_lifetimes::<u64>();
         keeps_lifetimes::<Tracked>();
+        // Here, because the count is one for the process.
+        are_counted_until_the_last_clone_is_gone();
+    }
+
+    fn are_counted_until_the_last_clone_is_gone() {
+        let before = Payload::fleeting();
+        let value = Tracked::fleeting(1, Duration::from_secs(1));
+        let other = Tracked::lasting(2);
+        let clone = value.clone();
+        assert_eq!(Payload::fleeting(), before + 1);
+        drop(value);
+        assert_eq!(Payload::fleeting(), before + 1);
+        drop((clone, other));
+        assert_eq!(Payload::fleeting(), before);
     }
 }

@@ -52,7 +52,7 @@ impl Record {
 }
 
 /// Gives each record its ratio to the reference's record of the same case, parameter and metric, where
-/// there is one that is not zero.
+/// there is one that is not zero. Shares get none.
 pub fn compare(records: &mut [Record], reference: &str) {
     let same = |a: &Record, b: &Record| {
         (&a.case, a.parameter, a.at, a.metric) == (&b.case, b.parameter, b.at, b.metric)
@@ -62,7 +62,8 @@ pub fn compare(records: &mut [Record], reference: &str) {
     for record in records {
         record.ratio = references
             .iter()
-            .find(|candidate| same(candidate, record) && candidate.median != 0.0)
+            .filter(|candidate| candidate.median != 0.0 && candidate.unit != "%")
+            .find(|candidate| same(candidate, record))
             .map(|candidate| record.median / candidate.median);
     }
 }

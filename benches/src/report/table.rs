@@ -31,6 +31,7 @@ pub fn table(title: &str, records: &[Record]) -> Table {
     table.load_preset(ASCII_MARKDOWN);
     let heads = columns.iter().map(|(metric, unit, at, parameter)| match *parameter {
         "" => format!("{metric}, {unit}"),
+        _ if *at == 1 => format!("{metric}, {unit}, 1 {}", parameter.trim_end_matches('s')),
         _ => format!("{metric}, {unit}, {at} {parameter}"),
     });
     table.set_header(std::iter::once(title.to_owned()).chain(heads));

@@ -19,16 +19,24 @@ fn ratios_are_to_the_same_thing_of_the_reference() {
 }
 
 #[test]
+fn shares_have_no_ratio() {
+    let share = |subject| Record::new("reads", subject, (1, "threads"), ("hits", "%"), 50.0.into());
+    let mut records = [share("a"), share("b")];
+    compare(&mut records, "a");
+    assert_eq!(records.map(|record| record.ratio), [None, None]);
+}
+
+#[test]
 fn tables_have_a_row_per_subject_and_a_column_per_parameter() {
     let mut records = [record("a", 1, 10.0), record("a", 2, 20.0), record("b", 2, 50.0)];
     compare(&mut records, "a");
     assert_eq!(
         table("reads", &records).to_string(),
         "\
-| reads | time, ns, 1 threads | time, ns, 2 threads |
-|-------|---------------------|---------------------|
-| a     |        10.0 (1.00×) |        20.0 (1.00×) |
-| b     |                   – |        50.0 (2.50×) |"
+| reads | time, ns, 1 thread | time, ns, 2 threads |
+|-------|--------------------|---------------------|
+| a     |       10.0 (1.00×) |        20.0 (1.00×) |
+| b     |                  – |        50.0 (2.50×) |"
     );
 }
 

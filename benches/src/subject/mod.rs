@@ -175,6 +175,11 @@ impl Rival {
         }
     }
 
+    /// Whether it is the same cache as another one, read or tended differently.
+    pub fn doubles(self) -> bool {
+        matches!(self, Self::CortadoPin | Self::CortadoScheduler)
+    }
+
     /// Hands `driver` this cache; `None` if it cannot have these keys.
     pub fn drive<K: Key, V: Value, D: Driver<K, V>>(self, driver: D) -> Option<D::Output> {
         Some(match self {

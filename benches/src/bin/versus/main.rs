@@ -1,6 +1,8 @@
 //! cortado against its rivals, in one run: the same keys, the same hasher, the same values, interleaved
 //! rounds, medians. Read the figures as ratios: they depend on the machine and on what else it does.
 
+mod mass;
+mod memory;
 mod options;
 mod speed;
 mod workload;
@@ -35,7 +37,9 @@ impl Report<'_> {
 }
 
 fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
+    memory::run::<K>(options, report);
     speed::run::<K>(options, report);
+    mass::run::<K>(options, report);
 }
 
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]

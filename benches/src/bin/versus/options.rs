@@ -17,6 +17,9 @@ pub struct Options {
     /// How many keys there are.
     #[arg(long, default_value_t = 200_000)]
     pub keys_space: u64,
+    /// How many entries fill a cache, or expire at once, where memory and mass expiry are measured.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub entries: u64,
     /// The type of the keys.
     #[arg(long, value_enum, default_value_t = Keys::U64)]
     pub keys: Keys,
@@ -63,6 +66,7 @@ impl Options {
             rounds: self.rounds.min(2),
             operations: self.operations.min(50_000),
             keys_space: self.keys_space.min(20_000),
+            entries: self.entries.min(100_000),
             expiring_for: self.expiring_for.min(200),
             ..self
         }

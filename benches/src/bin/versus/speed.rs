@@ -6,7 +6,7 @@ use crate::workload::{Action, Fleeting, Mix, Read, ReadThrough, Step, WORKLOADS,
 use cortado_benches::figure::Figure;
 use cortado_benches::key::Key;
 use cortado_benches::report::Record;
-use cortado_benches::subject::{Driver, Rival, Subject};
+use cortado_benches::subject::{Driver, Reader, Rival, Subject};
 use cortado_benches::value::Value;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,6 +16,14 @@ use std::time::{Duration, Instant};
 struct Sample {
     nanos_per_operation: f64,
     hit_ratio: f64,
+}
+
+/// What one measurement came to.
+#[derive(Clone, Copy)]
+struct Outcome {
+    sample: Sample,
+    /// Entries found in the cache right afterwards, as a share of its capacity, where that tells.
+    held: Option<f64>,
 }
 
 /// How long a thread goes on.
@@ -37,22 +45,24 @@ struct Measurement<'a, K> {
 }
 
 impl<K: Key> Driver<K, u64> for Measurement<'_, K> {
-    type Output = Sample;
+    type Output = Outcome;
 
-    fn drive<S: Subject<K, u64>>(self) -> Sample {
+    fn drive<S: Subject<K, u64>>(self) -> Outcome {
         let cache = S::new(self.workload.plan(self.space));
         for number in 0..=self.workload.fill(self.space) {
             cache.insert(K::of(number), u64::lasting(number));
         }
         cache.settle();
-        match self.workload.action {
+        let sample = match self.workload.action {
             Action::Read => self.time::<S, Read>(&cache),
             Action::Mix10 => self.time::<S, Mix<10>>(&cache),
             Action::Mix2 => self.time::<S, Mix<2>>(&cache),
             Action::Write => self.time::<S, Write>(&cache),
             Action::ReadThrough => self.time::<S, ReadThrough>(&cache),
             Action::Fleeting => self.time::<S, Fleeting>(&cache),
-        }
+        };
+        let held = (self.workload.action == Action::ReadThrough).then(|| self.held(&cache));
+        Outcome { sample, held }
     }
 }
 
@@ -74,6 +84,12 @@ impl<'a, K: Key> Measurement<'a, K> {
             nanos_per_operation: mean(|sample| sample.nanos_per_operation),
             hit_ratio: mean(|sample| sample.hit_ratio),
         }
+    }
+
+    fn held<S: Subject<K, u64>>(&self, cache: &S) -> f64 {
+        let mut reader = cache.reader();
+        let found = (0..=self.space).filter(|&number| reader.read(&K::of(number))).count();
+        found as f64 / self.workload.plan(self.space).capacity as f64
     }
 }
 
@@ -128,29 +144,51 @@ fn sample((operations, hits): (u64, u64), time: Duration) -> Sample {
     }
 }
 
-/// The samples of each rival, a round at a time; another one goes first in each.
+/// The outcomes of each rival, a round at a time; another one goes first in each.
 fn measure<K: Key>(
     options: &Options,
     workload: &Workload,
     rivals: &[Rival],
     threads: usize,
-) -> Vec<Vec<Sample>> {
+) -> Vec<Vec<Outcome>> {
     let timed = workload.action == Action::Fleeting;
     let rounds = if timed { options.rounds.min(3) } else { options.rounds };
     let extent = if timed { Extent::For(options.expiring_for()) } else { Extent::Keys };
     let count = options.operations + options.operations / 9;
-    let space = options.keys_space;
-    let mut samples = vec![Vec::new(); rivals.len()];
+    let space = options.keys_space * workload.spread;
+    let mut outcomes = vec![Vec::new(); rivals.len()];
     for round in 0..rounds {
         let keys = |thread| workload.stream.keys(space, count, thread, round);
         let keys: Vec<Vec<K>> = (0..threads).map(keys).collect();
         for turn in 0..rivals.len() {
             let subject = (turn + round) % rivals.len();
             let measurement = Measurement { workload, space, extent, keys: &keys };
-            samples[subject].extend(rivals[subject].drive(measurement));
+            outcomes[subject].extend(rivals[subject].drive(measurement));
         }
     }
-    samples
+    outcomes
+}
+
+fn records(workload: &Workload, threads: usize, rival: Rival, outcomes: &[Outcome]) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut record = |metric, readings: Vec<f64>| {
+        let at = (threads as u64, "threads");
+        let figure = Figure::of(&readings);
+        records.push(Record::new(workload.name, rival.name(), at, metric, figure));
+    };
+    let samples = || outcomes.iter().map(|outcome| outcome.sample);
+    let nanos = samples().map(|sample| sample.nanos_per_operation).collect();
+    record(("time per operation", "ns"), nanos);
+    // Also of what should be resident: not every cache keeps what it has room for.
+    if samples().any(|sample| sample.hit_ratio < 0.9995) {
+        let hits = samples().map(|sample| 100.0 * sample.hit_ratio).collect();
+        record(("hits", "%"), hits);
+    }
+    let held: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.held).collect();
+    if !held.is_empty() {
+        record(("held", "%"), held.iter().map(|share| 100.0 * share).collect());
+    }
+    records
 }
 
 /// A case for each workload.
@@ -158,23 +196,16 @@ pub fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
     for workload in WORKLOADS.iter().filter(|workload| options.wants(workload.name)) {
         let rivals = options
             .able(|rival| rival != Rival::CortadoScheduler && (workload.needs)(&rival.card()));
-        let mut records = Vec::new();
+        let mut case = Vec::new();
         for &threads in &options.threads {
-            let samples = measure::<K>(options, workload, &rivals, threads);
-            // Also of what should be resident: not every cache keeps what it has room for.
-            let misses = samples.iter().flatten().any(|sample| sample.hit_ratio < 0.9995);
-            for (rival, samples) in rivals.iter().zip(&samples).filter(|(_, s)| !s.is_empty()) {
-                let mut record = |metric, part: fn(&Sample) -> f64| {
-                    let figure = Figure::of(&samples.iter().map(part).collect::<Vec<_>>());
-                    let at = (threads as u64, "threads");
-                    records.push(Record::new(workload.name, rival.name(), at, metric, figure));
-                };
-                record(("time per operation", "ns"), |sample| sample.nanos_per_operation);
-                if misses {
-                    record(("hits", "%"), |sample| 100.0 * sample.hit_ratio);
+            let outcomes = measure::<K>(options, workload, &rivals, threads);
+            for (rival, outcomes) in rivals.iter().zip(&outcomes) {
+                // Not every cache takes these keys.
+                if !outcomes.is_empty() {
+                    case.extend(records(workload, threads, *rival, outcomes));
                 }
             }
         }
-        report.add(workload.name, records);
+        report.add(workload.name, case);
     }
 }

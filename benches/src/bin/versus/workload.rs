@@ -8,9 +8,11 @@ use std::time::Duration;
 /// What a measurement does.
 pub struct Workload {
     pub name: &'static str,
-    /// Capacity and initial fill, as shares of the number of keys.
+    /// Capacity and initial fill, as shares of the key space.
     pub capacity: f64,
     pub filled: f64,
+    /// How many times the key space the keys are taken from.
+    pub spread: u64,
     pub stream: Stream,
     pub action: Action,
     /// Whether entries have an idle time in place of lifetimes of their own.
@@ -46,6 +48,7 @@ const RESIDENT: Workload = Workload {
     name: "",
     capacity: 2.0,
     filled: 1.0,
+    spread: 1,
     stream: Stream::Zipf,
     action: Action::Read,
     idle: false,
@@ -83,7 +86,11 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "lifetimes of 20 ms to 2 s, read-through",
+        // So that many reads find that their entry's life is over.
+        capacity: 2.0,
         filled: 0.0,
+        spread: 5,
+        stream: Stream::Even,
         action: Action::Fleeting,
         needs: |card| card.lifetimes,
         ..RESIDENT
