@@ -1,9 +1,14 @@
 //! Records, and what is made of them: tables, CSV, plots.
 
 mod csv;
+mod curves;
+mod draw;
+mod rows;
 mod table;
 
 pub use csv::write_csv;
+pub use curves::curves;
+pub use rows::rows;
 pub use table::table;
 
 use crate::figure::Figure;
@@ -66,6 +71,17 @@ pub fn compare(records: &mut [Record], reference: &str) {
             .find(|candidate| same(candidate, record))
             .map(|candidate| record.median / candidate.median);
     }
+}
+
+/// The records of one metric.
+pub fn of_metric(records: &[Record], metric: &str) -> Vec<Record> {
+    records.iter().filter(|record| record.metric == metric).cloned().collect()
+}
+
+/// A file name made from a title: lower case, words joined by hyphens.
+pub fn file_name(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase() + ".svg"
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use super::Record;
 use crate::figure::short;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
-fn distinct<'r, T: PartialEq>(records: &'r [Record], part: impl Fn(&'r Record) -> T) -> Vec<T> {
+/// The different values of `part`, in the order of their first records.
+pub fn distinct<'r, T: PartialEq>(records: &'r [Record], part: impl Fn(&'r Record) -> T) -> Vec<T> {
     let mut parts = Vec::new();
     for record in records {
         let part = part(record);

@@ -55,3 +55,35 @@ fn csv_survives_commas_and_quotes() {
     assert_eq!(rows[0][6], "10.5");
     assert_eq!(rows[1][9], "2.0");
 }
+
+#[test]
+fn file_names_are_plain() {
+    assert_eq!(file_name("90 % reads, 10 % updates"), "90-reads-10-updates.svg");
+}
+
+/// Draws to a file of this name and returns what is in it.
+fn drawn(name: &str, draw: impl FnOnce(&std::path::Path) -> anyhow::Result<()>) -> String {
+    let path = std::env::temp_dir().join(format!("cortado-benches-{}-{name}", std::process::id()));
+    draw(&path).unwrap();
+    let svg = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    svg
+}
+
+#[test]
+fn plots_show_every_subject() {
+    let series = |record: &Record| format!("{} threads", record.at);
+    let near = [record("a", 1, 10.0), record("a", 2, 20.0), record("b", 2, 50.0)];
+    let far = [record("a", 1, 10.0), record("a", 2, 20.0), record("b", 2, 5e6)];
+    let bars = drawn("bars.svg", |path| rows(path, "title", &near, series));
+    let dots = drawn("dots.svg", |path| rows(path, "title", &far, series));
+    let lines = drawn("lines.svg", |path| curves(path, "title", &far));
+    for svg in [&bars, &dots, &lines] {
+        for text in ["title", "a", "b"] {
+            assert!(svg.contains(&format!("\n{text}\n")), "no {text} in {svg}");
+        }
+    }
+    assert_eq!(bars.matches("<circle").count(), 0);
+    assert_eq!(dots.matches("<circle").count(), 3);
+    assert_eq!(lines.matches("<circle").count(), 3);
+}

@@ -4,6 +4,7 @@
 mod mass;
 mod memory;
 mod options;
+mod plots;
 mod speed;
 mod workload;
 
@@ -50,6 +51,9 @@ fn main() -> anyhow::Result<()> {
     match options.keys {
         Keys::U64 => run::<u64>(&options, &mut report),
         Keys::String => run::<String>(&options, &mut report),
+    }
+    if let Some(directory) = &options.plots {
+        plots::draw(directory, &report.records)?;
     }
     if let Some(file) = &options.csv {
         write_csv(&report.records, File::create(file)?)?;

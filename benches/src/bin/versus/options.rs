@@ -41,6 +41,9 @@ pub struct Options {
     /// Where to write all figures.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// The folder for plots, one for each workload.
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     /// How long the workloads with expiring entries run, per cache and round, before and while they are
     /// timed, in milliseconds.
     #[arg(long, default_value_t = 2000)]
