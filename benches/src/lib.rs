@@ -10,4 +10,5 @@ pub mod key;
 pub mod machine;
 pub mod report;
 pub mod subject;
+pub mod timers;
 pub mod value;
