@@ -4,7 +4,9 @@
 //! that no indirect call is part of a reading of ten nanoseconds.
 #![allow(missing_docs, reason = "public for the programs of this package only")]
 
+pub mod cpu;
 pub mod figure;
+pub mod footprint;
 pub mod heap;
 pub mod key;
 pub mod machine;

@@ -3,11 +3,11 @@
 use crate::Report;
 use crate::options::Options;
 use cortado_benches::figure::Figure;
+use cortado_benches::footprint::Full;
 use cortado_benches::heap::Count;
 use cortado_benches::key::Key;
 use cortado_benches::report::Record;
-use cortado_benches::subject::{Driver, Plan, Reader, Subject};
-use cortado_benches::value::Value;
+use cortado_benches::subject::{Driver, Plan, Subject};
 use std::time::Instant;
 
 /// The name of the case of full caches.
@@ -15,44 +15,18 @@ const FULL: &str = "memory of a full cache";
 /// The name of the case of empty ones.
 const EMPTY: &str = "start-up";
 
-/// Fills a cache with as many different keys as it has room for.
-struct Full(u64);
-
-impl<K: Key> Driver<K, u64> for Full {
-    /// Heap bytes, and the entries that are there.
-    type Output = (i64, u64);
-
-    fn drive<S: Subject<K, u64>>(self) -> (i64, u64) {
-        let count = Count::start();
-        let cache = S::new(Plan::entries(self.0));
-        (0..self.0).for_each(|number| cache.insert(K::of(number), u64::lasting(number)));
-        cache.settle();
-        let bytes = count.bytes();
-        let mut reader = cache.reader();
-        let found = (0..self.0).filter(|&number| reader.read(&K::of(number))).count() as u64;
-        drop(reader);
-        drop(cache);
-        count.settle(0);
-        (bytes, found)
-    }
-}
-
 fn full<K: Key>(options: &Options, report: &mut Report<'_>) {
     let mut records = Vec::new();
     for rival in options.able(|rival| !rival.doubles()) {
-        let Some((bytes, found)) = rival.drive::<K, u64, _>(Full(options.entries)) else {
+        let Some(full) = rival.drive::<K, u64, _>(Full::of(options.entries)) else {
             continue;
         };
         let mut record = |metric, figure: f64| {
             let at = (options.entries, "entries");
             records.push(Record::new(FULL, rival.name(), at, metric, figure.into()));
         };
-        let pair = K::BYTES as f64 + 8.0;
-        record(
-            ("heap per entry beyond key and value", "bytes"),
-            bytes as f64 / found as f64 - pair,
-        );
-        record(("held", "%"), 100.0 * found as f64 / options.entries as f64);
+        record(("heap per entry beyond key and value", "bytes"), full.overhead::<K>());
+        record(("held", "%"), 100.0 * full.found as f64 / options.entries as f64);
     }
     report.add(&format!("{FULL}, {} to u64", K::NAME), records);
 }
