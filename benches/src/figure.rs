@@ -43,6 +43,19 @@ pub fn short(figure: f64) -> String {
     format!("{figure:.decimals$}")
 }
 
+/// A number with commas: `1,000,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +81,14 @@ mod tests {
             (-1.234, "-1.23"),
         ] {
             assert_eq!(short(figure), text);
+        }
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")]
+        {
+            assert_eq!(grouped(number), text);
         }
     }
 }

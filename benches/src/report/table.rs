@@ -1,7 +1,7 @@
 //! Records as a table in Markdown.
 
 use super::Record;
-use crate::figure::short;
+use crate::figure::{grouped, short};
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
 /// The different values of `part`, in the order of their first records.
@@ -30,12 +30,26 @@ pub fn table(title: &str, records: &[Record]) -> Table {
     let subjects = distinct(records, |record| record.subject.as_str());
     let mut table = Table::new();
     table.load_preset(ASCII_MARKDOWN);
-    let heads = columns.iter().map(|(metric, unit, at, parameter)| match *parameter {
-        "" => format!("{metric}, {unit}"),
-        _ if *at == 1 => format!("{metric}, {unit}, 1 {}", parameter.trim_end_matches('s')),
-        _ => format!("{metric}, {unit}, {at} {parameter}"),
+    // A single metric is named once, at the left.
+    let metrics = distinct(records, |record| (record.metric, record.unit));
+    let (title, one) = match metrics[..] {
+        [(metric, unit)] if metric == title => (format!("{metric}, {unit}"), true),
+        [(metric, unit)] => (format!("{title}: {metric}, {unit}"), true),
+        _ => (title.to_owned(), false),
+    };
+    let heads = columns.iter().map(|(metric, unit, at, parameter)| {
+        let with = match *parameter {
+            "" => None,
+            _ if *at == 1 => Some(format!("1 {}", parameter.trim_end_matches('s'))),
+            _ => Some(format!("{} {parameter}", grouped(*at))),
+        };
+        match with {
+            Some(with) if one => with,
+            Some(with) => format!("{metric}, {unit}, {with}"),
+            None => format!("{metric}, {unit}"),
+        }
     });
-    table.set_header(std::iter::once(title.to_owned()).chain(heads));
+    table.set_header(std::iter::once(title).chain(heads));
     for subject in subjects {
         let cells = columns.iter().map(|&column| {
             records

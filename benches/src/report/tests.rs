@@ -28,15 +28,25 @@ fn shares_have_no_ratio() {
 
 #[test]
 fn tables_have_a_row_per_subject_and_a_column_per_parameter() {
-    let mut records = [record("a", 1, 10.0), record("a", 2, 20.0), record("b", 2, 50.0)];
+    let mut records = vec![record("a", 1, 10.0), record("a", 2000, 20.0), record("b", 2000, 50.0)];
     compare(&mut records, "a");
     assert_eq!(
         table("reads", &records).to_string(),
         "\
-| reads | time, ns, 1 thread | time, ns, 2 threads |
-|-------|--------------------|---------------------|
-| a     |       10.0 (1.00×) |        20.0 (1.00×) |
-| b     |                  – |        50.0 (2.50×) |"
+| reads: time, ns |     1 thread | 2,000 threads |
+|-----------------|--------------|---------------|
+| a               | 10.0 (1.00×) |  20.0 (1.00×) |
+| b               |            – |  50.0 (2.50×) |"
+    );
+    let hits = ("hits", "%");
+    records.push(Record::new("reads", "b", (1, "threads"), hits, 99.0.into()));
+    assert_eq!(
+        table("reads", &records[1..]).to_string(),
+        "\
+| reads | time, ns, 2,000 threads | hits, %, 1 thread |
+|-------|-------------------------|-------------------|
+| a     |            20.0 (1.00×) |                 – |
+| b     |            50.0 (2.50×) |              99.0 |"
     );
 }
 
