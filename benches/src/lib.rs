@@ -12,5 +12,6 @@ pub mod key;
 pub mod machine;
 pub mod report;
 pub mod subject;
+pub mod threads;
 pub mod timers;
 pub mod value;
