@@ -36,18 +36,18 @@ impl<K: Key> stretto::KeyBuilder for Hashes<K> {
     }
 }
 
+type Cache<K, V> = stretto::Cache<
+    K,
+    V,
+    Hashes<K>,
+    DefaultCoster<V>,
+    DefaultUpdateValidator<V>,
+    DefaultCacheCallback<V>,
+    ahash::RandomState,
+>;
+
 /// stretto, whose reads lock a shard while the value is looked at.
-pub struct Stretto<K: Key, V: Value>(
-    stretto::Cache<
-        K,
-        V,
-        Hashes<K>,
-        DefaultCoster<V>,
-        DefaultUpdateValidator<V>,
-        DefaultCacheCallback<V>,
-        ahash::RandomState,
-    >,
-);
+pub struct Stretto<K: Key, V: Value>(Cache<K, V>);
 
 impl<K: Key, V: Value> Lookup<K> for Stretto<K, V> {
     #[inline]
