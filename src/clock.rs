@@ -146,24 +146,32 @@ pub struct Ticker {
     source: Source,
     anchor: Instant,
     anchor_nanos: u64,
-    /// What to add to the coarse clock's reading to get ours.
-    coarse_offset: u64,
+    /// What to add to the coarse clock's reading to get ours, where there is one.
+    coarse_offset: Option<u64>,
+    /// How far a coarse reading may be behind.
+    margin: u64,
 }
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
         let (anchor, anchor_reading) = coarse::anchor();
-        let coarse_offset = SYSTEM_START.wrapping_sub(anchor_reading);
-        let mut ticker =
-            Self { source: clock.0, anchor, anchor_nanos: SYSTEM_START, coarse_offset };
-        if !matches!(ticker.source, Source::System) {
+        let is_system = matches!(clock.0, Source::System);
+        let is_coarse = is_system && coarse::now().is_some();
+        let mut ticker = Self {
+            source: clock.0,
+            anchor,
+            anchor_nanos: SYSTEM_START,
+            coarse_offset: is_coarse.then(|| SYSTEM_START.wrapping_sub(anchor_reading)),
+            margin: if is_coarse { COARSE_MARGIN } else { 0 },
+        };
+        if !is_system {
             ticker.anchor_nanos = ticker.now();
         }
         ticker
     }
 
     /// The precise present.
-    #[inline]
+    #[inline(never)]
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => SYSTEM_START + nanos(self.anchor.elapsed()),
@@ -177,10 +185,10 @@ impl Ticker {
     /// A reading that may lag by up to the coarse margin but never runs ahead; cheap.
     #[inline]
     pub fn coarse(&self) -> u64 {
-        if matches!(self.source, Source::System)
+        if let Some(offset) = self.coarse_offset
             && let Some(reading) = coarse::now()
         {
-            return reading.wrapping_add(self.coarse_offset);
+            return reading.wrapping_add(offset);
         }
         self.now()
     }
@@ -189,13 +197,7 @@ impl Ticker {
     /// [`coarse`](Self::coarse)) does not settle it.
     #[inline]
     pub fn has_passed(&self, deadline: u64, coarse: u64) -> bool {
-        if deadline <= coarse {
-            return true;
-        }
-        if matches!(self.source, Source::System) && deadline - coarse <= COARSE_MARGIN {
-            return deadline <= self.now();
-        }
-        false
+        deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
     /// The `Instant` at `time`; times that `Instant` cannot hold become the nearest that this cache

@@ -37,6 +37,7 @@ const UNSAFE: &[&str] = &[
     "src/clock.rs",
     "src/engine/lookup.rs",
     "src/index/memory.rs",
+    "src/index/tags.rs",
     "src/pool/handle.rs",
     "src/pool/raw.rs",
     "src/pool/typed.rs",

@@ -114,7 +114,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
     fn drop(&mut self) {
         self.announce_rest();
         let pool = self.pool.raw();
-        for id in 1..pool.high_water() {
+        for id in pool.ids() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
                 self.destroy(id);

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
 
 use super::Engine;
-use crate::clock::NEVER;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
 use crate::node::{GONE, Meta};
@@ -153,8 +152,8 @@ impl<K, V, S> Engine<K, V, S> {
 
     #[inline]
     fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
-        deadline != GONE
-            && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
+        // GONE is before every reading, and NEVER out of reach of all of them.
+        !self.core.ticker.has_passed(deadline, coarse)
             && meta.generation() == self.core.generation()
     }
 }

@@ -37,6 +37,8 @@ const DROPS: usize = 512;
 const MOVES: usize = 64;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
+/// An era's evictions, as a share of the entries.
+const ERA_EVICTIONS: u64 = 64;
 /// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
 /// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
 /// merely old, because their threads were held up, are less behind.
@@ -51,8 +53,9 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
-    /// Reads drained in this era.
+    /// Reads drained, and entries evicted, in this era.
     recorded: u64,
+    evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     retired: Vec<u32>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
@@ -71,6 +74,7 @@ impl Maintenance {
             count: 0,
             weight: 0,
             recorded: 0,
+            evicted: 0,
             retired: Vec::new(),
             sweep: None,
             swept: 0,
@@ -317,6 +321,7 @@ impl<'a> Work<'a> {
                 return false;
             }
             let Some(id) = policy.victim(&*core.pool) else { return false };
+            self.state.evicted += 1;
             if core.pool.meta(id).deadline() != GONE
                 && !self.unlink(id, RemovalCause::Size, None)
                 && let Some(policy) = &mut self.state.policy
@@ -474,10 +479,11 @@ impl<'a> Work<'a> {
         let era = &self.core.hot.era;
         if policy.weight() < policy.max_weight() / 2 {
             era.store(NO_ERA, Ordering::Relaxed);
-        } else if self.state.recorded > self.state.count / ERA_SHARE
-            || era.load(Ordering::Relaxed) == NO_ERA
+        } else if era.load(Ordering::Relaxed) == NO_ERA
+            || (self.state.recorded > self.state.count / ERA_SHARE
+                && self.state.evicted > self.state.count / ERA_EVICTIONS)
         {
-            self.state.recorded = 0;
+            (self.state.recorded, self.state.evicted) = (0, 0);
             let next = era.load(Ordering::Relaxed).wrapping_add(1);
             era.store(if next == NO_ERA { 1 } else { next }, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Reads: find, judge, record.
 
 use super::Engine;
+use super::core::Core;
 use super::event::Event;
 use super::lookup::NodeRef;
 use crate::buffer::read::Push;
@@ -53,27 +54,27 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
+impl Core {
+    /// Puts a read into the read buffer; true if that wants to be drained.
+    #[inline(never)]
+    fn record(&self, id: u32) -> bool {
+        match self.reads.push(id) {
+            Push::Stored => return false,
+            Push::HalfFull => {}
+            // The record is lost; the next read of the node makes a new one.
+            Push::Full => self.pool.meta(id).untouch(),
+        }
+        let _ = self.status.request();
+        true
+    }
+}
+
 impl<K, V, S> Engine<K, V, S> {
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
     fn record(&self, node: NodeRef<'_, K, V>) -> bool {
         let era = self.core.hot.era.load(Ordering::Relaxed);
-        if era == NO_ERA || !node.meta().touch(era) {
-            return false;
-        }
-        match self.core.reads.push(node.id()) {
-            Push::Stored => false,
-            Push::HalfFull => {
-                let _ = self.core.status.request();
-                true
-            }
-            Push::Full => {
-                // The record is lost; the next read of the node makes a new one.
-                node.meta().untouch();
-                let _ = self.core.status.request();
-                true
-            }
-        }
+        era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }
 
     /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if its life
@@ -88,6 +89,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
     /// made again.
+    #[inline(never)]
     fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
         let now = self.core.ticker.now();
         let meta = node.meta();

@@ -96,6 +96,7 @@ mod grow;
 mod lock;
 mod memory;
 mod table;
+mod tags;
 mod walk;
 mod write;
 
