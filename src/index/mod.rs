@@ -137,7 +137,7 @@ impl Index {
     ///
     /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time is
     /// found, even while its id is replaced or the table grows.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
         find::find(&self.root, guard, hash, probe)
     }
