@@ -48,8 +48,10 @@ pub mod life {
 
 /// Bit of `generation`: the deadline has been moved to an earlier instant.
 const SHORTENED: u8 = 1 << 7;
+/// Bit of `generation`: the entry has a cap.
+const CAPPED: u8 = 1 << 6;
 /// How many generations nodes tell apart.
-pub const GENERATIONS: u64 = 1 << 7;
+pub const GENERATIONS: u64 = 1 << 6;
 
 /// The era in which nothing is recorded.
 pub const NO_ERA: u8 = 0;
@@ -118,7 +120,7 @@ impl Meta {
         self.deadline.store(deadline, Ordering::Relaxed);
         self.created.store(created, Ordering::Relaxed);
         self.weight.store(weight, Ordering::Relaxed);
-        debug_assert!(generation & SHORTENED == 0, "generation {generation}");
+        debug_assert!(u64::from(generation) < GENERATIONS, "generation {generation}");
         self.generation.store(generation, Ordering::Relaxed);
     }
 
@@ -158,7 +160,17 @@ impl Meta {
 
     #[inline]
     pub fn generation(&self) -> u8 {
-        self.generation.load(Ordering::Relaxed) & !SHORTENED
+        self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
+    }
+
+    /// Whether the entry has a cap. Acquire pairs with [`set_capped`](Self::set_capped): the cap is there.
+    #[inline]
+    pub fn is_capped(&self) -> bool {
+        self.generation.load(Ordering::Acquire) & CAPPED != 0
+    }
+
+    pub fn set_capped(&self) {
+        self.generation.fetch_or(CAPPED, Ordering::Release);
     }
 
     /// Whether the deadline ever became earlier, so that the wheel may have the node in a later place.

@@ -12,9 +12,9 @@ use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
-/// Nodes carry seven bits of the generation: so many clearings may be waiting for their sweep. (A node
+/// Nodes carry six bits of the generation: so many clearings may be waiting for their sweep. (A node
 /// that is being published while the next is counted may be one older.)
-const MAX_UNSWEPT: u64 = 120;
+const MAX_UNSWEPT: u64 = 56;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn invalidate_all(&self) {

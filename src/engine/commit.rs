@@ -149,7 +149,7 @@ impl Core {
         let mut new;
         loop {
             if let Some(word) = self.pool.cap(id) {
-                word.store(cap, Ordering::Release);
+                word.store(cap, false);
             }
             new = if over { now } else { self.lifetimes.deadline(now, cap) };
             if !over && judged != seen && !seeded("terms-take-back-reads") {

@@ -8,7 +8,8 @@ use crate::buffer::read::Push;
 use crate::drain::Urge;
 use crate::expiration::end;
 use crate::node::{GONE, NO_ERA, remaining};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::pool::Cap;
+use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
@@ -41,10 +42,13 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
         let hash = self.hash(key);
-        let node =
-            self.find(guard, hash, key).filter(|node| self.was_living(*node, coarse)).and_then(
-                |node| if self.renews { self.renew(node, coarse, &mut due) } else { Some(node) },
-            );
+        let node = self
+            .find(guard, hash, key)
+            .filter(|node| self.was_living(*node, coarse))
+            .and_then(|node| {
+                let enough = self.coarsely && coarse.saturating_add(self.plenty) <= node.seen();
+                if !self.renews || enough { Some(node) } else { self.renew(node, coarse, &mut due) }
+            });
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -112,8 +116,7 @@ impl<K, V, S> Engine<K, V, S> {
         due: &mut bool,
     ) -> Option<NodeRef<'g, K, V>> {
         let ticker = &self.core.ticker;
-        let idle = self.core.lifetimes.idle;
-        let coarsely = !self.observes && idle.is_some_and(|idle| ticker.may_begin_coarsely(idle));
+        let coarsely = self.coarsely;
         let meta = node.meta();
         let mut advice = None;
         // The deadline that this read has put there.
@@ -133,14 +136,14 @@ impl<K, V, S> Engine<K, V, S> {
                 return None;
             }
             let cap_word = self.pool.raw().cap(node.id());
-            let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
+            let cap = cap_word.map_or(deadline, Cap::load);
             let new_cap = match mine {
                 None => self.cap_after_read(node, now, cap, &mut advice),
                 Some(_) => cap,
             };
             if let Some(word) = cap_word
                 && new_cap != cap
-                && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
+                && !word.exchange(cap, new_cap)
             {
                 continue;
             }
@@ -158,7 +161,7 @@ impl<K, V, S> Engine<K, V, S> {
                     *due = true;
                 }
             }
-            let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
+            let is_current = |word: Cap<'_>| word.load() == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return Some(node.with_deadline(new));
             }
@@ -196,6 +199,6 @@ impl<K, V, S> Engine<K, V, S> {
     /// When the entry ends, apart from its idle time.
     pub fn cap_of(&self, node: NodeRef<'_, K, V>) -> u64 {
         let cap = self.pool.raw().cap(node.id());
-        cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire))
+        cap.map_or_else(|| node.meta().deadline(), Cap::load)
     }
 }

@@ -143,7 +143,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
         node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
-            word.store(cap, Ordering::Relaxed);
+            word.store(cap, self.observes);
         }
         let refused = if deadline <= now {
             Some(RemovalCause::Expired)

@@ -1,6 +1,7 @@
 //! The pool without its types; see the [module](super) for layout and rules.
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
+use super::cap::Cap;
 use super::free::FreeList;
 use crate::clock::NEVER;
 use crate::index::HashOf;
@@ -99,11 +100,6 @@ impl RawPool {
     pub unsafe fn new(shape: Shape) -> Self {
         let meta = Layout::new::<Meta>();
         let (node, pair_offset) = meta.extend(shape.pair).expect("key and value fit into memory");
-        let node = if shape.capped {
-            node.extend(Layout::new::<AtomicU64>()).expect("key and value fit into memory").0
-        } else {
-            node
-        };
         let align = node.align().max(64);
         let padded = node.pad_to_align().size();
         // A node of a cache line or less does not straddle two.
@@ -124,11 +120,18 @@ impl RawPool {
     /// If the id was never handed out and its chunk is not there.
     #[inline(always)]
     pub(super) fn node(&self, id: u32) -> *mut u8 {
+        let (base, index, _) = self.place(id);
+        // SAFETY: `place` gives an index below the chunk's number of strides.
+        unsafe { base.as_ptr().add(index * self.stride) }
+    }
+
+    /// The chunk of node `id`, its number within it, and how many there are.
+    #[inline(always)]
+    fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
         let chunk = &self.chunks[(id >> INDEX_BITS) as usize];
         let Some(base) = chunk.base() else { no_such_node(id) };
-        let index = id as usize & chunk.mask.load(Ordering::Relaxed);
-        // SAFETY: a chunk has `mask + 1` strides.
-        unsafe { base.as_ptr().add(index * self.stride) }
+        let mask = chunk.mask.load(Ordering::Relaxed);
+        (base, id as usize & mask, mask + 1)
     }
 
     /// Whether the id's chunk is there: it is not if allocating it panicked.
@@ -165,13 +168,15 @@ impl RawPool {
 
     /// When the entry ends unless it is read, in a cache with an idle time.
     #[inline]
-    pub fn cap(&self, id: u32) -> Option<&AtomicU64> {
+    pub fn cap(&self, id: u32) -> Option<Cap<'_>> {
         if !self.shape.capped {
             return None;
         }
-        // SAFETY: in a capped pool the last eight bytes of the stride are an initialised AtomicU64
-        // (rule 1 holds for it too); strides and chunks are aligned to at least eight.
-        Some(unsafe { &*self.node(id).add(self.stride - 8).cast::<AtomicU64>() })
+        let (base, index, len) = self.place(id);
+        // SAFETY: in a capped pool the chunk's strides are followed by as many initialised AtomicU64s
+        // (rule 1 holds for them too); strides and chunks are aligned to at least eight.
+        let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
+        Some(Cap { meta: self.meta(id), word })
     }
 
     /// Takes a free node and starts its life with one count, the caller's.
@@ -200,7 +205,8 @@ impl RawPool {
     /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory comes
     /// from the system page by page as it is used; the first node is aligned within it.
     fn layout(&self, chunk: usize) -> Layout {
-        let nodes = self.stride.checked_mul(chunk_len(chunk));
+        let cap = if self.shape.capped { size_of::<AtomicU64>() } else { 0 };
+        let nodes = (self.stride + cap).checked_mul(chunk_len(chunk));
         nodes
             .and_then(|nodes| nodes.checked_add(self.align))
             .and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
@@ -231,8 +237,9 @@ impl RawPool {
             if self.shape.capped {
                 // SAFETY: as above, at the place that `cap` reads.
                 unsafe {
-                    base.add((index + 1) * self.stride - 8)
+                    base.add(chunk_len(chunk) * self.stride)
                         .cast::<AtomicU64>()
+                        .add(index)
                         .write(AtomicU64::new(0));
                 }
             }
