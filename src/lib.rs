@@ -59,7 +59,7 @@
 //! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
 //!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
 //!    also in an idle cache. Without it, by the operations that follow: at most a write buffer's worth of
-//!    removed entries (64 per hardware thread) waits for the next one.
+//!    removed entries (256 per hardware thread) waits for the next one.
 //!
 //! # Time
 //!
