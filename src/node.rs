@@ -42,8 +42,6 @@ pub mod life {
     pub const REMOVED: u8 = 1 << 4;
     /// The maintenance counts the node, and has it on the wheel and the policy's lists.
     pub const LINKED: u8 = 1 << 5;
-    /// The maintenance has heard of an earlier deadline, but not yet of the addition.
-    pub const RESCHEDULED: u8 = 1 << 6;
 }
 
 /// Bit of `generation`: the deadline has been moved to an earlier instant.

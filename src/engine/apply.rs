@@ -103,18 +103,9 @@ impl Work<'_> {
             Event::Added(id) => self.added(id),
             Event::Removed(id) => self.removed(id),
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
-            Event::Rescheduled(id) => self.rescheduled(id),
-        }
-    }
-
-    /// The deadline became earlier. One whose addition is yet to come is then not put in the place of
-    /// another that ends later.
-    fn rescheduled(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        if meta.life() & life::LINKED == 0 {
-            meta.set_life(life::RESCHEDULED);
-        } else {
-            self.schedule(id);
+            // Nothing may be written to a node that is not linked: it was pushed under a guard, but drained it
+            // may be after the node has become another's.
+            Event::Rescheduled(id) => self.schedule(id),
         }
     }
 
@@ -131,7 +122,6 @@ impl Work<'_> {
             // Unlinked meanwhile; the event that says so is on its way.
             return;
         }
-        meta.clear_life(life::RESCHEDULED);
         meta.set_life(life::LINKED);
         self.state.count += 1;
         self.state.weight += u64::from(meta.weight());
@@ -167,8 +157,8 @@ impl Work<'_> {
                 policy.replace(pool, old, new);
             }
         }
-        let in_place = later && meta.life() & life::RESCHEDULED == 0;
-        meta.clear_life(life::RESCHEDULED);
+        // Made earlier since: the event that says so may have been drained when there was no place to leave.
+        let in_place = later && !meta.was_shortened();
         let timers = self.timers();
         if !(in_place && self.state.wheel.replace(&timers, old, new)) {
             self.state.wheel.cancel(&timers, old);

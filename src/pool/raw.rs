@@ -227,6 +227,7 @@ impl RawPool {
             handle_alloc_error(layout);
         }
         let offset = start.align_offset(self.align);
+        assert!(offset < self.align, "memory has addresses");
         // SAFETY: the layout has `align` bytes more than the nodes need.
         let base = unsafe { start.add(offset) };
         // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
