@@ -136,6 +136,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
+            Pressure::Urgent if seeded("urgent-writers-go-on") => {}
             Pressure::Urgent => self.pass_now(now),
         }
     }

@@ -2,6 +2,7 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod crowd;
 pub mod fuse;
 
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
