@@ -264,6 +264,9 @@ impl<'a> Work<'a> {
     /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
     /// chosen by the wheel's time.
     fn turn_back(&mut self) {
+        if seeded("wheel-never-turns-back") {
+            return;
+        }
         let wheel = &mut self.state.wheel;
         // A step of the wheel in either direction is less than a quarter of its circle: what is more would
         // be one in the other direction.
