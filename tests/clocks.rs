@@ -242,6 +242,8 @@ fn caches_may_share_a_clock() {
     hand.advance(MINUTE);
     assert!(first.get(&1).is_none() && second.get(&1).is_none());
     assert_eq!(hand.now(), 90 * SECOND);
+    first.audit();
+    second.audit();
 }
 
 /// Each thread's clock is another one: ahead, behind, standing still, or back and forth.

@@ -120,6 +120,15 @@ where
     }
 }
 
+/// However a test ends well, the cache is as it has to be.
+impl<K, V> Drop for Tested<K, V> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.cache.audit();
+        }
+    }
+}
+
 impl<K, V> Deref for Tested<K, V> {
     type Target = Cache<K, V>;
 
