@@ -76,6 +76,7 @@ fn it_is_called_for_one_removal_at_a_time() {
         cache.close();
         assert_eq!(state.1.load(SeqCst), 0, "two calls at once");
         assert_eq!(state.2.load(SeqCst), 4000);
+        cache.audit();
     });
 }
 

@@ -130,6 +130,7 @@ fn what_expires_or_is_evicted_is_released_too() {
     alive.falls_to(20, || cache.run_pending_tasks());
     hand.advance(5 * SECOND);
     alive.falls_to(0, || cache.run_pending_tasks());
+    cache.audit();
 }
 
 /// Of an insert over an entry of the same key, of a refused one, and of loads that find the key there
@@ -152,6 +153,7 @@ fn what_never_gets_in_is_released_at_once_or_by_the_maintenance() {
     drop(overtaken);
     alive.falls_to(2, || cache.run_pending_tasks());
     assert!(cache.contains_key(&By(1)) && !cache.contains_key(&By(2)));
+    cache.audit();
 }
 
 /// A scheduled cache releases what left it without being called again.
@@ -186,6 +188,7 @@ fn so_does_one_with_a_clock_of_its_own() {
     cache.insert_with_ttl(alive.key(1), alive.token(), SECOND);
     millis.store(2000, Ordering::SeqCst);
     alive.falls_to(0, || {});
+    cache.audit();
 }
 
 #[test]
@@ -257,4 +260,5 @@ fn a_view_keeps_what_it_has_shown() {
     assert_eq!((key.number, value.0.count()), (1, 2));
     drop(view);
     alive.falls_to(0, || cache.run_pending_tasks());
+    cache.audit();
 }

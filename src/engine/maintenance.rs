@@ -135,6 +135,9 @@ impl<'a> Work<'a> {
     /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
     /// chosen by the wheel's time.
     fn turn_back(&mut self) {
+        if seeded("wheel-never-turns-back") {
+            return;
+        }
         let wheel = &mut self.state.wheel;
         // A step of the wheel in either direction is less than a quarter of its circle: what is more would
         // be one in the other direction.
@@ -170,7 +173,8 @@ impl<'a> Work<'a> {
         if judged == GONE {
             return;
         }
-        if judged > self.now || !self.unlink(id, RemovalCause::Expired, Some(judged)) {
+        let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
+        if judged > self.now || !self.unlink(id, RemovalCause::Expired, claim) {
             // Extended, or in use by a computation: back onto the wheel, where a deadline that has
             // passed comes up again within a tick.
             self.schedule(id);

@@ -75,6 +75,7 @@ impl Tending {
                 (!stack.contains(&address)).then(|| stack.push(address))
             })
             // While the thread's locals are being destroyed: somebody else will see to it.
+            .inspect_err(|_| assert!(!seeded("locals-outlive-their-threads")))
             .ok()??;
         Some(Self(address))
     }
@@ -93,6 +94,10 @@ impl Drop for Tending {
 
 /// Runs code of the user's; false if it panicked.
 fn contained(run: impl FnOnce()) -> bool {
+    if seeded("panics-are-let-through") {
+        run();
+        return true;
+    }
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
     // What was thrown may panic once more when it is dropped; that one is leaked.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
@@ -136,6 +141,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
+            Pressure::Urgent if seeded("urgent-writers-go-on") => {}
             Pressure::Urgent => self.pass_now(now),
         }
     }
@@ -195,6 +201,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// locked.
     fn aftermath(&self, notices: usize) {
         let Some(_tending) = Tending::of(&self.core) else { return };
+        let _held = seeded("listener-under-the-lock").then(|| self.core.maintenance.lock());
         self.drop_doomed();
         if self.core.announces {
             let delivered = self.core.outbox.deliver(notices, |notice| self.deliver(notice));
