@@ -1,7 +1,8 @@
 //! The caches behind one trait. Values are the entries' weights.
 //!
 //! moka and mini-moka apply inserts when it suits them, and until then a small cache holds many times its
-//! capacity. They are made to settle after each insert; the others, cortado too, are as users have them.
+//! capacity. They are made to settle after as many inserts as cortado applies at a time (a 32nd of the
+//! capacity on this many threads); the others, cortado too, are as users have them.
 
 use crate::options::Mode;
 use crate::traces::{Access, FOREVER};
@@ -9,6 +10,7 @@ use anyhow::{Result, bail};
 use cortado::{Clock, ManualClock, expire};
 use mini_moka::sync::ConcurrentCacheExt as _;
 use std::hash::RandomState;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a replay needs of a cache.
@@ -48,21 +50,20 @@ pub fn names(mode: Mode) -> Vec<&'static str> {
 /// The cache with this name, for so much weight; about so many entries are that.
 pub fn make(name: &str, capacity: u64, entries: u64, mode: Mode) -> Result<Box<dyn Subject>> {
     let size = usize::try_from(capacity)?;
+    let weighed = mode == Mode::Bytes;
     Ok(match name {
         "cortado" => Box::new(Cortado::new(Some(capacity), mode)),
         "unbounded" => Box::new(Cortado::new(None, mode)),
-        "moka" => Box::new(
-            moka::sync::Cache::<u64, u32, RandomState>::builder()
-                .max_capacity(capacity)
-                .weigher(|_, weight| *weight)
-                .build_with_hasher(RandomState::new()),
-        ),
-        "mini-moka" => Box::new(
-            mini_moka::sync::Cache::<u64, u32, RandomState>::builder()
-                .max_capacity(capacity)
-                .weigher(|_, weight| *weight)
-                .build_with_hasher(RandomState::new()),
-        ),
+        "moka" => {
+            let builder = Moka::builder().max_capacity(capacity);
+            let builder = if weighed { builder.weigher(|_, weight| *weight) } else { builder };
+            Box::new(Settled::new(builder.build_with_hasher(RandomState::new()), capacity))
+        }
+        "mini-moka" => {
+            let builder = MiniMoka::builder().max_capacity(capacity);
+            let builder = if weighed { builder.weigher(|_, weight| *weight) } else { builder };
+            Box::new(Settled::new(builder.build_with_hasher(RandomState::new()), capacity))
+        }
         "quick_cache" => {
             Box::new(Quick::with_weighter(usize::try_from(entries)?, capacity, ByValue))
         }
@@ -122,6 +123,8 @@ impl Subject for Cortado {
     }
 }
 
+type Moka = moka::sync::Cache<u64, u32, RandomState>;
+type MiniMoka = mini_moka::sync::Cache<u64, u32, RandomState>;
 type Quick = quick_cache::sync::Cache<u64, u32, ByValue>;
 
 #[derive(Clone)]
@@ -142,25 +145,47 @@ fn foyer(capacity: usize, eviction: foyer_memory::EvictionConfig) -> Foyer {
         .build()
 }
 
-impl Subject for moka::sync::Cache<u64, u32, RandomState> {
-    fn get(&self, access: &Access) -> bool {
-        self.get(&access.key).is_some()
+/// A cache that settles after every so many inserts.
+struct Settled<C> {
+    cache: C,
+    inserts: AtomicU64,
+    batch: u64,
+}
+
+impl<C> Settled<C> {
+    fn new(cache: C, capacity: u64) -> Self {
+        Self { cache, inserts: AtomicU64::new(0), batch: (capacity / 32).clamp(1, 64) }
     }
 
-    fn insert(&self, access: &Access) {
-        self.insert(access.key, access.weight);
-        self.run_pending_tasks();
+    /// Whether it is time, after one more insert.
+    fn is_due(&self) -> bool {
+        (self.inserts.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(self.batch)
     }
 }
 
-impl Subject for mini_moka::sync::Cache<u64, u32, RandomState> {
+impl Subject for Settled<Moka> {
     fn get(&self, access: &Access) -> bool {
-        self.get(&access.key).is_some()
+        self.cache.get(&access.key).is_some()
     }
 
     fn insert(&self, access: &Access) {
-        self.insert(access.key, access.weight);
-        self.sync();
+        self.cache.insert(access.key, access.weight);
+        if self.is_due() {
+            self.cache.run_pending_tasks();
+        }
+    }
+}
+
+impl Subject for Settled<MiniMoka> {
+    fn get(&self, access: &Access) -> bool {
+        self.cache.get(&access.key).is_some()
+    }
+
+    fn insert(&self, access: &Access) {
+        self.cache.insert(access.key, access.weight);
+        if self.is_due() {
+            self.cache.sync();
+        }
     }
 }
 

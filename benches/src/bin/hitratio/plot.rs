@@ -1,4 +1,4 @@
-//! Hit ratio over capacity: one picture per trace.
+//! Hit ratio over capacity: one picture per trace, with cortado, the marks and the best of the others.
 
 use crate::scores::{Case, Scores};
 use anyhow::{Context, Result, anyhow};
@@ -6,9 +6,16 @@ use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-const SIZE: (u32, u32) = (900, 560);
+const SIZE: (u32, u32) = (1000, 560);
+/// Room for the names.
+const RIGHT: i32 = 260;
+/// Rivals in a picture, those with the best mean over the trace's capacities.
+const RIVALS: usize = 8;
 const INK: RGBColor = RGBColor(0x24, 0x29, 0x2f);
 const FAINT: RGBColor = RGBColor(0xe4, 0xe7, 0xeb);
+
+/// Always in the picture.
+const KEPT: [&str; 3] = ["cortado", "opt", "unbounded"];
 
 type Line = Vec<(f64, f64)>;
 
@@ -36,6 +43,15 @@ fn lines<'a>(scores: &'a Scores, trace: &str) -> BTreeMap<&'a str, Line> {
             lines.entry(name).or_default().push((case.capacity as f64, ratio * 100.0));
         }
     }
+    let mut rivals: Vec<(&str, f64)> = lines
+        .iter()
+        .filter(|(name, _)| !KEPT.contains(name))
+        .map(|(name, line)| (*name, line.iter().map(|(_, ratio)| ratio).sum()))
+        .collect();
+    rivals.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    for (name, _) in rivals.into_iter().skip(RIVALS) {
+        lines.remove(name);
+    }
     lines
 }
 
@@ -52,6 +68,10 @@ fn paint(
         all().map(of).fold((f64::MAX, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)))
     };
     let (left, right) = ends(|&(x, _)| x);
+    let capacities: Vec<f64> = lines
+        .values()
+        .max_by_key(|line| line.len())
+        .map_or_else(Vec::new, |line| line.iter().map(|(x, _)| *x).collect());
     let (bottom, top) = ends(|&(_, y)| y);
     let margin = (0.05 * (top - bottom)).max(0.5);
     let mut chart = ChartBuilder::on(&root)
@@ -59,9 +79,9 @@ fn paint(
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(60)
-        .right_y_label_area_size(150)
+        .margin_right(RIGHT)
         .build_cartesian_2d(
-            (left..right * 1.01).log_scale(),
+            (left..right * 1.01).log_scale().with_key_points(capacities),
             (bottom - margin).max(0.0)..top + margin,
         )?;
     chart
@@ -70,26 +90,25 @@ fn paint(
         .bold_line_style(FAINT)
         .axis_style(INK)
         .label_style(("sans-serif", 13).into_font().color(&INK))
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| format!("{y:.0}"))
         .x_desc(if weighed { "capacity (weight)" } else { "capacity (entries)" })
         .y_desc("hit ratio (%)")
         .draw()?;
     for (number, (name, line)) in lines.iter().enumerate() {
-        let own = *name == "cortado";
-        let color = Palette99::pick(number).to_rgba();
-        let color = if own { BLACK.to_rgba() } else { color };
-        let style = color.stroke_width(if own { 3 } else { 1 });
-        chart
-            .draw_series(LineSeries::new(line.iter().copied(), style).point_size(2))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        let (color, width) = match *name {
+            "cortado" => (BLACK.to_rgba(), 3),
+            "opt" | "unbounded" => (INK.mix(0.4), 1),
+            _ => (Palette99::pick(number).to_rgba(), 2),
+        };
+        let style = color.stroke_width(width);
+        chart.draw_series(LineSeries::new(line.iter().copied(), style).point_size(2))?;
+        // Its name beside the picture, in the same order for all pictures.
+        let y = 50 + 20 * number as i32;
+        let x = SIZE.0 as i32 - RIGHT;
+        root.draw(&PathElement::new([(x, y), (x + 24, y)], style))?;
+        root.draw(&Text::new(*name, (x + 32, y - 7), ("sans-serif", 14).into_font().color(&INK)))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::Coordinate(SIZE.0 as i32 - 225, 0))
-        .legend_area_size(24)
-        .label_font(("sans-serif", 12).into_font().color(&INK))
-        .background_style(WHITE)
-        .draw()?;
     root.present()?;
     Ok(())
 }
