@@ -13,7 +13,6 @@ use crate::links::NIL;
 use crate::node::remaining;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
-use crate::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
