@@ -166,6 +166,35 @@ impl WriteBuffer {
         drained
     }
 
+    /// As [`drain`](Self::drain), but hands over whatever a stripe has at once, by way of `scratch`. It
+    /// stays accounted as pending until `apply` has returned or panicked.
+    pub fn drain_batches(
+        &self,
+        scratch: &mut Vec<u64>,
+        limit: usize,
+        mut apply: impl FnMut(&[u64]),
+    ) -> Drained {
+        let mut drained = Drained { count: 0, more: false };
+        for stripe in self.stripes.rotate() {
+            let quota = (limit - drained.count).min(self.stripe_capacity);
+            scratch.clear();
+            let mut taken = Taken { stripe, pending: 0 };
+            while scratch.len() < quota
+                && let Some((event, weight)) = stripe.queue.pop()
+            {
+                taken.pending += ONE | u64::from(weight);
+                scratch.push(event);
+            }
+            apply(scratch);
+            drained.count += scratch.len();
+            let more = taken.settle();
+            let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < quota;
+            drained.more |= more && !forgotten;
+        }
+        scratch.clear();
+        drained
+    }
+
     /// Whether no event waits. An event that is just being pushed may count already.
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.pending.load(Relaxed) == 0)

@@ -31,9 +31,9 @@ impl Work<'_> {
             );
             events.clear();
         }
-        let drained = core.writes.drain(core.writes.capacity(), |event| events.push(event));
-        self.ahead(&events, Self::prefetch_write, Self::apply);
-        events.clear();
+        let drained = core.writes.drain_batches(&mut events, core.writes.capacity(), |batch| {
+            self.ahead(batch, Self::prefetch_write, Self::apply);
+        });
         self.state.events = events;
         drained.more
     }

@@ -265,12 +265,10 @@ impl<'a> Work<'a> {
             None => meta.mark_gone(),
         };
         locked.remove();
-        core.announce(
-            id,
-            core.true_cause(meta.generation(), deadline, self.now, cause),
-            deadline,
-            self.now,
-        );
+        // The pass's time may be coarse. (A clock of the user's is never asked here.)
+        let now = core.ticker.settling(deadline, self.now);
+        let cause = core.true_cause(meta.generation(), deadline, now, cause);
+        core.announce(id, cause, deadline, now);
         drop(locked);
         meta.set_life(life::REMOVED);
         self.forget(id);

@@ -115,7 +115,7 @@ impl<K, V, S> Engine<K, V, S> {
         let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
         let living = old.filter(|old| old.meta().is_live(now, mark_of(generation)));
-        let variable = match term {
+        let mut variable = match term {
             Term::For(_) | Term::Until(_) => Variable::Same(NEVER),
             Term::Policy => {
                 let place = living.map_or(NIL, |old| old.id());
@@ -127,7 +127,7 @@ impl<K, V, S> Engine<K, V, S> {
                 variable
             }
         };
-        let ends = |now: u64| {
+        let ends = |now: u64, variable: Variable| {
             let cap = match term {
                 Term::For(nanos) => now.saturating_add(nanos),
                 Term::Until(instant) => instant,
@@ -135,10 +135,15 @@ impl<K, V, S> Engine<K, V, S> {
             };
             (cap, core.lifetimes.deadline(now, cap))
         };
-        let (mut cap, mut deadline) = ends(now);
+        let (mut cap, mut deadline) = ends(now, variable);
         if core.ticker.is_short(deadline.saturating_sub(now)) {
             now = core.ticker.now();
-            (cap, deadline) = ends(now);
+            if let Variable::For(_) = variable {
+                // The answer may have been made of the reading that it was given.
+                variable = self.lifetime(node, living, now);
+                *advice = advice.map(|(place, _)| (place, variable));
+            }
+            (cap, deadline) = ends(now, variable);
         }
         node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
