@@ -17,7 +17,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Bits of an id that number the node within its chunk; those above number the chunk.
-const INDEX_BITS: u32 = 22;
+const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 22 };
 const CHUNKS: usize = (FIRST_RESERVED >> INDEX_BITS) as usize;
 /// log2 of the nodes in each of the first chunks.
 const FIRST_BITS: u32 = 3;
