@@ -61,7 +61,7 @@ fn farewells(first: First, listens: bool) {
         .time_to_live(Duration::from_secs(1))
         .record_stats(true);
     if listens {
-        builder = builder.removal_listener(|removed| drop(removed));
+        builder = builder.removal_listener(drop);
     }
     let cache: Numbers = builder.build();
     let done = Arc::new(AtomicUsize::new(0));

@@ -64,7 +64,8 @@ fn write(
         let weight = 1 + (random >> 32) as u32 % case.heaviest;
         // Mostly keys that were never there; some that others write too.
         fresh += 1;
-        let key = if random % 4 == 0 { random >> 8 & 0xff } else { thread << 48 | fresh << 8 };
+        let key =
+            if random.is_multiple_of(4) { random >> 8 & 0xff } else { thread << 48 | fresh << 8 };
         let life = Duration::from_millis((random >> 40) % 100);
         match random >> 56 & 15 {
             0 => cache.invalidate(&key),

@@ -138,7 +138,9 @@ impl<K, V, S> Engine<K, V, S> {
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return Some(node.with_deadline(new));
             }
-            mine = Some(new);
+            if !seeded("renewals-are-made-again") {
+                mine = Some(new);
+            }
         }
     }
 
