@@ -102,8 +102,11 @@ impl Core {
                     self.pool.meta(old).mark_gone();
                 }
                 locked.replace(put.id);
-                self.gone(old, put.now, RemovalCause::Replaced);
-                Event::Replaced { new: put.id, old }
+                let (_, end) = self.gone(old, put.now, RemovalCause::Replaced);
+                // The wheel has the old one at the latest where it was to be looked at by its deadline,
+                // unless that was moved and the event that says so is on its way.
+                let later = put.deadline >= end && !self.pool.meta(old).was_shortened();
+                Event::Replaced { new: put.id, old, later }
             }
         };
         Ok(Done { published: true, event: Some(event) })
@@ -146,7 +149,7 @@ impl Core {
         let mut new;
         loop {
             if let Some(word) = self.pool.cap(id) {
-                word.store(cap, Ordering::Release);
+                word.store(cap, false);
             }
             new = if over { now } else { self.lifetimes.deadline(now, cap) };
             if !over && judged != seen && !seeded("terms-take-back-reads") {
@@ -220,16 +223,17 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone(id, now, cause)
+        self.gone(id, now, cause).0
     }
 
-    /// Marks a node that has just been unlinked and announces it.
-    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> RemovalCause {
+    /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
+    /// that it had.
+    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let meta = self.pool.meta(id);
         let deadline = meta.mark_gone();
         let cause = self.true_cause(meta.generation(), deadline, now, cause);
         self.announce(id, cause, deadline, now);
-        cause
+        (cause, deadline)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::commit::{Obstacle, Put};
+use super::core::mark_of;
 use super::event::Event;
 use super::flights::{Airborne, Clearance, Kind};
 use super::load::fresh;
@@ -76,7 +77,7 @@ where
             if found.lock().map(drop).is_ok() {
                 let now = self.core.ticker.now();
                 let generation = self.core.full_generation();
-                let living = node.filter(|node| node.meta().is_live(now, generation as u8));
+                let living = node.filter(|node| node.meta().is_live(now, mark_of(generation)));
                 return (living.map(|node| self.entry_of(node)), generation);
             }
         }

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
 
 use super::Engine;
-use crate::clock::NEVER;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
 use crate::node::{GONE, Meta};
@@ -74,7 +73,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's node in the index, living or not.
-    #[inline]
+    #[inline(always)]
     pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
@@ -138,7 +137,7 @@ impl<K, V, S> Engine<K, V, S> {
     ///
     /// By the deadline that it had then: one that was replaced since is gone, and what replaced it was
     /// not looked at. A key that is there all the time is always found.
-    #[inline]
+    #[inline(always)]
     pub fn was_living(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
         self.lives(seen, node.meta(), coarse)
@@ -149,10 +148,10 @@ impl<K, V, S> Engine<K, V, S> {
         self.lives(meta.deadline(), meta, coarse)
     }
 
-    #[inline]
+    #[inline(always)]
     fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
-        deadline != GONE
-            && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
+        // GONE is before every reading, and NEVER out of reach of all of them.
+        !self.core.ticker.has_passed(deadline, coarse)
             && meta.generation() == self.core.generation()
     }
 }

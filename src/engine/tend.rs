@@ -168,7 +168,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
         // The clock is the user's, and what pinning may run is anybody's: both before the lock.
-        let now = self.core.ticker.now();
+        let now = self.core.ticker.coarse();
         let guard = crossbeam_epoch::pin();
         if let Some(state) = self.core.maintenance.try_lock() {
             let _ = self.pass(&guard, state, now, &mut Budget::of_caller());

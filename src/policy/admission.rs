@@ -37,6 +37,19 @@ impl Admission {
         self.sketch.frequency(hash)
     }
 
+    /// Begins to load what is known of a key.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        self.sketch.prefetch(hash);
+        self.ghost.prefetch(hash);
+    }
+
+    /// Begins to load a key's frequency only.
+    #[inline]
+    pub fn prefetch_frequency(&self, hash: u32) {
+        self.sketch.prefetch(hash);
+    }
+
     /// Follows the number of entries; to be called whenever it changes by one.
     #[inline]
     pub fn fit(&mut self, entries: usize) {

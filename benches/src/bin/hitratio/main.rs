@@ -1,0 +1,83 @@
+//! Hit ratios of cortado and its rivals on recorded and made-up loads.
+//!
+//! ```text
+//! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --csv ratios.csv --plots plots/
+//! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --caches cortado --reference ratios.csv
+//! cargo run --release -p cortado-benches --bin hitratio -- cluster4 cluster29 --mode ttl
+//! ```
+//!
+//! Each request is looked up and, on a miss, inserted. A *case* is a trace with a capacity; capacities are
+//! shares of the trace's keys (or of their total weight). *Lost* is by how many points of hit ratio a cache
+//! is behind the best of the others in that case, those of `--reference` files included: negative if it is
+//! ahead of all.
+//!
+//! The traces come in the formats that the `replay` example reads, or are its made-up workloads, by name.
+
+mod caches;
+mod options;
+mod play;
+mod plot;
+mod report;
+mod scores;
+mod simulate;
+mod traces;
+
+// The reader and the workloads of the `replay` example.
+#[path = "../../../../examples/replay/trace.rs"]
+#[allow(dead_code, reason = "the example uses the rest")]
+mod trace;
+#[path = "../../../../examples/replay/workload.rs"]
+#[allow(dead_code, reason = "the example uses the rest")]
+mod workload;
+
+use anyhow::Result;
+use clap::Parser;
+use options::{Mode, Options};
+use scores::{Case, Scores};
+use std::io::Write;
+use std::process::ExitCode;
+use traces::Trace;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing is left to be told if standard error is closed as well.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
+fn run(options: &Options) -> Result<()> {
+    let mut scores = Scores::default();
+    for path in &options.reference {
+        scores.read(path, options.mode)?;
+    }
+    for name in &options.traces {
+        let trace = Trace::open(name, options)?;
+        println!("{}", trace.describe());
+        for (class, share) in options.sizes.iter().enumerate() {
+            let capacity = trace.capacity(*share, options);
+            let case = Case { trace: trace.name.clone(), capacity };
+            scores.classify(&case, class);
+            for cache in options.caches() {
+                if !scores.ran(&case, cache) {
+                    scores.add(&case, cache, play::mean(options, &trace, cache, capacity)?);
+                }
+            }
+        }
+    }
+    if options.cases {
+        println!("{}", report::cases(&scores, options));
+    }
+    println!("{}", report::summary(&scores, options));
+    if let Some(path) = &options.csv {
+        scores.write(path)?;
+    }
+    if let Some(folder) = &options.plots {
+        plot::draw(&scores, folder, options.mode == Mode::Bytes)?;
+    }
+    Ok(())
+}

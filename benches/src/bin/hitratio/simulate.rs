@@ -1,0 +1,206 @@
+//! The policy without a cache: what it names goes, at once and in order. Quick, and the same each time.
+//!
+//! What the cache's buffers leave of the reads is modelled: records and writes are applied in batches, and
+//! a node's reads are recorded once in an era. Entries that are due leave before the next request.
+
+use crate::options::Mode;
+use crate::play::Tally;
+use crate::traces::{Access, FOREVER};
+use cortado::internals::links::Links;
+use cortado::internals::list::LinkStore;
+use cortado::internals::policy::{Policy, PolicyStore, Region};
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+
+/// Read records that wait for a pass.
+const READS: usize = 32;
+/// Writes that wait for a pass: such a part of the capacity, but no more than [`MOST_WRITES`].
+const WRITES_SHARE: u64 = 32;
+const MOST_WRITES: u64 = 64;
+
+#[derive(Debug, Default)]
+struct Node {
+    links: Links,
+    region: Cell<Region>,
+    key: u64,
+    hash: u32,
+    weight: u32,
+    era: u64,
+    due: u64,
+}
+
+#[derive(Debug)]
+struct Store(Vec<Node>);
+
+impl LinkStore for Store {
+    fn links(&self, id: u32) -> &Links {
+        &self.0[id as usize].links
+    }
+}
+
+impl PolicyStore for Store {
+    fn weight(&self, id: u32) -> u32 {
+        self.0[id as usize].weight
+    }
+
+    fn hash(&self, id: u32) -> u32 {
+        self.0[id as usize].hash
+    }
+
+    fn region(&self, id: u32) -> Region {
+        self.0[id as usize].region.get()
+    }
+
+    fn set_region(&self, id: u32, region: Region) {
+        self.0[id as usize].region.set(region);
+    }
+}
+
+/// See the [module](self).
+pub struct Simulation {
+    policy: Policy,
+    store: Store,
+    free: Vec<u32>,
+    index: HashMap<u64, u32>,
+    timed: bool,
+    /// Who ends when.
+    due: BTreeSet<(u64, u32)>,
+    reads: Vec<u32>,
+    writes: Vec<u32>,
+    most_reads: usize,
+    most_writes: usize,
+    era_share: u64,
+    era: u64,
+    recorded: u64,
+}
+
+impl Simulation {
+    pub fn new(policy: Policy, mode: Mode, era_share: u64) -> Self {
+        let buffered = era_share > 0;
+        let writes = (policy.max_weight() / WRITES_SHARE).clamp(1, MOST_WRITES) as usize;
+        Self {
+            policy,
+            // Id 0 names no node.
+            store: Store(vec![Node::default()]),
+            free: Vec::new(),
+            index: HashMap::new(),
+            timed: mode == Mode::Ttl,
+            due: BTreeSet::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            most_reads: if buffered { READS } else { 1 },
+            most_writes: if buffered { writes } else { 1 },
+            era_share,
+            era: 1,
+            recorded: 0,
+        }
+    }
+
+    pub fn run(mut self, accesses: &[Access]) -> Tally {
+        let mut tally = Tally::default();
+        for access in accesses {
+            if self.timed {
+                self.expire(access.at);
+            }
+            let found = self.index.get(&access.key).copied();
+            if !access.update {
+                tally.count(access, found.is_some());
+            }
+            match found {
+                Some(id) if !access.update => self.read(id),
+                old => self.write(access, old),
+            }
+        }
+        tally
+    }
+
+    fn read(&mut self, id: u32) {
+        let node = &mut self.store.0[id as usize];
+        if self.era_share == 0 || node.era != self.era {
+            node.era = self.era;
+            self.reads.push(id);
+            if self.reads.len() >= self.most_reads {
+                self.pass();
+            }
+        }
+    }
+
+    fn write(&mut self, access: &Access, old: Option<u32>) {
+        if let Some(old) = old {
+            self.remove(old);
+        }
+        if self.timed && access.ttl == 0 {
+            return;
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.store.0.push(Node::default());
+            (self.store.0.len() - 1) as u32
+        });
+        let due = if self.timed && access.ttl != FOREVER {
+            access.at + u64::from(access.ttl)
+        } else {
+            u64::MAX
+        };
+        let Access { key, weight, .. } = *access;
+        self.store.0[id as usize] = Node { key, weight, hash: hash(key), due, ..Node::default() };
+        self.index.insert(key, id);
+        if due != u64::MAX {
+            self.due.insert((due, id));
+        }
+        self.writes.push(id);
+        if self.writes.len() >= self.most_writes {
+            self.pass();
+        }
+    }
+
+    /// Takes a node out of everything.
+    fn remove(&mut self, id: u32) {
+        let node = &self.store.0[id as usize];
+        self.index.remove(&node.key);
+        self.due.remove(&(node.due, id));
+        self.reads.retain(|&other| other != id);
+        self.writes.retain(|&other| other != id);
+        self.policy.remove(&self.store, id);
+        self.free.push(id);
+    }
+
+    fn expire(&mut self, now: u64) {
+        while let Some(&(due, id)) = self.due.first()
+            && due <= now
+        {
+            self.remove(id);
+        }
+    }
+
+    fn pass(&mut self) {
+        self.recorded += self.reads.len() as u64;
+        let mut late = Vec::new();
+        for id in std::mem::take(&mut self.reads) {
+            if self.store.region(id) == Region::None {
+                late.push(id);
+            } else {
+                self.policy.access(&self.store, id, 1);
+            }
+        }
+        for id in std::mem::take(&mut self.writes) {
+            self.policy.add(&self.store, id);
+        }
+        for id in late {
+            self.policy.access(&self.store, id, 1);
+        }
+        while let Some(id) = self.policy.victim(&self.store) {
+            self.remove(id);
+        }
+        if self.recorded * self.era_share > self.policy.len() as u64 {
+            (self.recorded, self.era) = (0, self.era + 1);
+        }
+    }
+}
+
+/// Well mixed, as the cache's hashes are: the finaliser of splitmix64.
+fn hash(key: u64) -> u32 {
+    let mut x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x ^ x >> 31) >> 32) as u32
+}
