@@ -133,7 +133,8 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
-                return None;
+                // It was alive when this read prolonged it, if it did.
+                return mine.map(|mine| node.with_deadline(mine));
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, Cap::load);
