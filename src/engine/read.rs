@@ -133,7 +133,8 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
-                return None;
+                // It was alive when this read prolonged it, if it did.
+                return mine.map(|mine| node.with_deadline(mine));
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, Cap::load);
@@ -165,7 +166,9 @@ impl<K, V, S> Engine<K, V, S> {
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return Some(node.with_deadline(new));
             }
-            mine = Some(new);
+            if !seeded("renewals-are-made-again") {
+                mine = Some(new);
+            }
         }
     }
 
