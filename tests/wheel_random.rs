@@ -1,27 +1,40 @@
-//! The wheel against a model, in random programs (`tests/wheel_model`). `PROPTEST_CASES` says how
-//! many.
+//! The wheel against a model, in random programs (`tests/wheel_model`).
+//!
+//! `CORTADO_WHEEL_OPS` sets the number of operations in all.
+#![cfg(not(cortado_loom))]
 
+mod common;
 mod wheel_model;
 
+use common::crowd::{counted, scale};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::Config;
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
 use wheel_model::{HEADER_LEN, OP_LEN, run};
 
-proptest! {
-    #![proptest_config(Config {
-        cases: if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { 1_500 },
+/// Operations of a program, on average.
+const LENGTH: usize = 60;
+
+#[test]
+fn agrees_with_the_model() {
+    let cases = scale("CORTADO_WHEEL_OPS", 1_000_000) / LENGTH as u64;
+    let config = Config {
+        cases: u32::try_from(cases.max(1)).unwrap_or(u32::MAX),
         failure_persistence: None,
         ..Config::default()
-    })]
-
-    #[test]
-    fn agrees_with_the_model(
-        header in any::<[u8; HEADER_LEN]>(),
-        ops in vec(any::<[u8; OP_LEN]>(), 0..120),
-    ) {
+    };
+    let programs = (any::<[u8; HEADER_LEN]>(), vec(any::<[u8; OP_LEN]>(), 0..2 * LENGTH));
+    let operations = Cell::new(0);
+    let outcome = TestRunner::new(config).run(&programs, |(header, ops)| {
         run(&[&header[..], ops.as_flattened()].concat());
+        operations.set(operations.get() + ops.len() as u64);
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
     }
+    counted(operations.get(), "operations");
 }
 
 /// The programs do reach what they are for: most timers are handed out somewhere.
