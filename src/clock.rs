@@ -197,6 +197,11 @@ impl Ticker {
         self.now()
     }
 
+    /// How far a coarse reading may be behind; zero if there are only precise ones.
+    pub fn margin(&self) -> u64 {
+        self.margin
+    }
+
     /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that
     /// does not.
     #[inline]

@@ -119,10 +119,10 @@ impl RawPool {
     /// # Panics
     /// If the id was never handed out and its chunk is not there.
     #[inline(always)]
-    pub(super) fn node(&self, id: u32) -> *mut u8 {
+    pub(super) fn node(&self, id: u32) -> NonNull<u8> {
         let (base, index, _) = self.place(id);
         // SAFETY: `place` gives an index below the chunk's number of strides.
-        unsafe { base.as_ptr().add(index * self.stride) }
+        unsafe { base.add(index * self.stride) }
     }
 
     /// The chunk of node `id`, its number within it, and how many there are.
@@ -150,7 +150,7 @@ impl RawPool {
     pub fn meta(&self, id: u32) -> &Meta {
         // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
         // stays until the pool is dropped; `self` is borrowed for as long as the reference.
-        unsafe { &*self.node(id).cast::<Meta>() }
+        unsafe { self.node(id).cast::<Meta>().as_ref() }
     }
 
     /// Begins to load node `id`.
@@ -163,7 +163,7 @@ impl RawPool {
     #[inline(always)]
     pub fn pair(&self, id: u32) -> *mut u8 {
         // SAFETY: the pair lies within the node's stride.
-        unsafe { self.node(id).add(self.pair_offset) }
+        unsafe { self.node(id).add(self.pair_offset).as_ptr() }
     }
 
     /// When the entry ends unless it is read, in a cache with an idle time.

@@ -7,7 +7,7 @@ use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::alloc::Layout;
 use std::marker::PhantomData;
-use std::ptr::addr_of_mut;
+use std::ptr::{NonNull, addr_of_mut};
 
 /// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are made
 /// for keys and values only that are both.
@@ -103,7 +103,7 @@ impl<K, V> Pool<K, V> {
 
 /// A node's address.
 pub struct Place<'p, K, V> {
-    node: *const u8,
+    node: NonNull<u8>,
     pool: PhantomData<&'p Pool<K, V>>,
 }
 
@@ -122,13 +122,13 @@ impl<'p, K, V> Place<'p, K, V> {
     #[inline(always)]
     pub fn meta(self) -> &'p Meta {
         // SAFETY: rule 1, for as long as the pool is borrowed.
-        unsafe { &*self.node.cast::<Meta>() }
+        unsafe { self.node.cast::<Meta>().as_ref() }
     }
 
     #[inline(always)]
     fn pair(self) -> *const (K, V) {
         // SAFETY: the pair lies within the node's stride.
-        unsafe { self.node.add(Self::PAIR).cast::<(K, V)>() }
+        unsafe { self.node.add(Self::PAIR).cast::<(K, V)>().as_ptr() }
     }
 
     /// # Safety
