@@ -34,7 +34,8 @@ const SYSTEM_START: u64 = 1 << 40;
 /// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years).
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 /// A source of time of the user's own.
@@ -195,6 +196,11 @@ impl Ticker {
             return reading.wrapping_add(offset);
         }
         self.now()
+    }
+
+    /// How far a coarse reading may be behind; zero if there are only precise ones.
+    pub fn margin(&self) -> u64 {
+        self.margin
     }
 
     /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that

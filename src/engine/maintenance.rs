@@ -215,7 +215,7 @@ impl<'a> Work<'a> {
         for id in policy.next_losers().into_iter().flatten() {
             let meta = core.pool.meta(id);
             policy.prefetch(meta.hash());
-            core.index.prefetch(self.guard, meta.hash());
+            core.index.prefetch(meta.hash());
             self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
         }
     }
