@@ -90,7 +90,7 @@ fn main() -> anyhow::Result<()> {
             row.name.to_owned(),
             row.calls.to_string(),
             format!("{:.1}", figure.median),
-            format!("{:.1}", figure.greatest),
+            format!("{:.1}", figure.high),
             row.unit.to_owned(),
             row.bar.map_or(String::new(), |bar| format!("{bar}")),
             if row.passes() { "" } else { "MISSED" }.to_owned(),
