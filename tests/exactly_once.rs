@@ -203,6 +203,7 @@ fn per_key_the_announcements_follow_the_removals() {
             });
         }
     });
+    bench.cache.audit();
     bench.cache.close();
     let log = bench.log.lock().unwrap();
     let mut last: HashMap<u64, u64> = HashMap::new();

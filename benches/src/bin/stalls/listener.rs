@@ -77,7 +77,9 @@ pub fn measure(stuck: Duration, rounds: usize) -> Row {
             if !gate.1 {
                 gate.1 = true;
                 gate.0.send(()).expect("somebody waits");
-                while !release.load(SeqCst) {
+                // Not for ever: if the others wait for it, they must be able to say so.
+                let end = Instant::now() + stuck + Duration::from_secs(2);
+                while !release.load(SeqCst) && Instant::now() < end {
                     std::thread::sleep(Duration::from_millis(10));
                 }
             }
