@@ -36,10 +36,9 @@ fn call(cache: &Cache<u64, u64>, thread: u64, rounds: usize, round: Duration) ->
     let mut delays = Delays { calls: 0, longest: vec![0.0; rounds] };
     let mut key = thread << 40;
     let begun = Instant::now();
-    loop {
-        let number = (begun.elapsed().as_nanos() / round.as_nanos()) as usize;
-        let Some(longest) = delays.longest.get_mut(number) else { return delays };
-        let mut slept = sleeps();
+    let number = || (begun.elapsed().as_nanos() / round.as_nanos()) as usize;
+    while number() < rounds {
+        let (mut slept, first) = (sleeps(), number());
         for _ in 0..BATCH {
             key += 1;
             let (real, own) = (Instant::now(), cpu::time());
@@ -58,11 +57,16 @@ fn call(cache: &Cache<u64, u64>, thread: u64, rounds: usize, round: Duration) ->
                 }
                 slept = now;
             }
-            *longest = longest.max(delay / 1000.0);
+            // A long one belongs to each of the rounds that it lasts.
+            let last = if delay > 1e6 { number() } else { first };
+            for longest in delays.longest.iter_mut().take(last + 1).skip(first) {
+                *longest = longest.max(delay / 1000.0);
+            }
             delays.calls += 1;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    delays
 }
 
 pub fn measure(stuck: Duration, rounds: usize) -> Row {
