@@ -17,7 +17,7 @@ use crate::node::remaining;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, seeded};
+use crate::sync::{MutexGuard, discard, seeded};
 use crossbeam_epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,8 +99,7 @@ fn contained(run: impl FnOnce()) -> bool {
         return true;
     }
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
-    // What was thrown may panic once more when it is dropped; that one is leaked.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    discard(payload);
     false
 }
 
