@@ -37,7 +37,7 @@ pub const SWEEP: usize = 16;
 pub const MAX_FREQUENCY: u8 = 15;
 
 const ENTRIES_PER_BLOCK: usize = 8;
-const MIN_BLOCKS: usize = 16;
+const MIN_BLOCKS: usize = 64;
 /// The period of a sketch for fewer entries is that of one for so many.
 const MIN_ENTRIES: usize = 16;
 

@@ -1,0 +1,207 @@
+//! Which rules suit the load: all are tried on a sample of the keys.
+//!
+//! For each set of rules there is a *shadow*: the queues of a small cache without values, to which the
+//! requests for a sample of the keys are played as well. With one key in n in the sample and an n-th of the
+//! capacity, a shadow's hit ratio is about that of a cache under its rules. All shadows see the same
+//! requests, so that phases of the load and luck of the sample favour none.
+//!
+//! 1. **Sample.** A key is in it if its hash, multiplied by a secret number, is small enough: less than
+//!    2^32 >> `shift`. Twice the entries, half the share: those that leave the sample leave the shadows.
+//!    Shadows are of a 16th of the entries, but of 32 to 256; smaller ones tell too little, larger
+//!    ones nothing new.
+//! 2. **Deficit.** For each shadow is kept by how many hits it is behind the best. A deficit grows no
+//!    further than to half the shadow's capacity; so nobody has to make up for a lead of long ago, and small
+//!    advantages count in the end.
+//! 3. **Verdict.** Rules whose deficit is as large as it can get give way to the best. Less is not worth the
+//!    change, which costs hits in proportion to the capacity: part of the cache has to be filled anew.
+//! 4. Nothing counts until the cache has been full: before, all rules are alike.
+//! 5. **Work.** One request in 2^`shift` is played, to each shadow: a look-up, and in each one hit or one
+//!    arrival. Halving the sample costs up to a few thousand nodes' unlinking, once for each doubling of the
+//!    number of entries.
+//!
+//! Not chosen: a climber, which compares one phase of the load with the next (it lost 0.4 points more, and
+//! 1 at the smallest sizes); scores that fade instead of deficits with a limit (the same result with one
+//! more number to set, and a lasting advantage of 1 % went unseen).
+
+use super::admission::Admission;
+use super::queues::Queues;
+use super::rules::Rules;
+use super::shadow::Keys;
+use super::store::{PolicyStore, Region};
+
+/// Bounds of a shadow's capacity, and its share of the entries between them.
+const SMALLEST: usize = 32;
+const LARGEST: usize = 256;
+const SHARE: usize = 16;
+/// Sampled requests between two verdicts: as many as a shadow has entries, but no fewer than this.
+const SHORTEST: u64 = 64;
+
+#[derive(Debug)]
+struct Shadow {
+    queues: Queues,
+    /// Since the last verdict.
+    hits: u64,
+    deficit: u64,
+}
+
+#[derive(Debug)]
+pub struct Trial {
+    keys: Keys,
+    shadows: Vec<Shadow>,
+    /// Odd, secret.
+    factor: u32,
+    shift: u32,
+    capacity: u64,
+    /// Sampled requests since the last verdict.
+    requests: u64,
+    /// Which of [`Rules::ALL`] are in force.
+    chosen: usize,
+}
+
+impl Trial {
+    pub fn new(mut roll: impl FnMut() -> u64) -> Self {
+        let mut shadow = |rules| Shadow { queues: Queues::new(1, rules, roll()), hits: 0, deficit: 0 };
+        Self {
+            shadows: Rules::ALL.into_iter().map(&mut shadow).collect(),
+            keys: Keys::new(roll()),
+            factor: roll() as u32 | 1,
+            shift: 0,
+            capacity: 1,
+            requests: 0,
+            chosen: 0,
+        }
+    }
+
+    pub fn rules(&self) -> Rules {
+        Rules::ALL[self.chosen]
+    }
+
+    /// Plays a request of a cache with so many entries; true if other rules are better.
+    #[inline]
+    pub fn request(&mut self, hash: u32, entries: usize, full: bool, by: &mut Admission) -> bool {
+        self.is_sampled(hash) && self.play(hash, entries, full, by)
+    }
+
+    /// Lets go of a key that left the cache by another way than eviction.
+    #[inline]
+    pub fn forget(&mut self, hash: u32) {
+        if self.is_sampled(hash)
+            && let Some(id) = self.keys.find(hash)
+        {
+            self.drop_key(id);
+        }
+    }
+
+    /// Forgets what has been counted.
+    pub fn restart(&mut self) {
+        self.requests = 0;
+        for shadow in &mut self.shadows {
+            (shadow.hits, shadow.deficit) = (0, 0);
+        }
+    }
+
+    /// Recounts the shadows.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not hold.
+    pub fn validate(&self) -> Result<(), String> {
+        let mut held = 0;
+        for (number, Shadow { queues, deficit, .. }) in self.shadows.iter().enumerate() {
+            let lane = self.keys.lane(number);
+            queues.validate(&lane).map_err(|error| format!("shadow {number}: {error}"))?;
+            if queues.regions.weight() > queues.max_weight() || *deficit > self.limit() {
+                return Err(format!("shadow {number} is beyond its bounds"));
+            }
+            held = held.max(queues.regions.len());
+        }
+        if self.keys.len() < held || !self.keys.matching(|hash| !self.is_sampled(hash)).is_empty() {
+            return Err("the shadows' keys are not those of the sample".into());
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn is_sampled(&self, hash: u32) -> bool {
+        hash.wrapping_mul(self.factor) <= u32::MAX >> self.shift
+    }
+
+    fn play(&mut self, hash: u32, entries: usize, full: bool, admission: &mut Admission) -> bool {
+        self.follow(entries, full);
+        let Self { keys, shadows, .. } = self;
+        let id = keys.get_or_insert(hash);
+        for (number, Shadow { queues, hits, .. }) in shadows.iter_mut().enumerate() {
+            match queues.remove(&keys.lane(number), id) {
+                Region::None => queues.arrive(&keys.lane(number), id, admission),
+                region => {
+                    *hits += 1;
+                    queues.hit(&keys.lane(number), id, region);
+                }
+            }
+            while let Some(victim) = queues.victim(&keys.lane(number), admission) {
+                if victim != id {
+                    keys.release(victim);
+                }
+            }
+        }
+        keys.release(id);
+        if !full {
+            self.restart();
+            return false;
+        }
+        self.requests += 1;
+        self.requests >= self.capacity.max(SHORTEST) && self.judge()
+    }
+
+    /// Adapts sample and shadows to the number of entries. A full cache's number goes up and down a
+    /// little all the time; the shadows' capacity does not.
+    fn follow(&mut self, entries: usize, full: bool) {
+        let wanted = (entries / SHARE).clamp(SMALLEST, LARGEST);
+        while entries >> self.shift > wanted {
+            self.shift += 1;
+            for id in self.keys.matching(|hash| !self.is_sampled(hash)) {
+                self.drop_key(id);
+            }
+        }
+        while self.shift > 0 && entries >> self.shift < wanted / 4 {
+            self.shift -= 1;
+        }
+        let capacity = ((entries >> self.shift) as u64).max(1);
+        if !full || capacity.abs_diff(self.capacity) > self.capacity / 8 {
+            self.capacity = capacity;
+            for shadow in &mut self.shadows {
+                shadow.queues.set_max_weight(capacity);
+                shadow.deficit = shadow.deficit.min(capacity / 2);
+            }
+        }
+    }
+
+    fn limit(&self) -> u64 {
+        self.capacity / 2
+    }
+
+    #[cold]
+    fn judge(&mut self) -> bool {
+        self.requests = 0;
+        let limit = self.limit();
+        let score = |shadow: &Shadow| shadow.hits as i64 - shadow.deficit as i64;
+        let best = self.shadows.iter().map(score).max().unwrap_or(0);
+        for shadow in &mut self.shadows {
+            shadow.deficit = best.abs_diff(score(shadow)).min(limit);
+            shadow.hits = 0;
+        }
+        let gives_way = limit > 0 && self.shadows[self.chosen].deficit == limit;
+        if gives_way && let Some(best) = self.shadows.iter().position(|other| other.deficit == 0) {
+            self.chosen = best;
+        }
+        gives_way
+    }
+
+    /// Takes a key out of all shadows.
+    fn drop_key(&mut self, id: u32) {
+        for (number, shadow) in self.shadows.iter_mut().enumerate() {
+            shadow.queues.remove(&self.keys.lane(number), id);
+        }
+        self.keys.release(id);
+    }
+}
