@@ -27,7 +27,8 @@ use super::admission::Admission;
 use super::queues::Queues;
 use super::rules::Rules;
 use super::shadow::Keys;
-use super::store::{PolicyStore, Region};
+use super::store::Region;
+use crate::links::NIL;
 
 /// Bounds of a shadow's capacity, and its share of the entries between them.
 const SMALLEST: usize = 32;
@@ -60,7 +61,8 @@ pub struct Trial {
 
 impl Trial {
     pub fn new(mut roll: impl FnMut() -> u64) -> Self {
-        let mut shadow = |rules| Shadow { queues: Queues::new(1, rules, roll()), hits: 0, deficit: 0 };
+        let mut shadow =
+            |rules| Shadow { queues: Queues::new(1, rules, roll()), hits: 0, deficit: 0 };
         Self {
             shadows: Rules::ALL.into_iter().map(&mut shadow).collect(),
             keys: Keys::new(roll()),
@@ -127,24 +129,24 @@ impl Trial {
     }
 
     fn play(&mut self, hash: u32, entries: usize, full: bool, admission: &mut Admission) -> bool {
-        self.follow(entries, full);
-        let Self { keys, shadows, .. } = self;
-        let id = keys.get_or_insert(hash);
-        for (number, Shadow { queues, hits, .. }) in shadows.iter_mut().enumerate() {
-            match queues.remove(&keys.lane(number), id) {
-                Region::None => queues.arrive(&keys.lane(number), id, admission),
-                region => {
-                    *hits += 1;
-                    queues.hit(&keys.lane(number), id, region);
-                }
-            }
-            while let Some(victim) = queues.victim(&keys.lane(number), admission) {
-                if victim != id {
-                    keys.release(victim);
-                }
-            }
+        self.follow(entries, full, admission);
+        if !self.is_sampled(hash) {
+            // The sample has just become smaller.
+            return false;
         }
-        keys.release(id);
+        let id = self.keys.get_or_insert(hash);
+        for number in 0..self.shadows.len() {
+            let (lane, shadow) = (self.keys.lane(number), &mut self.shadows[number]);
+            match shadow.queues.remove(&lane, id) {
+                Region::None => shadow.queues.arrive(&lane, id, admission),
+                region => {
+                    shadow.hits += 1;
+                    shadow.queues.hit(&lane, id, region);
+                }
+            }
+            self.evict(number, id, admission);
+        }
+        self.keys.release(id);
         if !full {
             self.restart();
             return false;
@@ -153,9 +155,19 @@ impl Trial {
         self.requests >= self.capacity.max(SHORTEST) && self.judge()
     }
 
+    /// Brings a shadow within its capacity. The node `kept` is not forgotten, whatever becomes of it.
+    fn evict(&mut self, number: usize, kept: u32, admission: &mut Admission) {
+        let queues = &mut self.shadows[number].queues;
+        while let Some(victim) = queues.victim(&self.keys.lane(number), admission) {
+            if victim != kept {
+                self.keys.release(victim);
+            }
+        }
+    }
+
     /// Adapts sample and shadows to the number of entries. A full cache's number goes up and down a
     /// little all the time; the shadows' capacity does not.
-    fn follow(&mut self, entries: usize, full: bool) {
+    fn follow(&mut self, entries: usize, full: bool, admission: &mut Admission) {
         let wanted = (entries / SHARE).clamp(SMALLEST, LARGEST);
         while entries >> self.shift > wanted {
             self.shift += 1;
@@ -169,9 +181,12 @@ impl Trial {
         let capacity = ((entries >> self.shift) as u64).max(1);
         if !full || capacity.abs_diff(self.capacity) > self.capacity / 8 {
             self.capacity = capacity;
-            for shadow in &mut self.shadows {
+            for number in 0..self.shadows.len() {
+                let limit = self.limit();
+                let shadow = &mut self.shadows[number];
                 shadow.queues.set_max_weight(capacity);
-                shadow.deficit = shadow.deficit.min(capacity / 2);
+                shadow.deficit = shadow.deficit.min(limit);
+                self.evict(number, NIL, admission);
             }
         }
     }
