@@ -152,7 +152,7 @@ fn few_estimates_are_too_high() {
     }
 }
 
-/// 8 bytes per entry, at least 1 KiB, and back again.
+/// 8 bytes per entry, at least 4 KiB, and back again.
 #[test]
 fn size_follows_the_entries() {
     let mut sketch = Sketch::new(3);

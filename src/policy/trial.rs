@@ -7,8 +7,8 @@
 //!
 //! 1. **Sample.** A key is in it if its hash, multiplied by a secret number, is small enough: less than
 //!    2^32 >> `shift`. Twice the entries, half the share: those that leave the sample leave the shadows.
-//!    Shadows are of a 16th of the entries, but of 32 to 256; smaller ones tell too little, larger
-//!    ones nothing new.
+//!    Shadows are of a 64th of the entries, but of 32 to 256 (all, if there are fewer); smaller ones tell
+//!    too little, larger ones nothing new.
 //! 2. **Deficit.** For each shadow is kept by how many hits it is behind the best. A deficit grows no
 //!    further than to half the shadow's capacity; so nobody has to make up for a lead of long ago, and small
 //!    advantages count in the end.
@@ -33,7 +33,7 @@ use crate::links::NIL;
 /// Bounds of a shadow's capacity, and its share of the entries between them.
 const SMALLEST: usize = 32;
 const LARGEST: usize = 256;
-const SHARE: usize = 16;
+const SHARE: usize = 64;
 /// Sampled requests between two verdicts: as many as a shadow has entries, but no fewer than this.
 const SHORTEST: u64 = 64;
 
