@@ -108,6 +108,10 @@ where
     }
 
     /// Entries expire this long after they were last inserted, replaced or read. Must not be zero.
+    ///
+    /// By the system's clock, an idle time of 4.3 s or more may end early by 1/1024 of it, besides the lag
+    /// of the clock's coarse form (see the [crate's guarantees](crate#guarantees)): a read that would
+    /// prolong it by less writes nothing.
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
         self.time_to_idle = Some(time_to_idle);
         self

@@ -24,6 +24,10 @@ pub const NEVER: u64 = u64::MAX;
 /// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
+/// A lifetime of which the coarse clock's lag is too small a part to be worth the precise one: 4.3 s. The
+/// lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than 0.25 %.
+const LONG: u64 = 1 << 32;
+
 /// Where system clocks start, so that readings taken before the cache was built stay positive.
 const SYSTEM_START: u64 = 1 << 40;
 
@@ -146,24 +150,32 @@ pub struct Ticker {
     source: Source,
     anchor: Instant,
     anchor_nanos: u64,
-    /// What to add to the coarse clock's reading to get ours.
-    coarse_offset: u64,
+    /// What to add to the coarse clock's reading to get ours, where there is one.
+    coarse_offset: Option<u64>,
+    /// How far a coarse reading may be behind.
+    margin: u64,
 }
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
         let (anchor, anchor_reading) = coarse::anchor();
-        let coarse_offset = SYSTEM_START.wrapping_sub(anchor_reading);
-        let mut ticker =
-            Self { source: clock.0, anchor, anchor_nanos: SYSTEM_START, coarse_offset };
-        if !matches!(ticker.source, Source::System) {
+        let is_system = matches!(clock.0, Source::System);
+        let is_coarse = is_system && coarse::now().is_some();
+        let mut ticker = Self {
+            source: clock.0,
+            anchor,
+            anchor_nanos: SYSTEM_START,
+            coarse_offset: is_coarse.then(|| SYSTEM_START.wrapping_sub(anchor_reading)),
+            margin: if is_coarse { COARSE_MARGIN } else { 0 },
+        };
+        if !is_system {
             ticker.anchor_nanos = ticker.now();
         }
         ticker
     }
 
     /// The precise present.
-    #[inline]
+    #[inline(never)]
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => SYSTEM_START + nanos(self.anchor.elapsed()),
@@ -177,25 +189,40 @@ impl Ticker {
     /// A reading that may lag by up to the coarse margin but never runs ahead; cheap.
     #[inline]
     pub fn coarse(&self) -> u64 {
-        if matches!(self.source, Source::System)
+        if let Some(offset) = self.coarse_offset
             && let Some(reading) = coarse::now()
         {
-            return reading.wrapping_add(self.coarse_offset);
+            return reading.wrapping_add(offset);
         }
         self.now()
+    }
+
+    /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that
+    /// does not.
+    #[inline]
+    pub fn settling(&self, deadline: u64, coarse: u64) -> u64 {
+        let near = deadline > coarse && deadline - coarse <= self.margin;
+        if near { self.now() } else { coarse }
+    }
+
+    /// Whether a lifetime of `nanos` that begins at a coarse reading rather than now ends too early to
+    /// be right.
+    #[inline]
+    pub fn is_short(&self, nanos: u64) -> bool {
+        nanos < LONG && self.margin > 0
+    }
+
+    /// Whether there are coarse readings, and a lifetime of `nanos` may begin at one.
+    #[inline]
+    pub fn may_begin_coarsely(&self, nanos: u64) -> bool {
+        nanos >= LONG && self.margin > 0
     }
 
     /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value of
     /// [`coarse`](Self::coarse)) does not settle it.
     #[inline]
     pub fn has_passed(&self, deadline: u64, coarse: u64) -> bool {
-        if deadline <= coarse {
-            return true;
-        }
-        if matches!(self.source, Source::System) && deadline - coarse <= COARSE_MARGIN {
-            return deadline <= self.now();
-        }
-        false
+        deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
     /// The `Instant` at `time`; times that `Instant` cannot hold become the nearest that this cache

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the
 /// operation has any effect. They may call anything on the cache except a computation of the same
 /// key. Under contention for a key a hook may be asked more than once for one operation; the last
-/// answer counts. If a hook panics, the panic reaches the caller and the operation has not happened.
+/// answer counts. So it does where the system's clock is read in its coarse form at first, which may lag
+/// by some milliseconds: if the answer is less than 4.3 s, the hook is asked again with a precise `now`. If a hook panics, the panic reaches the caller and the operation has not happened.
 ///
 /// `get` and its kin ask [`expire_after_read`](Self::expire_after_read); `contains_key`, `peek`
 /// and iteration ask nothing; computations ask create or update.

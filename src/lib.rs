@@ -41,7 +41,9 @@
 //! 1. An entry is never returned, iterated, or counted as present by [`Cache::contains_key`] at or after
 //!    its deadline, by the cache's [`Clock`]. (The system clock is read in a cheap, coarse form where that
 //!    settles the question. This relies on the kernel's tick not lagging by more than 134 ms; see
-//!    the measurements in `docs/performance.md`.)
+//!    the measurements in `docs/performance.md`. A lifetime of 4.3 s or more is counted from a coarse
+//!    reading: the deadline is then early by that lag, 1 to 10 ms as a rule, and never late. An idle time
+//!    that long may also be early by 1/1024 of it. Shorter lifetimes, and other clocks, are exact.)
 //! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
 //!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. (Values
 //!    still inside when the last handle is dropped are dropped unannounced; [`Cache::close`] announces
@@ -59,7 +61,7 @@
 //! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
 //!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
 //!    also in an idle cache. Without it, by the operations that follow: at most a write buffer's worth of
-//!    removed entries (64 per hardware thread) waits for the next one.
+//!    removed entries (256 per hardware thread) waits for the next one.
 //!
 //! # Time
 //!
@@ -91,6 +93,7 @@
 
 mod clock;
 mod hash;
+mod prefetch;
 mod sync;
 
 mod buffer;

@@ -129,9 +129,13 @@ impl List {
     /// Puts `new`, unlinked, in the place of `old`, an element, which leaves.
     #[inline]
     pub fn replace<S: LinkStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
-        let (prev, next) = (store.links(old).prev(), store.links(old).next());
-        self.unlink(store, old);
-        self.link_between(store, prev, new, next);
+        let (links, to) = (store.links(old), store.links(new));
+        let (prev, next) = (links.prev(), links.next());
+        links.set_prev(NIL);
+        links.set_next(NIL);
+        to.set_prev(prev);
+        to.set_next(next);
+        self.join(store, prev, new, next, new);
     }
 
     /// The ids from front to back.

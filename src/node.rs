@@ -6,7 +6,7 @@
 //! | field | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
 //! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
-//! | `created`, `hash`, `weight`, `generation` | the inserter before publication | everyone | Relaxed: the index's publication of the id carries them |
+//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; one bit of `generation` by whoever makes the deadline earlier, before that | everyone | Relaxed: the index's publication of the id carries them; the exchange of the deadline the bit |
 //! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
 //! | `era` | readers | readers | Relaxed: a hint. Two readers may both record; a record that is lost is made again in a later era |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
@@ -23,6 +23,7 @@ use crate::clock::NEVER;
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::carried::{CarriedU8, CarriedU32, CarriedU64};
+use crate::sync::seeded;
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: u64 = 0;
@@ -42,6 +43,13 @@ pub mod life {
     /// The maintenance counts the node, and has it on the wheel and the policy's lists.
     pub const LINKED: u8 = 1 << 5;
 }
+
+/// Bit of `generation`: the deadline has been moved to an earlier instant.
+const SHORTENED: u8 = 1 << 7;
+/// Bit of `generation`: the entry has a cap.
+const CAPPED: u8 = 1 << 6;
+/// How many generations nodes tell apart.
+pub const GENERATIONS: u64 = 1 << 6;
 
 /// The era in which nothing is recorded.
 pub const NO_ERA: u8 = 0;
@@ -110,13 +118,18 @@ impl Meta {
         self.deadline.store(deadline, Ordering::Relaxed);
         self.created.store(created, Ordering::Relaxed);
         self.weight.store(weight, Ordering::Relaxed);
+        debug_assert!(u64::from(generation) < GENERATIONS, "generation {generation}");
         self.generation.store(generation, Ordering::Relaxed);
     }
 
     /// Moves the deadline from `judged` to `new`; false if it is no longer `judged`.
     #[inline]
     pub fn change_deadline(&self, judged: u64, new: u64) -> bool {
-        if crate::sync::seeded("extend-blindly") {
+        if new < judged && new != GONE && !seeded("shortened-in-silence") {
+            // Before the exchange, which carries it to whoever replaces the node.
+            self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
+        }
+        if seeded("extend-blindly") {
             self.deadline.store(new, Ordering::Release);
             return true;
         }
@@ -145,7 +158,22 @@ impl Meta {
 
     #[inline]
     pub fn generation(&self) -> u8 {
-        self.generation.load(Ordering::Relaxed)
+        self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
+    }
+
+    /// Whether the entry has a cap. Acquire pairs with [`set_capped`](Self::set_capped): the cap is there.
+    #[inline]
+    pub fn is_capped(&self) -> bool {
+        self.generation.load(Ordering::Acquire) & CAPPED != 0
+    }
+
+    pub fn set_capped(&self) {
+        self.generation.fetch_or(CAPPED, Ordering::Release);
+    }
+
+    /// Whether the deadline ever became earlier, so that the wheel may have the node in a later place.
+    pub fn was_shortened(&self) -> bool {
+        self.generation.load(Ordering::Relaxed) & SHORTENED != 0
     }
 
     #[inline]
@@ -179,6 +207,17 @@ impl Meta {
         first
     }
 
+    /// The era of the last read that was recorded, or of an update.
+    #[inline]
+    pub fn era(&self) -> u8 {
+        self.era.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn set_era(&self, era: u8) {
+        self.era.store(era, Ordering::Relaxed);
+    }
+
     /// Takes back the mark of a read whose record was lost.
     #[cold]
     pub fn untouch(&self) {
@@ -201,7 +240,13 @@ impl Meta {
     #[inline]
     #[must_use]
     pub fn release(&self) -> bool {
-        // AcqRel: the last one happens after every use under the others.
+        // AcqRel, or Acquire where nobody else has a count: the last one happens after every use under
+        // the others. (One who holds the only count is alone: a count is made from a count, or under a
+        // guard before the cache gives up its own.)
+        if self.refs.load(Ordering::Acquire) == 1 {
+            self.refs.store(0, Ordering::Relaxed);
+            return true;
+        }
         self.refs.fetch_sub(1, Ordering::AcqRel) == 1
     }
 

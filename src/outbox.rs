@@ -22,14 +22,14 @@
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | the queue's own | pushers, the deliverer | both | crossbeam's | the items |
-//! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these | AcqRel with AcqRel | pushed items to the deliverer that lowers it; what one callback did to the next deliverer's |
+//! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, and `is_idle` | AcqRel with AcqRel and Acquire | pushed items to the deliverer that lowers it; what one callback did to the next deliverer's and to whoever finds the outbox idle |
 //!
 //! # Alternatives that lost
 //!
 //! * A mutex held while the callback runs: a callback that re-enters deadlocks.
 //! * Lowering by a store: needs a `SeqCst` fence on both sides before the second look is worth anything.
 
-use crate::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use crate::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
 use crate::sync::queue::SegQueue;
 use crate::sync::seeded;
 
@@ -96,6 +96,12 @@ impl<T> Outbox<T> {
     fn raise(&self) -> Option<Delivering<'_>> {
         let raised = self.delivering.swap(true, AcqRel);
         (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(&self.delivering))
+    }
+
+    /// Whether no item waits and none is being delivered.
+    pub fn is_idle(&self) -> bool {
+        // In this order: what was taken from the queue was taken under the flag.
+        self.queue.is_empty() && !self.delivering.load(Acquire)
     }
 
     /// How many items wait.

@@ -33,7 +33,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let lookup = self.engine.read(&self.guard, key);
+        let lookup = self.engine.read_inline(&self.guard, key);
         if lookup.due {
             self.engine.attend();
         }

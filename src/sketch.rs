@@ -25,6 +25,7 @@
 
 pub mod blocks;
 
+use crate::prefetch::prefetch;
 use blocks::{Blocks, spread};
 
 /// Counts per entry between two halvings. Twice TinyLFU's choice, see the policy's docs.
@@ -82,6 +83,12 @@ impl Sketch {
         let block = self.blocks.get(self.blocks.index(x));
         let [a, b, c, d] = counters(x).map(|(word, shift)| block[word] >> shift & 0xf);
         a.min(b).min(c).min(d) as u8
+    }
+
+    /// Begins to load what counting or asking for a key touches.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        prefetch(self.blocks.get(self.blocks.index(spread(hash, self.seed))));
     }
 
     /// Counts a key once, and ages a little if that is due.

@@ -123,10 +123,21 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// Whether the named defect is seeded; always false outside model checking.
+    /// Whether the named defect is seeded; always false outside of model checking and of builds with
+    /// `--cfg cortado_seeded`.
+    #[cfg(not(cortado_seeded))]
     #[inline(always)]
     pub const fn seeded(_bug: &str) -> bool {
         false
+    }
+
+    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the suite that guards
+    /// against it fails (`.ci/seeds`).
+    #[cfg(cortado_seeded)]
+    pub fn seeded(bug: &str) -> bool {
+        static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
+        let name = NAME.get_or_init(|| std::env::var_os("CORTADO_SEEDED_BUG"));
+        name.as_deref().is_some_and(|name| name == bug)
     }
 }
 

@@ -123,14 +123,15 @@ fn the_smallest_batch_wants_a_drain_at_once_and_the_largest_holds_the_greatest_w
     assert_eq!(write_all(&buffer, NO_LIMIT), (vec![1], false));
 
     let buffer = WriteBuffer::new(MAX_BATCH, u64::MAX);
-    for event in 0..128 {
+    let full = 2 * MAX_BATCH as u64;
+    for event in 0..full {
         assert!(buffer.push(event, u32::MAX).is_ok());
     }
-    assert_eq!(buffer.push(128, u32::MAX), Err(128));
-    assert_eq!(buffer.pending_weight(), 128 * u64::from(u32::MAX));
-    assert_eq!(write_all(&buffer, NO_LIMIT), ((0..128).collect(), false));
+    assert_eq!(buffer.push(full, u32::MAX), Err(full));
+    assert_eq!(buffer.pending_weight(), full * u64::from(u32::MAX));
+    assert_eq!(write_all(&buffer, NO_LIMIT), ((0..full).collect(), false));
     assert_eq!(buffer.pending_weight(), 0);
-    assert!(buffer.capacity() >= 128 && buffer.capacity().is_power_of_two());
+    assert!(buffer.capacity() >= 2 * MAX_BATCH && buffer.capacity().is_power_of_two());
 }
 
 #[test]

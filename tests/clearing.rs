@@ -1,4 +1,5 @@
 //! `invalidate_all`, maintenance in slices, and promises about memory and bounds.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

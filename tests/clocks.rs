@@ -1,10 +1,11 @@
 //! Clocks that stand still, jump and go back.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
 use common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::Expired;
-use cortado::{Builder, Cache, Clock, Op};
+use cortado::{Builder, Cache, Clock, Op, RemovalCause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -241,4 +242,66 @@ fn caches_may_share_a_clock() {
     hand.advance(MINUTE);
     assert!(first.get(&1).is_none() && second.get(&1).is_none());
     assert_eq!(hand.now(), 90 * SECOND);
+    first.audit();
+    second.audit();
+}
+
+/// Each thread's clock is another one: ahead, behind, standing still, or back and forth.
+#[test]
+fn clocks_that_differ_by_thread_find_nothing_over_by_their_own_reading() {
+    std::thread_local! {
+        static NOW: std::cell::Cell<Duration> = const { std::cell::Cell::new(HOUR) };
+    }
+    must_end(|| {
+        for idles in [false, true] {
+            let mut builder = Cache::builder()
+                .clock(Clock::custom(|| NOW.get()))
+                .max_capacity(500)
+                .expiry_resolution(Duration::from_millis(1))
+                .record_stats(true);
+            if idles {
+                builder = builder.time_to_idle(MINUTE);
+            }
+            // The value is when it ends, by the clock of whoever wrote it.
+            let cache: Cache<u64, Duration> = builder.build();
+            let taken: u64 = std::thread::scope(|scope| {
+                let work = |thread: u64| {
+                    let cache = &cache;
+                    move || {
+                        let mut random = 0x9E37_79B9_7F4A_7C15 ^ thread << 20 | 1;
+                        let mut taken = 0;
+                        for step in 0..20_000 {
+                            random ^= random << 13;
+                            random ^= random >> 7;
+                            random ^= random << 17;
+                            NOW.set(match thread {
+                                0 => HOUR,
+                                1 => HOUR + step * Duration::from_millis(1),
+                                2 => HOUR + HOUR + step * Duration::from_millis(3),
+                                _ => Duration::from_millis(random >> 40),
+                            });
+                            let (key, life) = (random % 1000, Duration::from_millis(random >> 54));
+                            if random >> 32 & 3 == 0 {
+                                cache.insert_with_ttl(key, NOW.get() + life, life);
+                                taken += 1;
+                            } else if let Some(ends) = cache.get(&key) {
+                                assert!(ends > NOW.get(), "found {:?} late", NOW.get() - ends);
+                            }
+                        }
+                        taken
+                    }
+                };
+                let threads: Vec<_> = (0..4).map(|thread| scope.spawn(work(thread))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            NOW.set(DAY);
+            cache.audit();
+            NOW.set(DAY + SECOND);
+            cache.audit();
+            assert_eq!(cache.entry_count(), 0, "immortal");
+            let stats = cache.stats();
+            let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
+            assert_eq!((stats.insertions, removed), (taken, taken));
+        }
+    });
 }

@@ -1,4 +1,5 @@
 //! Lifetimes, weights, capacities and clocks at the ends of their ranges.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -35,6 +35,7 @@ fn a_policy_that_does_not_observe_reads_is_not_asked_beside_an_idle_time() {
     let cache = Cache::builder().time_to_idle(SECOND).expire_after(ReadsGive(None)).build();
     cache.insert(1, 1);
     assert_eq!(cache.get(&1), Some(1));
+    cache.audit();
 }
 
 #[test]
@@ -49,6 +50,7 @@ fn a_read_gives_no_deadline_in_the_past() {
     hand.advance(120 * SECOND);
     assert_eq!(cache.get(&1), Some(1));
     assert_eq!(cache.expires_in(&1), Some(Some(300 * SECOND)));
+    cache.audit();
 }
 
 #[test]
@@ -59,6 +61,7 @@ fn deadlines_of_three_centuries_ago_are_due() {
     hand.set(Duration::MAX);
     cache.run_pending_tasks();
     assert_eq!(*causes.lock().unwrap(), [RemovalCause::Expired]);
+    cache.audit();
 }
 
 #[test]
@@ -69,6 +72,7 @@ fn the_handle_of_an_entry_that_is_evicted_at_once_tells_its_life() {
         let entry = cache.entry(key).or_insert_with(|| 1 + key % 4);
         assert_eq!(entry.expires_in(), None, "key {key}");
     }
+    cache.audit();
 }
 
 /// With no scheduler and no reads, a batch of writes is long in coming.
@@ -81,6 +85,7 @@ fn a_cache_that_is_only_written_to_expires_entries_all_the_same() {
     hand.advance(10 * SECOND);
     cache.insert(10, 10);
     assert_eq!(causes.lock().unwrap().len(), 10);
+    cache.audit();
 }
 
 type Causes = Arc<Mutex<Vec<RemovalCause>>>;

@@ -1,4 +1,5 @@
 //! Handles, pinned references, and keys and values of all kinds.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     // Ground: nothing of ours.
     &["sync"],
-    &["clock", "hash"],
+    &["clock", "hash", "prefetch"],
     // Mechanism: no K and V as a concept, no word of a cache.
     &["links"],
     &["list", "sketch", "buffer", "drain", "outbox", "flight", "index", "scheduler", "wheel"],
@@ -37,9 +37,11 @@ const UNSAFE: &[&str] = &[
     "src/clock.rs",
     "src/engine/lookup.rs",
     "src/index/memory.rs",
+    "src/index/tags.rs",
     "src/pool/handle.rs",
     "src/pool/raw.rs",
     "src/pool/typed.rs",
+    "src/prefetch.rs",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

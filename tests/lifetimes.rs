@@ -1,4 +1,5 @@
 //! Lifetimes in combination: fixed, idle, variable, and at the call.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

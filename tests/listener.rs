@@ -1,11 +1,12 @@
 //! What a removal listener can rely on.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
 use common::{MINUTE, SECOND, TICK, Told, must_end};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
 use cortado::{Cache, Clock, Op, Removed};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -75,6 +76,7 @@ fn it_is_called_for_one_removal_at_a_time() {
         cache.close();
         assert_eq!(state.1.load(SeqCst), 0, "two calls at once");
         assert_eq!(state.2.load(SeqCst), 4000);
+        cache.audit();
     });
 }
 
@@ -256,4 +258,45 @@ fn every_way_out_has_its_cause() {
     cache.audit();
     assert!(Expired.was_evicted() && Size.was_evicted());
     assert!(!Explicit.was_evicted() && !Replaced.was_evicted());
+}
+
+/// What `close` promises holds when it returns, whoever is announcing meanwhile.
+#[test]
+fn close_waits_for_the_announcement_that_another_thread_is_making() {
+    must_end(|| {
+        let slot: Arc<OnceLock<Cache<u32, u32>>> = Arc::default();
+        let (entered, announced) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (hand, inside, count) = (slot.clone(), entered.clone(), announced.clone());
+        let cache = Cache::builder()
+            .removal_listener(move |removed: Removed<u32, u32>| {
+                let cache = hand.get().expect("set below");
+                if *removed.key() == 1 {
+                    inside.store(true, SeqCst);
+                    // Until the other thread closes the cache, which then stores nothing, and somewhat
+                    // longer.
+                    while cache.get_with(2, || 2) == 2 && cache.contains_key(&2) {
+                        cache.invalidate(&2);
+                        std::thread::yield_now();
+                    }
+                    (0..1000).for_each(|_| std::thread::yield_now());
+                }
+                count.fetch_add(1, SeqCst);
+            })
+            .record_stats(true)
+            .build();
+        slot.set(cache.clone()).unwrap();
+        (0..100).for_each(|key| cache.insert(key + 10, key));
+        cache.insert(1, 1);
+        let other = cache.clone();
+        let announcer = std::thread::spawn(move || other.invalidate(&1));
+        while !entered.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        cache.close();
+        let stats = cache.stats();
+        let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
+        assert_eq!(announced.load(SeqCst), removed);
+        announcer.join().unwrap();
+        cache.audit();
+    });
 }

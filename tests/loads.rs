@@ -1,10 +1,11 @@
 //! Loads from several threads, and what overtakes them.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
-use common::{SECOND, Tested, must_end, panic_of, tested};
+use common::{MINUTE, SECOND, Tested, must_end, panic_of, tested};
 use cortado::RemovalCause::{Expired, Explicit};
-use cortado::{Cache, Op};
+use cortado::{Cache, CompResult, Op};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -282,6 +283,36 @@ fn a_load_waits_for_a_computation_and_takes_its_result() {
                     if put { Op::Put(1) } else { Op::Nop }
                 });
             });
+            cache.audit();
+        }
+    });
+}
+
+/// While a computation looks at an entry the maintenance leaves it alone, however much there is to be
+/// evicted, and even if its life ends.
+#[test]
+fn an_entry_stays_in_the_middle_of_its_computation() {
+    must_end(|| {
+        let cache: Tested<u64, u64> = tested(|builder| builder.max_capacity(10));
+        for key in 0..20 {
+            cache.invalidate_all();
+            cache.settle();
+            cache.insert_with_ttl(key, key, MINUTE);
+            let result = cache.entry(key).and_compute_with(|entry| {
+                assert!(entry.is_some());
+                for other in 100..200 {
+                    cache.insert(other, key);
+                    cache.get(&other);
+                }
+                cache.run_pending_tasks();
+                assert!(cache.contains_key(&key), "evicted");
+                cache.pass(2 * MINUTE);
+                let told = cache.told();
+                assert!(told.iter().all(|told| told.key != key), "taken away");
+                Op::Put(key + 1)
+            });
+            assert!(matches!(result, CompResult::ReplacedWith(_)));
+            assert!(cache.told().iter().any(|told| (told.key, told.cause) == (key, Expired)));
             cache.audit();
         }
     });

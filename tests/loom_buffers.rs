@@ -74,7 +74,9 @@ impl Client {
     fn pass(&self, limit: usize) {
         let mut applied = self.applied.lock();
         self.required.swap(false, AcqRel);
-        if self.buffer.drain(limit, |event| applied.push(event)).more {
+        let mut scratch = Vec::new();
+        let apply = |batch: &[u64]| applied.extend_from_slice(batch);
+        if self.buffer.drain_batches(&mut scratch, limit, apply).more {
             self.required.swap(true, AcqRel);
         }
     }

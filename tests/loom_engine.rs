@@ -6,6 +6,7 @@
 //! | `insert_vs_remove` | a node whose events are drained in either order is freed once, and never while it is linked | `added-after-removed` |
 //! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `outbox_two_deliverers` |
 //! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again` |
+//! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace`, `reclaim-under-handles` |
@@ -84,6 +85,31 @@ fn replace_vs_read() {
         );
         assert_eq!(cache.get_entry(&1).unwrap().number(), 3);
         ledger.settle(&cache, 3);
+    });
+}
+
+/// The first value has its place at 100 s when it is told to end at 10 s; the second, which is to end at
+/// 20 s, comes before or after that.
+#[test]
+fn replace_vs_shorten() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        cache.insert_with_ttl(1, ledger.value(1), 100 * SECOND);
+        cache.run_pending_tasks();
+        let other = cache.clone();
+        race(
+            || assert!(cache.set_ttl(&1, 10 * SECOND)),
+            [Box::new(move || {
+                other.insert_with_ttl(1, ledger.value(2), 20 * SECOND);
+                other.run_pending_tasks_within(8);
+            })],
+        );
+        finish(&cache);
+        ledger.set_seconds(25);
+        ledger.settle(&cache, 2);
+        assert_eq!(ledger.cause(1), Some(RemovalCause::Replaced));
+        assert_eq!(ledger.cause(2), Some(RemovalCause::Expired));
     });
 }
 

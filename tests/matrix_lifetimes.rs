@@ -1,4 +1,5 @@
 //! What expires when, who is told, and lifetimes by key, in every configuration.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

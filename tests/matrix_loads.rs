@@ -1,4 +1,5 @@
 //! Loads and computations, in every configuration.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

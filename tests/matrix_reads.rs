@@ -1,4 +1,5 @@
 //! Reads, iteration and what can be asked about a cache, in every configuration.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

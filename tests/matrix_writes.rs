@@ -1,4 +1,5 @@
 //! Writes and removals, in every configuration.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What the operations mean where caches differ: one test for each question.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

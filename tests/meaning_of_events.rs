@@ -1,4 +1,5 @@
 //! What callbacks, clearing, computing and ending mean: one test for each question.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -1,9 +1,10 @@
 //! Panics of the user's code, wherever the cache calls it.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
-use common::SECOND;
 use common::fuse::{Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use common::{SECOND, Watch, watched};
 use cortado::Op;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,7 +98,6 @@ fn try_one(
     capacity: u64,
     idles: bool,
 ) -> bool {
-    eprintln!("{place:?} {nth} in {name}, capacity {capacity}, idles {idles}");
     let subject = Subject::new(capacity, idles);
     (1..=12).for_each(|key| subject.insert(key));
     (13..=15).for_each(|key| {
@@ -153,15 +153,24 @@ fn try_one(
     tripped
 }
 
-fn try_all(places: &[Place]) {
+fn try_all(places: &'static [Place]) {
+    watched(move |watch| try_each(places, watch));
+}
+
+fn try_each(places: &[Place], watch: &Watch) {
     for &place in places {
         let mut tripped = 0;
         for operation in OPERATIONS {
             for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
                 // Far above what any operation calls.
-                let calls =
-                    (1..200).take_while(|&nth| try_one(place, nth, operation, capacity, idles));
-                let calls = calls.count();
+                let one = |nth: &u32| {
+                    let name = operation.0;
+                    watch.begin(format!(
+                        "{place:?} {nth} in {name}, capacity {capacity}, idles {idles}"
+                    ));
+                    try_one(place, *nth, operation, capacity, idles)
+                };
+                let calls = (1..200).take_while(one).count();
                 assert!(calls < 199, "{place:?} is called without end");
                 tripped += calls;
             }

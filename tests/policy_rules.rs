@@ -39,7 +39,7 @@ fn every_call_is_bounded() {
         // Every second request is for a key that was new lately: nothing for a small window.
         let key = round - if round % 2 == 0 { 0 } else { random.below(16_000).min(round) | 1 };
         if let Some(&id) = alive.get(&key) {
-            policy.access(&store, id, 1);
+            policy.access(&store, id);
         } else {
             let id = add(&mut store, &mut policy, key, 1);
             alive.insert(key, id);
@@ -111,7 +111,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     assert_eq!(evict_all(&mut store, &mut policy).len(), 3);
     assert_eq!((policy.weight(), policy.len()), (0, 10_000));
     for &id in &weightless {
-        policy.access(&store, id, 1);
+        policy.access(&store, id);
         assert_eq!(store.region(id), Region::Weightless);
         policy.remove(&store, id);
         policy.remove(&store, id);
@@ -144,7 +144,7 @@ fn an_update_takes_the_old_ones_place_and_counts() {
     assert_eq!(update(new, 0, 900).1, Region::Window);
     // An `old` that is gone: the new one is new.
     assert_eq!(update(ids[0], 0, 1).1, Region::Window);
-    policy.access(&store, ids[0], 3);
+    policy.access(&store, ids[0]);
     assert_eq!(store.region(ids[0]), Region::None, "a late read record changes nothing");
 }
 
@@ -157,11 +157,11 @@ fn room_is_won_by_weight() {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
         for key in 0..100 {
             let id = add(&mut store, &mut policy, key, 1);
-            (0..resident(key)).for_each(|_| policy.access(&store, id, 1));
+            (0..resident(key)).for_each(|_| policy.access(&store, id));
         }
         assert_eq!(policy.victim(&store), None);
         let heavy = add(&mut store, &mut policy, 1_000, weight);
-        (1..touches).for_each(|_| policy.access(&store, heavy, 1));
+        (1..touches).for_each(|_| policy.access(&store, heavy));
         let victims = evict_all(&mut store, &mut policy);
         policy.validate(&store).unwrap();
         (victims.len(), store.region(heavy))
@@ -181,7 +181,7 @@ fn a_heavy_newcomer_does_not_flush_the_window() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     let ids: Vec<u32> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     for _ in 0..5 {
-        ids[..90].iter().for_each(|&id| policy.access(&store, id, 1));
+        ids[..90].iter().for_each(|&id| policy.access(&store, id));
     }
     assert_eq!(store.region(ids[90]), Region::Window);
     let heavy = add(&mut store, &mut policy, 1_000, 30);
@@ -253,8 +253,8 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     let ids: Vec<u32> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     let weightless = add(&mut store, &mut policy, 99, 0);
     assert_eq!((store.region(ids[0]), store.region(ids[59])), (Region::Probation, Region::Window));
-    policy.access(&store, ids[3], 1);
-    policy.access(&store, ids[59], 1);
+    policy.access(&store, ids[3]);
+    policy.access(&store, ids[59]);
     let hottest: Vec<u32> = policy.hottest(&store).collect();
     let coldest: Vec<u32> = policy.coldest(&store).collect();
     assert_eq!(hottest[0], ids[3], "protected");

@@ -1,4 +1,5 @@
 //! Ready-made expiry policies, and the resolution of expiration.
+#![cfg(not(cortado_loom))]
 
 mod common;
 

@@ -1,9 +1,10 @@
 //! Callbacks that use the cache: from every place, every operation.
+#![cfg(not(cortado_loom))]
 
 mod common;
 
 use common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
-use common::{SECOND, must_end};
+use common::{SECOND, must_end, watched};
 use cortado::{Cache, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -159,18 +160,23 @@ fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> boo
 }
 
 fn from(places: &'static [Place]) {
-    must_end(move || {
+    watched(move |watch| {
         for &place in places {
             let mut reached = 0;
             for outer in OUTER {
                 for inner in INNER {
                     for capacity in [1000, 12] {
-                        eprintln!("{place:?}: {} in {}, capacity {capacity}", inner.0, outer.0);
                         // The first few calls, which are those of different steps.
-                        let calls = 1..=6;
-                        reached += calls
-                            .take_while(|&nth| one(place, nth, outer, inner, capacity))
-                            .count();
+                        for nth in 1..=6 {
+                            let (inner_name, outer_name) = (inner.0, outer.0);
+                            watch.begin(format!(
+                                "{place:?} {nth}: {inner_name} in {outer_name}, capacity {capacity}"
+                            ));
+                            if !one(place, nth, outer, inner, capacity) {
+                                break;
+                            }
+                            reached += 1;
+                        }
                     }
                 }
             }

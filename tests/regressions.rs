@@ -149,6 +149,7 @@ fn reads_see_to_the_last_write() {
         assert_eq!(cache.get(&2), None);
     }
     assert_eq!(receiver.try_recv(), Ok(RemovalCause::Expired));
+    cache.audit();
 }
 
 /// What a listener's own maintenance takes out is dropped before the outer call returns.
@@ -176,6 +177,7 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
     cache.invalidate_all();
     assert_eq!(alive.load(Ordering::Relaxed), 0);
     slot.lock().unwrap().take();
+    cache.audit();
 }
 
 /// Another user of the process-wide epoch may have left a destructor that uses the cache: it must not
@@ -224,6 +226,7 @@ fn a_listener_may_throw_a_bomb() {
     cache.run_pending_tasks();
     assert_eq!(heard.load(Ordering::Relaxed), 10);
     assert_eq!(cache.stats().listener_panics, 10);
+    cache.audit();
 }
 
 /// A clock that panics when it is told to.

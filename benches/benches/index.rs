@@ -4,11 +4,10 @@
 //! threads; the times are per operation of one thread.
 
 use std::hint::black_box;
-use std::sync::{Barrier, PoisonError, RwLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{PoisonError, RwLock};
 
 use cortado::internals::index::{HashOf, Index, Probe};
+use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_epoch::pin;
 use hashbrown::HashTable;
@@ -129,27 +128,6 @@ impl Map for Shards {
             entry.remove();
         }
     }
-}
-
-/// Runs `work(thread)` on so many threads at once; the time of the slowest.
-fn together(threads: u32, work: impl Fn(u32) + Sync) -> Duration {
-    let barrier = Barrier::new(threads as usize);
-    let timed = |thread| {
-        barrier.wait();
-        let start = Instant::now();
-        work(thread);
-        start.elapsed()
-    };
-    thread::scope(|scope| {
-        let timed = &timed;
-        let threads: Vec<_> =
-            (0..threads).map(|thread| scope.spawn(move || timed(thread))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panics"))
-            .max()
-            .unwrap_or_default()
-    })
 }
 
 fn filled<M: Map>(nodes: &Nodes) -> M {

@@ -9,11 +9,15 @@ use crate::sync::thread_stripe;
 #[cfg(not(cortado_loom))]
 const MAX_STRIPES: usize = 16;
 
-/// A power of two near the number of hardware threads.
+/// A power of two near the number of hardware threads. Asked for once in a process: the answer takes a
+/// look into several files.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
-    let threads = crate::sync::thread::available_parallelism().map_or(4, |threads| threads.get());
-    threads.min(MAX_STRIPES).next_power_of_two()
+    static COUNT: crate::sync::plain::OnceLock<usize> = crate::sync::plain::OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let threads = crate::sync::thread::available_parallelism();
+        threads.map_or(4, |threads| threads.get()).min(MAX_STRIPES).next_power_of_two()
+    })
 }
 
 /// Two: as few as have more than one.

@@ -29,7 +29,7 @@
 //! `pending` is `count << 48 | weight`: events in the stripe and the sum of their weights, in the
 //! line that holds the queue's read-only fields. A writer reserves before it pushes and takes the
 //! reservation back if refused, so that `pending` is never below what the queue holds. Neither half
-//! can overflow: the count is at most the stripe's capacity of 128 plus one for each thread that is
+//! can overflow: the count is at most the stripe's capacity of 512 plus one for each thread that is
 //! being refused, and 2^16 weights of 32 bits fit in 48.
 //!
 //! The weight travels with the event in the queue, so that what is subtracted is what was added.
@@ -55,7 +55,7 @@ use crate::sync::seeded;
 use super::stripes::Stripes;
 
 /// Largest drain threshold.
-pub const MAX_BATCH: usize = 64;
+pub const MAX_BATCH: usize = 256;
 
 /// A stripe holds this many batches: one that is due, one that arrives until somebody drains.
 const BATCHES: usize = 2;
@@ -163,6 +163,35 @@ impl WriteBuffer {
             drained.count += count;
             drained.more |= more;
         }
+        drained
+    }
+
+    /// As [`drain`](Self::drain), but hands over whatever a stripe has at once, by way of `scratch`. It
+    /// stays accounted as pending until `apply` has returned or panicked.
+    pub fn drain_batches(
+        &self,
+        scratch: &mut Vec<u64>,
+        limit: usize,
+        mut apply: impl FnMut(&[u64]),
+    ) -> Drained {
+        let mut drained = Drained { count: 0, more: false };
+        for stripe in self.stripes.rotate() {
+            let quota = (limit - drained.count).min(self.stripe_capacity);
+            scratch.clear();
+            let mut taken = Taken { stripe, pending: 0 };
+            while scratch.len() < quota
+                && let Some((event, weight)) = stripe.queue.pop()
+            {
+                taken.pending += ONE | u64::from(weight);
+                scratch.push(event);
+            }
+            apply(scratch);
+            drained.count += scratch.len();
+            let more = taken.settle();
+            let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < quota;
+            drained.more |= more && !forgotten;
+        }
+        scratch.clear();
         drained
     }
 

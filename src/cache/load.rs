@@ -76,7 +76,8 @@ where
     /// Looks at the key's living entry, decides, and does so, atomically with regard to every other
     /// operation on the key: other writes wait until `compute` has returned, and the maintenance
     /// neither evicts nor removes the entry meanwhile. (Reads do not wait. If the entry expires while
-    /// `compute` runs, readers no longer see it.)
+    /// `compute` runs, readers no longer see it. An [`invalidate_all`](Cache::invalidate_all) does not wait
+    /// either: what is put in the place of an entry that it took goes at once, as `Explicit`.)
     ///
     /// *Callbacks*: `compute` runs once, on this thread, with no lock held; it may use the cache for
     /// other keys, and read this one. [`Op::Put`] asks weigher and expiry policy as an insert does.

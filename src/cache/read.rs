@@ -33,7 +33,7 @@ where
     {
         let (value, due) = {
             let guard = crossbeam_epoch::pin();
-            let lookup = self.engine().read(&guard, key);
+            let lookup = self.engine().read_inline(&guard, key);
             (lookup.node.map(|node| node.value().clone()), lookup.due)
         };
         if due {

@@ -51,6 +51,9 @@ where
     /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers all
     /// notifications. Values inserted from now on are not stored and leave at once, as `Explicit`.
     /// Dropping the last handle without this announces nothing.
+    ///
+    /// *Blocking*: waits for the listener, if another thread is running it. A call from within a
+    /// listener or a destructor does not, and leaves the rest of the notifications to that thread.
     pub fn close(&self) {
         self.engine().close();
     }

@@ -77,7 +77,7 @@ impl<K, V, S> Engine<K, V, S> {
         });
         ensure!(twice.is_none(), "node {twice:?} is free twice");
         let mut owned = 0;
-        for id in 1..pool.high_water() {
+        for id in pool.ids() {
             let bits = pool.meta(id).life();
             if free.contains(&id) {
                 ensure!(

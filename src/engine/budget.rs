@@ -1,50 +1,33 @@
 //! How much a maintenance pass may do, and what it leaves.
 
-use std::time::{Duration, Instant};
-
 /// Units of work in a pass that a caller runs in passing.
 const CALLER_UNITS: u32 = 64;
-/// Time that a caller gives to a pass in passing, looked at every so many units.
-const CALLER_TIME: Duration = Duration::from_micros(500);
+/// Units that are spent at once.
 pub const UNITS_PER_LOOK: u32 = 64;
 
 /// How much a pass may do.
 #[derive(Debug)]
 pub struct Budget {
     units: u32,
-    until: Option<Instant>,
-    look: u32,
 }
 
 impl Budget {
     /// What a caller does in passing.
     pub fn of_caller() -> Self {
-        Self {
-            units: CALLER_UNITS,
-            until: Some(Instant::now() + CALLER_TIME),
-            look: UNITS_PER_LOOK,
-        }
+        Self { units: CALLER_UNITS }
     }
 
-    /// So many units, however long they take.
+    /// So many units.
     pub fn of_units(units: u32) -> Self {
-        Self { units, until: None, look: UNITS_PER_LOOK }
+        Self { units }
     }
 
-    /// Takes a unit; false if there is none left, or no time.
+    /// Takes a unit; false if there is none left.
+    #[inline]
     pub fn take(&mut self) -> bool {
-        if self.units == 0 {
-            return false;
-        }
-        self.units -= 1;
-        self.look -= 1;
-        if self.look == 0 {
-            self.look = UNITS_PER_LOOK;
-            if self.until.is_some_and(|until| Instant::now() >= until) {
-                self.units = 0;
-            }
-        }
-        true
+        let left = self.units > 0;
+        self.units -= u32::from(left);
+        left
     }
 
     /// Takes units for work that is done.

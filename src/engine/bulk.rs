@@ -12,15 +12,15 @@ use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
-/// Nodes carry one byte of the generation: so many clearings may be waiting for their sweep. (A node
+/// Nodes carry six bits of the generation: so many clearings may be waiting for their sweep. (A node
 /// that is being published while the next is counted may be one older.)
-const MAX_UNSWEPT: u64 = 250;
+const MAX_UNSWEPT: u64 = 56;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
         while !core.next_generation(MAX_UNSWEPT) {
-            // The byte must not come round to a generation of which something is left.
+            // The bits must not come round to a generation of which something is left.
             self.finish_work();
         }
         let _ = core.status.request();
@@ -92,7 +92,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
             self.invalidate_all();
         }
         self.run_pending();
-        self.announce_rest();
+        self.announce_all();
     }
 }
 
@@ -100,7 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// A handle on a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, node.deadline().max(now), false)
+        Entry::new(self.handle_on(node), now, node.seen().max(now), false)
     }
 
     /// Whether the entry that a handle was made for is still in the cache and alive.
@@ -114,7 +114,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
     fn drop(&mut self) {
         self.announce_rest();
         let pool = self.pool.raw();
-        for id in 1..pool.high_water() {
+        for id in pool.ids() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
                 self.destroy(id);

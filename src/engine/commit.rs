@@ -31,6 +31,8 @@ pub struct Put {
     pub deadline: u64,
     /// The generation for which the node was made.
     pub generation: u64,
+    /// The generation of the entry from which the value was computed, if it was from one.
+    pub basis: Option<u64>,
     /// Publish nothing: the value leaves at once, with this cause.
     pub refused: Option<RemovalCause>,
 }
@@ -40,6 +42,14 @@ pub struct Put {
 pub struct Done {
     /// The index now keeps the node's count.
     pub published: bool,
+    /// What the maintenance has to hear.
+    pub event: Option<Event>,
+}
+
+/// What became of a new cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capped {
+    pub changed: bool,
     /// What the maintenance has to hear.
     pub event: Option<Event>,
 }
@@ -63,7 +73,10 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.inserted();
         }
-        let refused = if self.closed.load(Ordering::Acquire) {
+        // What was computed from an entry that an `invalidate_all` has taken since goes with it.
+        let outdated = put.basis.is_some_and(|basis| basis != put.generation)
+            && !seeded("computations-ignore-clearings");
+        let refused = if outdated || self.closed.load(Ordering::Acquire) {
             Some(RemovalCause::Explicit)
         } else {
             put.refused
@@ -89,8 +102,11 @@ impl Core {
                     self.pool.meta(old).mark_gone();
                 }
                 locked.replace(put.id);
-                self.gone(old, put.now, RemovalCause::Replaced);
-                Event::Replaced { new: put.id, old }
+                let (_, end) = self.gone(old, put.now, RemovalCause::Replaced);
+                // The wheel has the old one at the latest where it was to be looked at by its deadline,
+                // unless that was moved and the event that says so is on its way.
+                let later = put.deadline >= end && !self.pool.meta(old).was_shortened();
+                Event::Replaced { new: put.id, old, later }
             }
         };
         Ok(Done { published: true, event: Some(event) })
@@ -108,6 +124,57 @@ impl Core {
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &hold)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
+    }
+
+    /// Gives the node that was found, with the deadline `seen`, this cap, if it lives. Under the lock for the sake of computations,
+    /// which must find what they looked at as they left it; reads prolong lives without it.
+    pub fn commit_cap(
+        &self,
+        found: Found<'_>,
+        seen: u64,
+        (hash, now): (u32, u64),
+        cap: u64,
+        clearance: Clearance<'_>,
+    ) -> Result<Capped, Obstacle> {
+        let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
+        let mut locked = self.lock(found, hash, &hold)?;
+        let Some(id) = locked.id() else { return Ok(Capped { changed: false, event: None }) };
+        let meta = self.pool.meta(id);
+        // No life left: over from this moment on.
+        let over = self.lifetimes.deadline(now, cap) <= now;
+        let mut judged = meta.deadline();
+        if judged <= now || meta.generation() != self.generation() {
+            return Ok(Capped { changed: false, event: None });
+        }
+        let mut new;
+        loop {
+            if let Some(word) = self.pool.cap(id) {
+                word.store(cap, false);
+            }
+            new = if over { now } else { self.lifetimes.deadline(now, cap) };
+            if !over && judged != seen && !seeded("terms-take-back-reads") {
+                // Read since, by a later reading of the clock: what that gave is not taken back.
+                new = new.max(judged).min(cap);
+            }
+            if meta.change_deadline(judged, new) {
+                break;
+            }
+            judged = meta.deadline();
+            if judged <= now {
+                // If it is to be over, a read has just made the new cap its deadline.
+                if over && !seeded("zero-terms-lose-to-reads") {
+                    break;
+                }
+                return Ok(Capped { changed: false, event: None });
+            }
+        }
+        let event = if over {
+            self.unlink(&mut locked, id, now, RemovalCause::Expired);
+            Some(Event::Removed(id))
+        } else {
+            (new < judged).then_some(Event::Rescheduled(id))
+        };
+        Ok(Capped { changed: true, event })
     }
 
     /// Makes sure that there is nothing where nothing was found.
@@ -156,16 +223,17 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone(id, now, cause)
+        self.gone(id, now, cause).0
     }
 
-    /// Marks a node that has just been unlinked and announces it.
-    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> RemovalCause {
+    /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
+    /// that it had.
+    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let meta = self.pool.meta(id);
         let deadline = meta.mark_gone();
         let cause = self.true_cause(meta.generation(), deadline, now, cause);
         self.announce(id, cause, deadline, now);
-        cause
+        (cause, deadline)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Computations: look, decide and do, with the key to themselves.
 
 use super::Engine;
-use super::commit::Obstacle;
+use super::commit::{Obstacle, Put};
+use super::core::mark_of;
 use super::event::Event;
 use super::flights::{Airborne, Clearance, Kind};
 use super::load::fresh;
@@ -39,7 +40,8 @@ where
                 }
             }
         };
-        let entry = self.settled(hash, draft.key());
+        let (entry, generation) = self.settled(hash, draft.key());
+        let basis = entry.is_some().then_some(generation);
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
             (Op::Nop, Some(entry)) => {
@@ -52,7 +54,7 @@ where
                 CompResult::Removed(entry)
             }
             (Op::Put(value), entry) => {
-                let fresh = self.compute_put(hash, draft, value);
+                let fresh = self.compute_put(hash, draft, value, basis);
                 match entry {
                     None => CompResult::Inserted(fresh),
                     Some(_) => CompResult::ReplacedWith(fresh),
@@ -65,8 +67,8 @@ where
     }
 
     /// The key's living entry, once every write that began before the flight was on the board is
-    /// through: those that come later wait.
-    pub fn settled(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
+    /// through: those that come later wait. With the generation in which it lives.
+    pub fn settled(&self, hash: u32, key: &K) -> (Option<Entry<K, V>>, u64) {
         let guard = crossbeam_epoch::pin();
         loop {
             let (found, node) = self.search(&guard, hash, key);
@@ -74,19 +76,28 @@ where
             // on sees the flight.
             if found.lock().map(drop).is_ok() {
                 let now = self.core.ticker.now();
-                let living = |meta: &crate::node::Meta| meta.is_live(now, self.core.generation());
-                return node.filter(|node| living(node.meta())).map(|node| self.entry_of(node));
+                let generation = self.core.full_generation();
+                let living = node.filter(|node| node.meta().is_live(now, mark_of(generation)));
+                return (living.map(|node| self.entry_of(node)), generation);
             }
         }
     }
 
-    fn compute_put(&self, hash: u32, draft: Draft<'_, K, V>, value: V) -> Entry<K, V> {
+    fn compute_put(
+        &self,
+        hash: u32,
+        draft: Draft<'_, K, V>,
+        value: V,
+        basis: Option<u64>,
+    ) -> Entry<K, V> {
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
         let guard = crossbeam_epoch::pin();
+        let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
+            let put = Put { basis, ..put };
             match self.core.commit_put(found, put, Clearance::Own) {
                 Ok(done) => {
                     let handle = node.handle();

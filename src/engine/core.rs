@@ -10,7 +10,7 @@ use crate::drain::DrainStatus;
 use crate::engine::flights::Flights;
 use crate::expiration::Lifetimes;
 use crate::index::Index;
-use crate::node::NO_ERA;
+use crate::node::{GENERATIONS, NO_ERA};
 use crate::outbox::Outbox;
 use crate::pool::RawPool;
 use crate::removal::RemovalCause;
@@ -42,7 +42,7 @@ pub struct Notice {
 /// What every read looks at beside the index and the node; written once per pass at most.
 #[derive(Debug)]
 pub struct Hot {
-    /// Grows with each `invalidate_all`; nodes carry its low byte.
+    /// Grows with each `invalidate_all`; nodes carry its low bits.
     generation: AtomicU64,
     /// When the next pass is due.
     next_pass: AtomicU64,
@@ -68,7 +68,7 @@ pub struct Core {
     pub max_capacity: u64,
     pub hot: CachePadded<Hot>,
     /// Batches of dead nodes whose grace period is over.
-    pub ripe: Arc<SegQueue<Box<[u32]>>>,
+    pub ripe: Arc<SegQueue<Vec<u32>>>,
     /// Nodes without a count, whose key and value are to be dropped by whoever ran the pass.
     pub doomed: SegQueue<Vec<u32>>,
     /// Dead nodes that the cache still has its count on: retired, in grace, or ripe.
@@ -86,6 +86,12 @@ pub struct Core {
     pub recorder: Option<Box<Recorder>>,
     pub registration: OnceLock<Registration>,
     pub scheduled: bool,
+}
+
+/// A generation as nodes carry it.
+#[inline]
+pub fn mark_of(generation: u64) -> u8 {
+    (generation % GENERATIONS) as u8
 }
 
 impl Core {
@@ -132,7 +138,7 @@ impl Core {
     /// The generation that new nodes get and living nodes have.
     #[inline]
     pub fn generation(&self) -> u8 {
-        self.hot.generation.load(Ordering::Acquire) as u8
+        mark_of(self.hot.generation.load(Ordering::Acquire))
     }
 
     pub fn full_generation(&self) -> u64 {

@@ -1,6 +1,9 @@
 //! What writers tell the maintenance.
 
-use crate::links::NIL;
+use crate::links::{FIRST_RESERVED, NIL};
+
+/// Beside an id, which is less.
+const LATER: u32 = FIRST_RESERVED;
 
 /// A write, as the write buffer carries it: `new << 32 | old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub enum Event {
     Replaced {
         new: u32,
         old: u32,
+        /// Whether the new one ends no earlier than the old one would have.
+        later: bool,
     },
     /// The deadline became earlier, or ceased to be never.
     Rescheduled(u32),
@@ -20,7 +25,7 @@ impl Event {
         let (new, old) = match self {
             Self::Added(id) => (id, NIL),
             Self::Removed(id) => (NIL, id),
-            Self::Replaced { new, old } => (new, old),
+            Self::Replaced { new, old, later } => (new, old | if later { LATER } else { 0 }),
             Self::Rescheduled(id) => (id, id),
         };
         u64::from(new) << 32 | u64::from(old)
@@ -31,7 +36,7 @@ impl Event {
             (NIL, old) => Self::Removed(old),
             (new, NIL) => Self::Added(new),
             (new, old) if new == old => Self::Rescheduled(new),
-            (new, old) => Self::Replaced { new, old },
+            (new, old) => Self::Replaced { new, old: old & !LATER, later: old & LATER != 0 },
         }
     }
 }

@@ -211,7 +211,7 @@ impl<'a> Airborne<'a> {
 
 impl Drop for Airborne<'_> {
     fn drop(&mut self) {
-        if self.leader.is_some() {
+        if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
             self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
         }
     }

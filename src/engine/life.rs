@@ -1,13 +1,8 @@
 //! Lifetimes by key: ask for them, change them.
 
 use super::Engine;
-use super::event::Event;
+use super::commit::Obstacle;
 use super::flights::Clearance;
-use super::lookup::NodeRef;
-use crate::clock::NEVER;
-use crate::removal::RemovalCause;
-use crate::sync::atomic::Ordering;
-use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -30,65 +25,37 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        self.await_computation(hash, key);
-        let changed = {
-            let guard = crossbeam_epoch::pin();
-            loop {
-                let now = self.core.ticker.now();
-                let Some(node) = self.find(&guard, hash, key) else { break false };
-                // What is judged to live is what is exchanged. (Of a node that was replaced since it
-                // was found, nothing is: the loop goes on with what replaced it.)
-                let judged = node.seen();
-                if judged <= now || node.meta().generation() != self.core.generation() {
-                    break false;
-                }
-                if self.try_set_cap(&guard, node, judged, now, cap(now)) {
-                    break true;
-                }
+        let mut clearance = Clearance::Idle;
+        let changed = loop {
+            match self.try_set_cap(hash, key, &cap, clearance) {
+                Ok(changed) => break changed,
+                // A computation of the key comes first.
+                Err(Obstacle::Flight) => clearance = self.await_computation(hash, key),
+                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
             }
         };
         self.tend();
         changed
     }
 
-    /// False if the deadline is no longer as `judged`.
-    fn try_set_cap(
+    fn try_set_cap<Q>(
         &self,
-        guard: &Guard,
-        node: NodeRef<'_, K, V>,
-        judged: u64,
-        now: u64,
-        cap: u64,
-    ) -> bool {
-        let meta = node.meta();
-        let new = self.core.lifetimes.deadline(now, cap);
-        let word = self.pool.raw().cap(node.id());
-        if let Some(word) = word {
-            word.store(cap, Ordering::Release);
+        hash: u32,
+        key: &Q,
+        cap: impl Fn(u64) -> u64,
+        clearance: Clearance<'_>,
+    ) -> Result<bool, Obstacle>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let guard = crossbeam_epoch::pin();
+        let (found, node) = self.search(&guard, hash, key);
+        let Some(node) = node else { return Ok(false) };
+        let now = self.core.ticker.now();
+        let done = self.core.commit_cap(found, node.seen(), (hash, now), cap(now), clearance)?;
+        if let Some(event) = done.event {
+            self.write_event(event, 0, now);
         }
-        // No life left: over from this moment on.
-        let over = new <= now;
-        let new = if over { now } else { new };
-        if !meta.change_deadline(judged, new) {
-            return false;
-        }
-        if over {
-            self.remove_expired(guard, node, now);
-        } else if new < judged && (new != NEVER) {
-            self.write_event(Event::Rescheduled(node.id()), 0, now);
-        }
-        true
-    }
-
-    /// Removes a node that has just been given an end in the past. If a load or computation may be in
-    /// the way, the maintenance will.
-    fn remove_expired(&self, guard: &Guard, node: NodeRef<'_, K, V>, now: u64) {
-        let place = (node.meta().hash(), node.id());
-        let cause = RemovalCause::Expired;
-        match self.core.remove_id(guard, place, now, cause, Clearance::Idle) {
-            Ok(true) => self.write_event(Event::Removed(node.id()), 0, now),
-            Ok(false) => {}
-            Err(_) => self.write_event(Event::Rescheduled(node.id()), 0, now),
-        }
+        Ok(done.changed)
     }
 }

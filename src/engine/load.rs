@@ -85,7 +85,7 @@ where
         let settled = if seeded("loads-take-off-unsettled") {
             self.glance(hash, draft.key())
         } else {
-            self.settled(hash, draft.key())
+            self.settled(hash, draft.key()).0
         };
         if let Some(entry) = settled {
             airborne.land(Some(entry.node().raw().clone()));
@@ -113,13 +113,14 @@ where
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
         let guard = crossbeam_epoch::pin();
+        let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
             let now = self.core.ticker.now();
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
                 return self.entry_of(old);
             }
-            let put = self.prepare(&node, old, hash, weight, Term::Policy);
+            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
             match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();
@@ -185,16 +186,19 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Waits for a computation of the key, if there is one.
-    pub fn await_computation<Q>(&self, hash: u32, key: &Q)
+    /// Waits for a computation of the key, if there is one. Leaves a load of it alone. To be called
+    /// without a guard.
+    pub fn await_computation<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        while !self.core.flights.is_idle(hash)
-            && let Ok((_, flight)) = self.flight_of(hash, key)
-            && flight.kind() == Kind::Computation
-        {
-            let _ = flight.wait();
+        loop {
+            match self.flight_of(hash, key) {
+                Ok((_, flight)) if flight.kind() == Kind::Computation => {
+                    let _ = flight.wait();
+                }
+                Ok((version, _)) | Err(version) => return Clearance::Seen(version),
+            }
         }
     }
 }

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
 
 use super::Engine;
-use crate::clock::NEVER;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
 use crate::node::{GONE, Meta};
@@ -17,7 +16,7 @@ use std::hash::{BuildHasher, Hash};
 pub struct NodeRef<'g, K, V> {
     place: Place<'g, K, V>,
     id: u32,
-    /// Its deadline when it was found.
+    /// Its deadline when it was found. What others make of it since is not what was found.
     seen: u64,
 }
 
@@ -40,18 +39,16 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         self.place.meta()
     }
 
-    /// Its deadline: the present one, or if it is gone the one with which it was found.
-    pub fn deadline(self) -> u64 {
-        match self.meta().deadline() {
-            GONE => self.seen,
-            deadline => deadline,
-        }
-    }
-
-    /// Its deadline when it was found.
+    /// Its deadline when it was found, or as the finder has changed it since.
     #[inline]
     pub fn seen(self) -> u64 {
         self.seen
+    }
+
+    /// The same node, of which the finder has changed the deadline.
+    #[inline]
+    pub fn with_deadline(self, seen: u64) -> Self {
+        Self { seen, ..self }
     }
 
     #[inline]
@@ -76,7 +73,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's node in the index, living or not.
-    #[inline]
+    #[inline(always)]
     pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
@@ -140,7 +137,7 @@ impl<K, V, S> Engine<K, V, S> {
     ///
     /// By the deadline that it had then: one that was replaced since is gone, and what replaced it was
     /// not looked at. A key that is there all the time is always found.
-    #[inline]
+    #[inline(always)]
     pub fn was_living(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
         self.lives(seen, node.meta(), coarse)
@@ -151,10 +148,10 @@ impl<K, V, S> Engine<K, V, S> {
         self.lives(meta.deadline(), meta, coarse)
     }
 
-    #[inline]
+    #[inline(always)]
     fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
-        deadline != GONE
-            && (deadline == NEVER || !self.core.ticker.has_passed(deadline, coarse))
+        // GONE is before every reading, and NEVER out of reach of all of them.
+        !self.core.ticker.has_passed(deadline, coarse)
             && meta.generation() == self.core.generation()
     }
 }

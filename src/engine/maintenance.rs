@@ -11,13 +11,11 @@
 //! A pass waits for no load and no computation: either may be waiting for it.
 
 use super::budget::{Budget, Leftover, UNITS_PER_LOOK};
-use super::core::Core;
-use super::event::Event;
+use super::core::{Core, mark_of};
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
 use crate::index::Locked;
-use crate::links::NIL;
 use crate::node::{GONE, NO_ERA, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
@@ -31,18 +29,16 @@ use crossbeam_epoch::Guard;
 const EVICTIONS: u32 = 64;
 /// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
 const MAX_STUCK: u32 = 16;
-/// A pass gives up about this many dead nodes, more by less than a batch.
-const DROPS: usize = 512;
 /// Old buckets of a growing index that a pass moves.
 const MOVES: usize = 64;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
+/// An era's evictions, as a share of the entries.
+const ERA_EVICTIONS: u64 = 64;
 /// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
 /// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
 /// merely old, because their threads were held up, are less behind.
 const SET_BACK: u64 = 1 << 30;
-/// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
-const RETIRE_BATCH: usize = 256;
 
 /// What the maintenance lock protects.
 pub struct Maintenance {
@@ -51,10 +47,13 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
-    /// Reads drained in this era.
-    recorded: u64,
+    /// Reads drained, and entries evicted, in this era.
+    pub(super) recorded: u64,
+    evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
-    retired: Vec<u32>,
+    pub(super) retired: Vec<u32>,
+    /// What is just being drained.
+    pub(super) events: Vec<u64>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
     /// where it is.
     sweep: Option<(u64, u64)>,
@@ -71,7 +70,9 @@ impl Maintenance {
             count: 0,
             weight: 0,
             recorded: 0,
+            evicted: 0,
             retired: Vec::new(),
+            events: Vec::new(),
             sweep: None,
             swept: 0,
             scratch: Vec::new(),
@@ -81,12 +82,12 @@ impl Maintenance {
 
 /// One pass: the state under the lock, with what it needs at hand.
 pub struct Work<'a> {
-    core: &'a Core,
-    state: &'a mut Maintenance,
-    guard: &'a Guard,
-    now: u64,
+    pub(super) core: &'a Core,
+    pub(super) state: &'a mut Maintenance,
+    pub(super) guard: &'a Guard,
+    pub(super) now: u64,
     /// Whether something was handed to the epoch.
-    retired: bool,
+    pub(super) retired: bool,
 }
 
 impl Core {
@@ -124,146 +125,19 @@ impl Core {
         let _ = running.finish(if anything { Left::More } else { Left::Nothing });
         left
     }
-
-    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True
-    /// if there are more.
-    fn collect(&self) -> bool {
-        let mut doomed = Vec::new();
-        let mut given_up = 0;
-        while given_up < DROPS
-            && let Some(batch) = self.ripe.pop()
-        {
-            given_up += batch.len();
-            for &id in &batch {
-                let meta = self.pool.meta(id);
-                meta.clear_life(life::OWNED);
-                if meta.release() || seeded("reclaim-under-handles") {
-                    doomed.push(id);
-                }
-            }
-            self.undropped.fetch_sub(batch.len(), Ordering::Relaxed);
-        }
-        if !doomed.is_empty() {
-            self.doomed.push(doomed);
-        }
-        !self.ripe.is_empty()
-    }
 }
 
 impl<'a> Work<'a> {
-    /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
-    fn drain(&mut self) -> bool {
-        let core = self.core;
-        if self.state.policy.is_some() {
-            core.reads.drain(core.reads.capacity(), |id| self.read(id));
-        }
-        let drained = core.writes.drain(core.writes.capacity(), |event| self.apply(event));
-        drained.more
-    }
-
-    fn read(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        self.state.recorded += 1;
-        if meta.life() & life::LINKED != 0
-            && let Some(policy) = &mut self.state.policy
-        {
-            policy.access(&*self.core.pool, id, 1);
-        }
-    }
-
-    fn apply(&mut self, event: u64) {
-        match Event::unpack(event) {
-            Event::Added(id) => self.added(id, NIL),
-            Event::Removed(id) => self.removed(id),
-            Event::Replaced { new, old } => {
-                self.added(new, old);
-                self.removed(old);
-            }
-            Event::Rescheduled(id) => self.schedule(id),
-        }
-    }
-
-    fn timers(&self) -> Timers<'a> {
+    pub(super) fn timers(&self) -> Timers<'a> {
         Timers { pool: &self.core.pool, now: self.now }
-    }
-
-    /// The node was published, in the place of `old` if that is not [`NIL`].
-    fn added(&mut self, id: u32, old: u32) {
-        let meta = self.core.pool.meta(id);
-        meta.set_life(life::ADDED);
-        if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
-            // Its removal was drained first: dead on arrival.
-            self.dead(id);
-            return;
-        }
-        if meta.deadline() == GONE {
-            // Unlinked meanwhile; the event that says so is on its way.
-            return;
-        }
-        meta.set_life(life::LINKED);
-        self.state.count += 1;
-        self.state.weight += u64::from(meta.weight());
-        if let Some(policy) = &mut self.state.policy {
-            if old == NIL {
-                policy.add(&*self.core.pool, id);
-            } else {
-                policy.replace(&*self.core.pool, old, id);
-            }
-        }
-        self.schedule(id);
-        if meta.generation() != self.core.generation() && !seeded("added-skips-the-sweep") {
-            // The sweep may have passed its bucket just before it was published.
-            self.sweep_one(id);
-        }
-    }
-
-    /// The node left the index, by a writer's hand.
-    fn removed(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        meta.set_life(life::REMOVED);
-        self.forget(id);
-        if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
-            self.dead(id);
-        }
-    }
-
-    /// Takes the node off the wheel and the policy's lists, if it is on them.
-    fn forget(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        if meta.life() & life::LINKED == 0 {
-            return;
-        }
-        meta.clear_life(life::LINKED);
-        self.state.count -= 1;
-        self.state.weight -= u64::from(meta.weight());
-        self.state.wheel.cancel(&self.timers(), id);
-        if let Some(policy) = &mut self.state.policy {
-            policy.remove(&*self.core.pool, id);
-        }
-    }
-
-    /// Puts the node where its deadline belongs.
-    fn schedule(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        if meta.life() & life::LINKED != 0 && meta.deadline() != GONE {
-            let timers = self.timers();
-            if !self.state.wheel.reschedule(&timers, id) {
-                self.state.wheel.schedule(&timers, id);
-            }
-        }
-    }
-
-    fn dead(&mut self, id: u32) {
-        self.state.retired.push(id);
-        self.core.undropped.fetch_add(1, Ordering::Relaxed);
-        if self.state.retired.len() >= RETIRE_BATCH {
-            self.retire();
-        }
     }
 
     /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
     /// chosen by the wheel's time.
     fn turn_back(&mut self) {
+        if seeded("wheel-never-turns-back") {
+            return;
+        }
         let wheel = &mut self.state.wheel;
         // A step of the wheel in either direction is less than a quarter of its circle: what is more would
         // be one in the other direction.
@@ -299,7 +173,8 @@ impl<'a> Work<'a> {
         if judged == GONE {
             return;
         }
-        if judged > self.now || !self.unlink(id, RemovalCause::Expired, Some(judged)) {
+        let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
+        if judged > self.now || !self.unlink(id, RemovalCause::Expired, claim) {
             // Extended, or in use by a computation: back onto the wheel, where a deadline that has
             // passed comes up again within a tick.
             self.schedule(id);
@@ -317,6 +192,8 @@ impl<'a> Work<'a> {
                 return false;
             }
             let Some(id) = policy.victim(&*core.pool) else { return false };
+            self.state.evicted += 1;
+            self.look_ahead();
             if core.pool.meta(id).deadline() != GONE
                 && !self.unlink(id, RemovalCause::Size, None)
                 && let Some(policy) = &mut self.state.policy
@@ -327,6 +204,19 @@ impl<'a> Work<'a> {
                     return true;
                 }
             }
+        }
+    }
+
+    /// Begins to load what the next evictions will touch: the nodes next in line, and what hangs on the
+    /// first of them.
+    fn look_ahead(&self) {
+        let Some(policy) = &self.state.policy else { return };
+        let core = self.core;
+        for id in policy.next_losers().into_iter().flatten() {
+            let meta = core.pool.meta(id);
+            policy.prefetch(meta.hash());
+            core.index.prefetch(self.guard, meta.hash());
+            self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
         }
     }
 
@@ -353,7 +243,7 @@ impl<'a> Work<'a> {
 
     /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
     /// computation finds the key without an entry then, which is what it was for everyone.
-    fn sweep_one(&mut self, id: u32) {
+    pub(super) fn sweep_one(&mut self, id: u32) {
         let hash = self.core.pool.meta(id).hash();
         if let Some(locked) = self.core.index.lock_id(self.guard, hash, id) {
             self.unlink_locked(locked, id, RemovalCause::Explicit, None);
@@ -375,12 +265,10 @@ impl<'a> Work<'a> {
             None => meta.mark_gone(),
         };
         locked.remove();
-        core.announce(
-            id,
-            core.true_cause(meta.generation(), deadline, self.now, cause),
-            deadline,
-            self.now,
-        );
+        // The pass's time may be coarse. (A clock of the user's is never asked here.)
+        let now = core.ticker.settling(deadline, self.now);
+        let cause = core.true_cause(meta.generation(), deadline, now, cause);
+        core.announce(id, cause, deadline, now);
         drop(locked);
         meta.set_life(life::REMOVED);
         self.forget(id);
@@ -414,7 +302,7 @@ impl<'a> Work<'a> {
             let mut ids = std::mem::take(&mut self.state.scratch);
             let next = core.index.collect(self.guard, cursor, &mut ids);
             for id in ids.drain(..) {
-                if core.pool.meta(id).generation() != generation as u8 {
+                if core.pool.meta(id).generation() != mark_of(generation) {
                     budget.take();
                     self.sweep_one(id);
                 }
@@ -430,21 +318,6 @@ impl<'a> Work<'a> {
     /// How much more has to be evicted.
     fn excess(&self) -> u64 {
         self.state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()))
-    }
-
-    /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
-    fn retire(&mut self) {
-        if self.state.retired.is_empty() {
-            return;
-        }
-        let batch = std::mem::take(&mut self.state.retired).into_boxed_slice();
-        let ripe = crate::sync::Arc::clone(&self.core.ripe);
-        // The closure owns all it touches, and drops no key and no value.
-        if seeded("retire-without-grace") {
-            return ripe.push(batch);
-        }
-        self.guard.defer(move || ripe.push(batch));
-        self.retired = true;
     }
 
     /// Tells readers what this pass knows.
@@ -474,10 +347,11 @@ impl<'a> Work<'a> {
         let era = &self.core.hot.era;
         if policy.weight() < policy.max_weight() / 2 {
             era.store(NO_ERA, Ordering::Relaxed);
-        } else if self.state.recorded > self.state.count / ERA_SHARE
-            || era.load(Ordering::Relaxed) == NO_ERA
+        } else if era.load(Ordering::Relaxed) == NO_ERA
+            || (self.state.recorded > self.state.count / ERA_SHARE
+                && self.state.evicted > self.state.count / ERA_EVICTIONS)
         {
-            self.state.recorded = 0;
+            (self.state.recorded, self.state.evicted) = (0, 0);
             let next = era.load(Ordering::Relaxed).wrapping_add(1);
             era.store(if next == NO_ERA { 1 } else { next }, Ordering::Relaxed);
         }

@@ -28,6 +28,7 @@
 //! maintenance → one shard of the flights → one bucket, each but the first for a few instructions.
 //! What each protects is said where it is.
 
+mod apply;
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
 mod budget;
@@ -42,6 +43,7 @@ mod load;
 mod lookup;
 mod maintenance;
 mod read;
+mod reclaim;
 mod tend;
 mod write;
 
@@ -69,6 +71,10 @@ pub struct Hooks<K, V> {
     pub listener: Option<Listener<K, V>>,
 }
 
+/// A read that would prolong an idle time by less than this part of it leaves it, and the cache line, as
+/// it is: with an idle time of an hour, reads within 3.5 s of each other write once.
+const TOLERANCE: u64 = 1024;
+
 /// See the [module](self).
 pub struct Engine<K, V, S> {
     pub core: Core,
@@ -79,6 +85,12 @@ pub struct Engine<K, V, S> {
     renews: bool,
     /// Whether the expiry policy is asked after a read.
     observes: bool,
+    /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they prolong
+    /// by, and that is long.
+    coarsely: bool,
+    /// An entry that has so long to live when it is read is not worth prolonging: its idle time but for
+    /// 1/1024. Only where reads prolong by the coarse clock.
+    plenty: u64,
     name: Option<String>,
 }
 
@@ -96,12 +108,17 @@ where
         let pool = Pool::new(idles);
         let core = Core::new(&config, ticker, pool.raw().clone());
         let observes = hooks.expiry.as_ref().is_some_and(|expiry| expiry.observes_reads());
+        let idle = config.lifetimes.idle;
+        let coarsely = !observes && idle.is_some_and(|idle| core.ticker.may_begin_coarsely(idle));
+        let plenty = idle.map_or(0, |idle| idle - idle / TOLERANCE);
         let engine = Arc::new(Self {
             core,
             pool,
             hasher,
             renews: idles || observes,
             observes,
+            coarsely,
+            plenty,
             hooks,
             name: config.name,
         });

@@ -1,17 +1,20 @@
 //! Reads: find, judge, record.
 
 use super::Engine;
+use super::core::Core;
 use super::event::Event;
 use super::lookup::NodeRef;
 use crate::buffer::read::Push;
 use crate::drain::Urge;
 use crate::expiration::end;
 use crate::node::{GONE, NO_ERA, remaining};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::pool::Cap;
+use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
 
 /// What a lookup found, and whether the maintenance wants attention after it.
 pub struct Lookup<'g, K, V> {
@@ -22,8 +25,17 @@ pub struct Lookup<'g, K, V> {
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
     /// cache afterwards if that is due, best after it has let go of the guard.
-    #[inline]
+    #[inline(never)]
     pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.read_inline(guard, key)
+    }
+
+    /// [`read`](Self::read), for the two lookups of which programs make the most.
+    #[inline(always)]
+    pub fn read_inline<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
@@ -33,7 +45,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let node = self
             .find(guard, hash, key)
             .filter(|node| self.was_living(*node, coarse))
-            .filter(|node| !self.renews || self.renew(*node, &mut due));
+            .and_then(|node| {
+                let enough = self.coarsely && coarse.saturating_add(self.plenty) <= node.seen();
+                if !self.renews || enough { Some(node) } else { self.renew(node, coarse, &mut due) }
+            });
         if let Some(node) = node {
             due |= self.record(node);
         }
@@ -53,30 +68,30 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
+impl Core {
+    /// Puts a read into the read buffer; true if that wants to be drained.
+    #[inline(never)]
+    fn record(&self, id: u32) -> bool {
+        match self.reads.push(id) {
+            Push::Stored => return false,
+            Push::HalfFull => {}
+            // The record is lost; the next read of the node makes a new one.
+            Push::Full => self.pool.meta(id).untouch(),
+        }
+        let _ = self.status.request();
+        true
+    }
+}
+
 impl<K, V, S> Engine<K, V, S> {
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
     fn record(&self, node: NodeRef<'_, K, V>) -> bool {
         let era = self.core.hot.era.load(Ordering::Relaxed);
-        if era == NO_ERA || !node.meta().touch(era) {
-            return false;
-        }
-        match self.core.reads.push(node.id()) {
-            Push::Stored => false,
-            Push::HalfFull => {
-                let _ = self.core.status.request();
-                true
-            }
-            Push::Full => {
-                // The record is lost; the next read of the node makes a new one.
-                node.meta().untouch();
-                let _ = self.core.status.request();
-                true
-            }
-        }
+        era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. False if its life
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. None if its life
     /// turned out to be over. Of one that was replaced or removed since it was found nothing is prolonged;
     /// the read came before that.
     ///
@@ -87,28 +102,57 @@ impl<K, V, S> Engine<K, V, S> {
     /// With an idle time, cap and deadline are two words. Each is exchanged for what it was judged
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
-    /// made again.
-    fn renew(&self, node: NodeRef<'_, K, V>, due: &mut bool) -> bool {
-        let now = self.core.ticker.now();
+    /// made again. What is noticed is put right, if nobody else has done so, but the read's own change of
+    /// the cap is not made again: what replaced it came later.
+    ///
+    /// The clock is read after the deadline that is judged by it. So no read takes back what a later
+    /// one has given, while this one was held up. Where the coarse reading at the read's beginning is good
+    /// enough, it is used only to prolong.
+    #[inline(never)]
+    fn renew<'g>(
+        &self,
+        node: NodeRef<'g, K, V>,
+        coarse: u64,
+        due: &mut bool,
+    ) -> Option<NodeRef<'g, K, V>> {
+        let ticker = &self.core.ticker;
+        let coarsely = self.coarsely;
         let meta = node.meta();
+        let mut advice = None;
+        // The deadline that this read has put there.
+        let mut mine = None;
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
-                return true;
+                return Some(node);
             }
+            if let Some(mine) = mine
+                && deadline != mine
+            {
+                return Some(node.with_deadline(mine));
+            }
+            let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
-                return false;
+                // It was alive when this read prolonged it, if it did.
+                return mine.map(|mine| node.with_deadline(mine));
             }
             let cap_word = self.pool.raw().cap(node.id());
-            let cap = cap_word.map_or(deadline, |cap| cap.load(Ordering::Acquire));
-            let new_cap = self.cap_after_read(node, now, cap);
+            let cap = cap_word.map_or(deadline, Cap::load);
+            let new_cap = match mine {
+                None => self.cap_after_read(node, now, cap, &mut advice),
+                Some(_) => cap,
+            };
             if let Some(word) = cap_word
                 && new_cap != cap
-                && word.compare_exchange(cap, new_cap, Ordering::AcqRel, Ordering::Acquire).is_err()
+                && !word.exchange(cap, new_cap)
             {
                 continue;
             }
             let new = self.core.lifetimes.deadline(now, new_cap);
+            if coarsely && new < deadline && new != new_cap {
+                // A later read was faster.
+                return Some(node.with_deadline(deadline));
+            }
             if new != deadline {
                 if !meta.change_deadline(deadline, new) {
                     continue;
@@ -118,41 +162,46 @@ impl<K, V, S> Engine<K, V, S> {
                     *due = true;
                 }
             }
-            let is_current = |word: &AtomicU64| word.load(Ordering::Acquire) == new_cap;
+            let is_current = |word: Cap<'_>| word.load() == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return true;
+                return Some(node.with_deadline(new));
+            }
+            if !seeded("renewals-are-made-again") {
+                mine = Some(new);
             }
         }
     }
 
-    fn cap_after_read(&self, node: NodeRef<'_, K, V>, now: u64, cap: u64) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
-            return cap;
-        };
-        let current = remaining(cap, now);
-        let created = node.meta().created();
-        let ticker = &self.core.ticker;
-        let answer = expiry.expire_after_read(
-            node.key(),
-            node.value(),
-            ticker.instant_of(now),
-            current,
-            ticker.instant_of(created),
-        );
-        if answer == current {
-            return cap;
-        }
-        self.core.lifetimes.cap_after_read(created, cap, end(now, answer))
-    }
-
-    /// What is left of the entry's life, apart from its idle time, in the form the hooks take.
-    pub fn current_lifetime(
+    /// The hook is asked once; `advice` is the lifetime that it gave, if it gave a new one. It may have
+    /// changed the deadline itself, and would be asked for ever.
+    fn cap_after_read(
         &self,
         node: NodeRef<'_, K, V>,
         now: u64,
-    ) -> Option<std::time::Duration> {
+        cap: u64,
+        advice: &mut Option<Option<Option<Duration>>>,
+    ) -> u64 {
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
+            return cap;
+        };
+        let created = node.meta().created();
+        let ask = || {
+            let current = remaining(cap, now);
+            let instant = |time| self.core.ticker.instant_of(time);
+            let (key, value) = (node.key(), node.value());
+            let answer =
+                expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            (answer != current).then_some(answer)
+        };
+        match *advice.get_or_insert_with(ask) {
+            None => cap,
+            Some(own) => self.core.lifetimes.cap_after_read(created, cap, end(now, own)),
+        }
+    }
+
+    /// When the entry ends, apart from its idle time.
+    pub fn cap_of(&self, node: NodeRef<'_, K, V>) -> u64 {
         let cap = self.pool.raw().cap(node.id());
-        let end = cap.map_or_else(|| node.meta().deadline(), |cap| cap.load(Ordering::Acquire));
-        remaining(end, now)
+        cap.map_or_else(|| node.meta().deadline(), Cap::load)
     }
 }

@@ -75,8 +75,14 @@ impl Tending {
                 (!stack.contains(&address)).then(|| stack.push(address))
             })
             // While the thread's locals are being destroyed: somebody else will see to it.
+            .inspect_err(|_| assert!(!seeded("locals-outlive-their-threads")))
             .ok()??;
         Some(Self(address))
+    }
+
+    /// Whether this thread is seeing to any cache's aftermath.
+    fn is_under_way() -> bool {
+        TENDING.try_with(|stack| !stack.borrow().is_empty()).unwrap_or(true)
     }
 }
 
@@ -88,6 +94,10 @@ impl Drop for Tending {
 
 /// Runs code of the user's; false if it panicked.
 fn contained(run: impl FnOnce()) -> bool {
+    if seeded("panics-are-let-through") {
+        run();
+        return true;
+    }
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
     // What was thrown may panic once more when it is dropped; that one is leaked.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
@@ -131,6 +141,7 @@ impl<K, V, S> Engine<K, V, S> {
             Pressure::Drain => {
                 let _ = core.status.request();
             }
+            Pressure::Urgent if seeded("urgent-writers-go-on") => {}
             Pressure::Urgent => self.pass_now(now),
         }
     }
@@ -157,7 +168,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
         // The clock is the user's, and what pinning may run is anybody's: both before the lock.
-        let now = self.core.ticker.now();
+        let now = self.core.ticker.coarse();
         let guard = crossbeam_epoch::pin();
         if let Some(state) = self.core.maintenance.try_lock() {
             let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
@@ -190,6 +201,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// locked.
     fn aftermath(&self, notices: usize) {
         let Some(_tending) = Tending::of(&self.core) else { return };
+        let _held = seeded("listener-under-the-lock").then(|| self.core.maintenance.lock());
         self.drop_doomed();
         if self.core.announces {
             let delivered = self.core.outbox.deliver(notices, |notice| self.deliver(notice));
@@ -290,6 +302,18 @@ impl<K, V, S> Engine<K, V, S> {
         let guard = crossbeam_epoch::pin();
         let state = self.core.maintenance.lock();
         self.pass(&guard, state, now, &mut Budget::of_units(units))
+    }
+
+    /// Announces everything, and waits for what another thread is announcing: unless this call comes from
+    /// within an announcement or a destructor, of any cache, which two threads might then wait for.
+    pub fn announce_all(&self) {
+        let waits = !Tending::is_under_way();
+        let _tending = Tending::of(&self.core);
+        self.announce_rest();
+        while waits && !self.core.outbox.is_idle() && !seeded("close-does-not-wait") {
+            crate::sync::thread::yield_now();
+            self.announce_rest();
+        }
     }
 
     /// Delivers what is still to be announced when the cache is dropped.

@@ -1,15 +1,18 @@
 //! Inserts and removals of single keys.
 
 use super::Engine;
-use super::commit::{Obstacle, Put};
+use super::commit::{Done, Obstacle, Put};
+use super::core::mark_of;
 use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
+use crate::clock::NEVER;
 use crate::entry::Entry;
 use crate::expiration::{Term, end};
+use crate::links::NIL;
+use crate::node::remaining;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
-use crate::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -21,28 +24,75 @@ where
 {
     pub fn insert(&self, key: K, value: V, term: Term) {
         let hash = self.hash(&key);
+        // The lines that the search will need are on their way while the node is made.
+        let mut guard = crossbeam_epoch::pin();
+        self.core.index.prefetch(&guard, hash);
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
+        if let Some(id) = self.core.index.guess(&guard, hash) {
+            self.core.pool.prefetch(id);
+        }
         let mut clearance = Clearance::Idle;
         loop {
-            let guard = crossbeam_epoch::pin();
-            let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, hash, weight, term);
+            if let Ok((done, put)) = self.try_insert(&guard, &node, weight, term, clearance) {
+                self.conclude_put(node, done, weight, put.now);
+                break;
+            }
+            drop(guard);
+            clearance = self.await_turn(hash, node.key());
+            guard = crossbeam_epoch::pin();
+        }
+        drop(guard);
+        self.tend();
+    }
+
+    /// Fails if a load or computation may be in the way.
+    fn try_insert(
+        &self,
+        guard: &Guard,
+        node: &Local<'_, K, V>,
+        weight: u32,
+        term: Term,
+        clearance: Clearance<'_>,
+    ) -> Result<(Done, Put), Obstacle> {
+        let hash = node.meta().hash();
+        let mut advice = None;
+        loop {
+            let (found, old) = self.search(guard, hash, node.key());
+            let put = self.prepare(node, old, weight, term, &mut advice);
             match self.core.commit_put(found, put, clearance) {
-                Ok(done) => {
-                    self.conclude_put(node, done, weight, put.now);
-                    break;
-                }
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    clearance = self.await_turn(hash, node.key());
-                }
+                Ok(done) => return Ok((done, put)),
+                Err(Obstacle::Flight) => return Err(Obstacle::Flight),
                 Err(Obstacle::Changed | Obstacle::Overtaken) => {}
             }
         }
-        self.tend();
     }
 }
+
+/// What an expiry hook said of a new value.
+#[derive(Clone, Copy)]
+pub enum Variable {
+    /// So long from the present.
+    For(Option<std::time::Duration>),
+    /// The same end as before.
+    Same(u64),
+}
+
+impl Variable {
+    fn end(self, now: u64) -> u64 {
+        match self {
+            Self::For(lifetime) => end(now, lifetime),
+            Self::Same(end) => end,
+        }
+    }
+}
+
+/// What the hooks said of a new value: the living node in whose place it was to come ([`NIL`] for
+/// none), and the lifetime.
+///
+/// Found that node again, under the same guard, they are not asked again. It may well be their own
+/// doing that the bucket has changed: a hook that writes a neighbour each time would be asked for ever.
+pub type Advice = Option<(u32, Variable)>;
 
 impl<K, V, S> Engine<K, V, S> {
     /// What the weigher says; 1 without one.
@@ -55,23 +105,49 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: &Local<'_, K, V>,
         old: Option<NodeRef<'_, K, V>>,
-        hash: u32,
         weight: u32,
         term: Term,
+        advice: &mut Advice,
     ) -> Put {
         let core = &self.core;
-        let now = core.ticker.now();
+        let hash = node.meta().hash();
+        let coarse = core.ticker.coarse();
+        let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
-        let living = old.filter(|old| old.meta().is_live(now, generation as u8));
-        let cap = match term {
-            Term::For(nanos) => now.saturating_add(nanos),
-            Term::Until(instant) => instant,
-            Term::Policy => core.lifetimes.cap(now, end(now, self.lifetime(node, living, now))),
+        let living = old.filter(|old| old.meta().is_live(now, mark_of(generation)));
+        let mut variable = match term {
+            Term::For(_) | Term::Until(_) => Variable::Same(NEVER),
+            Term::Policy => {
+                let place = living.map_or(NIL, |old| old.id());
+                let (_, variable) = match *advice {
+                    Some(given) if given.0 == place => given,
+                    _ => (place, self.lifetime(node, living, now)),
+                };
+                *advice = Some((place, variable));
+                variable
+            }
         };
-        let deadline = core.lifetimes.deadline(now, cap);
-        node.meta().init(deadline, now, weight, generation as u8);
+        let ends = |now: u64, variable: Variable| {
+            let cap = match term {
+                Term::For(nanos) => now.saturating_add(nanos),
+                Term::Until(instant) => instant,
+                Term::Policy => core.lifetimes.cap(now, variable.end(now)),
+            };
+            (cap, core.lifetimes.deadline(now, cap))
+        };
+        let (mut cap, mut deadline) = ends(now, variable);
+        if core.ticker.is_short(deadline.saturating_sub(now)) {
+            now = core.ticker.now();
+            if let Variable::For(_) = variable {
+                // The answer may have been made of the reading that it was given.
+                variable = self.lifetime(node, living, now);
+                *advice = advice.map(|(place, _)| (place, variable));
+            }
+            (cap, deadline) = ends(now, variable);
+        }
+        node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
-            word.store(cap, Ordering::Relaxed);
+            word.store(cap, self.observes);
         }
         let refused = if deadline <= now {
             Some(RemovalCause::Expired)
@@ -80,7 +156,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now, deadline, generation, refused }
+        Put { id: node.id(), hash, now, deadline, generation, basis: None, refused }
     }
 
     fn lifetime(
@@ -88,15 +164,17 @@ impl<K, V, S> Engine<K, V, S> {
         node: &Local<'_, K, V>,
         living: Option<NodeRef<'_, K, V>>,
         now: u64,
-    ) -> Option<std::time::Duration> {
-        let expiry = self.hooks.expiry.as_ref()?;
+    ) -> Variable {
+        let Some(expiry) = &self.hooks.expiry else { return Variable::Same(NEVER) };
         let (key, value) = (node.key(), node.value());
         let instant = self.core.ticker.instant_of(now);
         match living {
-            None => expiry.expire_after_create(key, value, instant),
+            None => Variable::For(expiry.expire_after_create(key, value, instant)),
             Some(old) => {
-                let current = self.current_lifetime(old, now);
-                expiry.expire_after_update(key, value, instant, current)
+                let cap = self.cap_of(old);
+                let current = remaining(cap, now);
+                let answer = expiry.expire_after_update(key, value, instant, current);
+                if answer == current { Variable::Same(cap) } else { Variable::For(answer) }
             }
         }
     }
@@ -104,13 +182,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Right after a commit, with the lock released: the count goes to the index, the event to the
     /// buffer. Nothing of the user's may run between the commit and this: what unwound there would
     /// drop `node`, and with it the count of a node that is in the index.
-    pub fn conclude_put(
-        &self,
-        node: Local<'_, K, V>,
-        done: super::commit::Done,
-        weight: u32,
-        now: u64,
-    ) {
+    pub fn conclude_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
         if done.published {
             node.into_count();
         }
@@ -132,14 +204,24 @@ impl<K, V, S> Engine<K, V, S> {
         let mut clearance = Clearance::Idle;
         let removed = loop {
             let guard = crossbeam_epoch::pin();
-            match self.try_remove(&guard, hash, key, &mut condition, clearance) {
-                Ok(removed) => break removed,
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    clearance = self.await_turn(hash, key);
+            // Judged once, also if the condition itself has changed the bucket by writing a neighbour.
+            let mut judged = NIL;
+            let mut condition = |node: NodeRef<'_, K, V>| {
+                let holds = node.id() == judged || condition(node.key(), node.value());
+                judged = if holds { node.id() } else { NIL };
+                holds
+            };
+            let attempt = loop {
+                match self.try_remove(&guard, hash, key, &mut condition, clearance) {
+                    Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+                    attempt => break attempt,
                 }
-                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+            };
+            if let Ok(removed) = attempt {
+                break removed;
             }
+            drop(guard);
+            clearance = self.await_turn(hash, key);
         };
         self.tend();
         removed
@@ -150,7 +232,7 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &Guard,
         hash: u32,
         key: &Q,
-        condition: &mut dyn FnMut(&K, &V) -> bool,
+        condition: &mut dyn FnMut(NodeRef<'_, K, V>) -> bool,
         clearance: Clearance<'_>,
     ) -> Result<Option<Entry<K, V>>, Obstacle>
     where
@@ -163,10 +245,10 @@ impl<K, V, S> Engine<K, V, S> {
             self.core.commit_absence(found, hash, clearance)?;
             return Ok(None);
         };
-        let now = self.core.ticker.now();
         let deadline = node.meta().deadline();
+        let now = self.core.ticker.settling(deadline, self.core.ticker.coarse());
         let living = node.meta().is_live(now, self.core.generation());
-        if living && !condition(node.key(), node.value()) {
+        if living && !condition(node) {
             return Ok(None);
         }
         let cause = RemovalCause::Explicit;

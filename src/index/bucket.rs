@@ -1,5 +1,6 @@
 //! One cache line of slots: layout, the control word, and matching of tags.
 
+use super::tags::Tags;
 use crate::links::NIL;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
@@ -10,12 +11,12 @@ use crate::sync::seeded;
 /// Tags in the word of their own, and tags in the low bytes of the control word. The model checker
 /// gets one of each, so that its few entries reach both kinds and the overflow.
 pub const WORD_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
-const CTRL_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
+pub const CTRL_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
 /// Slots of a bucket.
 pub const SLOTS: usize = WORD_TAGS + CTRL_TAGS;
 
 /// The tag of an empty slot.
-const EMPTY: u8 = 0;
+pub const EMPTY: u8 = 0;
 
 /// The tag of a hash: its low byte, but never that of an empty slot.
 #[inline]
@@ -125,7 +126,7 @@ impl Bucket {
     /// Relaxed: a tag is a hint, the id is the truth (rule 2 of the [module](super)).
     #[inline]
     pub fn tags(&self) -> Tags {
-        Tags { word: self.tags.load(Relaxed), ctrl: self.ctrl.load(Relaxed) }
+        Tags::new(self.tags.load(Relaxed), self.ctrl.load(Relaxed))
     }
 
     /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
@@ -162,78 +163,5 @@ impl Bucket {
         let shift = 8 * byte;
         let others = word.load(Relaxed) & !(0xff << shift);
         word.store(others | u64::from(tag) << shift, Relaxed);
-    }
-}
-
-/// The tags of a bucket as they were read.
-#[derive(Clone, Copy)]
-pub struct Tags {
-    word: u64,
-    ctrl: u64,
-}
-
-impl Tags {
-    /// The slots with this tag.
-    #[inline]
-    pub fn matching(self, tag: u8) -> Slots {
-        Slots::new(equal_bytes(self.word, tag), equal_bytes(self.ctrl, tag))
-    }
-
-    /// The empty slots.
-    #[inline]
-    pub fn free(self) -> Slots {
-        self.matching(EMPTY)
-    }
-
-    /// The slots that are not empty.
-    #[inline]
-    pub fn occupied(self) -> Slots {
-        Slots::new(!equal_bytes(self.word, EMPTY), !equal_bytes(self.ctrl, EMPTY))
-    }
-
-    /// The tag of one slot.
-    pub fn get(self, slot: usize) -> u8 {
-        let bytes = if slot < WORD_TAGS { self.word } else { self.ctrl };
-        (bytes >> (8 * (slot % WORD_TAGS))) as u8
-    }
-}
-
-const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
-const LOW_SEVEN: u64 = u64::from_ne_bytes([0x7f; 8]);
-
-/// The lowest bit of each byte of `word` that equals `byte`. Exact: no borrow crosses bytes.
-#[inline]
-fn equal_bytes(word: u64, byte: u8) -> u64 {
-    let differing = word ^ (LOW_BITS * u64::from(byte));
-    let nonzero = ((differing & LOW_SEVEN) + LOW_SEVEN) | differing;
-    (!nonzero >> 7) & LOW_BITS
-}
-
-/// A set of slots, and the iterator over it. Slot `s` of the tag word is bit `8 s`, slot `s` of the
-/// control word bit `8 s + 1`: the two matches in one word, by one shift.
-#[derive(Clone, Copy)]
-pub struct Slots(u64);
-
-impl Slots {
-    const WORD: u64 = LOW_BITS >> (8 * (8 - WORD_TAGS));
-    const CTRL: u64 = LOW_BITS >> (8 * (8 - CTRL_TAGS));
-
-    #[inline]
-    fn new(word: u64, ctrl: u64) -> Self {
-        Self((word & Self::WORD) | (ctrl & Self::CTRL) << 1)
-    }
-}
-
-impl Iterator for Slots {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        if self.0 == 0 {
-            return None;
-        }
-        let bit = self.0.trailing_zeros() as usize;
-        self.0 &= self.0 - 1;
-        Some(bit / 8 + bit % 8 * WORD_TAGS)
     }
 }

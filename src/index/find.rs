@@ -26,7 +26,7 @@ enum Scan {
 }
 
 /// See [`Index::find`](super::Index::find).
-#[inline]
+#[inline(always)]
 pub fn find(
     root: &Root,
     guard: &Guard,
@@ -56,7 +56,7 @@ pub fn find(
 /// Looks for an entry in one chain. `gone` is the node that the last scan found gone, and will be
 /// the one that this scan does; if it is the same, there is no entry (rule 5 of the
 /// [module](super)).
-#[inline]
+#[inline(always)]
 fn scan(chain: Chain<'_>, tag: u8, gone: &mut u32, probe: &mut impl FnMut(u32) -> Probe) -> Scan {
     for bucket in chain {
         for slot in bucket.tags().matching(tag) {

@@ -96,6 +96,7 @@ mod grow;
 mod lock;
 mod memory;
 mod table;
+mod tags;
 mod walk;
 mod write;
 
@@ -106,6 +107,8 @@ pub use find::Probe;
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
+use crate::links::NIL;
+use crate::prefetch::prefetch;
 use memory::Root;
 use table::Table;
 
@@ -134,9 +137,24 @@ impl Index {
     ///
     /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time is
     /// found, even while its id is replaced or the table grows.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
         find::find(&self.root, guard, hash, probe)
+    }
+
+    /// Begins to load the home bucket of a hash.
+    #[inline]
+    pub fn prefetch(&self, guard: &Guard, hash: u32) {
+        prefetch(self.root.current(guard).home(hash));
+    }
+
+    /// The id that is most likely the key's, without looking at it: for beginning to load it. Nothing
+    /// follows from the answer.
+    #[inline]
+    pub fn guess(&self, guard: &Guard, hash: u32) -> Option<u32> {
+        let home = self.root.current(guard).home(hash);
+        let slot = home.tags().matching(bucket::tag_of(hash)).next()?;
+        Some(home.id(slot)).filter(|&id| id != NIL)
     }
 
     /// Looks for an entry in order to change it: [`Found::lock`] is the next step, and if that finds

@@ -32,6 +32,12 @@ impl Admission {
         self.sketch.frequency(hash)
     }
 
+    /// Begins to load what counting or asking for a key touches.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        self.sketch.prefetch(hash);
+    }
+
     /// Follows the number of entries; to be called whenever it changes by one.
     #[inline]
     pub fn fit(&mut self, entries: usize) {

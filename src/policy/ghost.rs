@@ -14,6 +14,7 @@
 //!    times as many rejections as there are slots: what is that old was replaced long before.
 //! 3. A recollection is used up by the hit on it. A false one (16 in 2^20) costs nothing worth naming.
 
+use crate::prefetch::prefetch;
 use crate::sketch::blocks::{Blocks, spread};
 
 const SLOTS: usize = 16;
@@ -47,6 +48,12 @@ impl Ghost {
                 }
             }
         });
+    }
+
+    /// Begins to load what [`put`](Self::put) or [`take`](Self::take) of a key touches.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        prefetch(self.blocks.get(self.blocks.index(spread(hash, self.seed))));
     }
 
     /// Remembers a rejected key.

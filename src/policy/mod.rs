@@ -144,9 +144,34 @@ impl Policy {
         }
     }
 
+    /// Puts `new`, an update of the same key, in the place of `old`, without counting a request. False,
+    /// and nothing done, if `old` is not held or the two differ in weight.
+    pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
+        store.weight(old) == store.weight(new) && self.queues.regions.replace(store, old, new)
+    }
+
+    /// Begins to load what is known of a key that is about to be added or evicted.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        self.admission.prefetch(hash);
+        self.queues.prefetch(hash);
+    }
+
+    /// Begins to load the frequency of a key that is about to be counted.
+    #[inline]
+    pub fn prefetch_frequency(&self, hash: u32) {
+        self.admission.prefetch(hash);
+    }
+
+    /// The next candidate and the next victim of the main region.
+    #[inline]
+    pub fn next_losers(&self) -> [Option<u32>; 2] {
+        [self.queues.regions.window.list.back(), self.queues.regions.main_victim()]
+    }
+
     /// Counts requests that hit since the node's last record, however many, as one. A node no longer held
     /// is ignored.
-    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, _touches: u32) {
+    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         match self.queues.regions.remove(store, id) {
             Region::None => {}
             region => self.hit(store, id, region),

@@ -61,6 +61,12 @@ impl Queues {
         self.retarget();
     }
 
+    /// Begins to load what is remembered of a key.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        self.ghost.prefetch(hash);
+    }
+
     /// Takes in a node that is on no list.
     pub fn arrive<S: PolicyStore + ?Sized>(
         &mut self,

@@ -75,6 +75,17 @@ impl Regions {
         from
     }
 
+    /// Puts `new`, which is in no region and weighs the same, in the place of `old`. False if `old` is in
+    /// no region.
+    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
+        let region = store.region(old);
+        let Some(lane) = self.lane(region) else { return false };
+        lane.list.replace(store, old, new);
+        store.set_region(old, Region::None);
+        store.set_region(new, region);
+        true
+    }
+
     /// Makes a node the first of the region given.
     #[inline]
     pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region) {

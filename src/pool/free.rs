@@ -2,48 +2,68 @@
 
 use super::raw::RawPool;
 use crate::links::NIL;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{seeded, thread_stripe};
 use crossbeam_utils::CachePadded;
 
-const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 8 };
+const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 4 };
 
 /// Free ids, last in first out per stripe.
 #[derive(Debug)]
 pub struct FreeList {
     /// `tag << 32 | id`
     heads: [CachePadded<AtomicU64>; STRIPES],
+    /// The stripe for the next batch.
+    turn: AtomicUsize,
 }
 
 impl FreeList {
     pub fn new() -> Self {
-        Self { heads: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+        Self {
+            heads: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
+            turn: AtomicUsize::new(0),
+        }
     }
 
     /// Takes an id, from this thread's stripe first.
+    #[inline]
     pub fn pop(&self, pool: &RawPool) -> Option<u32> {
         let own = thread_stripe();
-        (0..STRIPES).find_map(|step| {
-            let head = &self.heads[(own + step) % STRIPES];
-            let mut seen = head.load(Ordering::Acquire);
-            loop {
-                let id = seen as u32;
-                if id == NIL {
-                    return None;
-                }
-                let next = pool.meta(id).timer.next();
-                // Acquire pairs with the Release in `push`: the id's last owner is done with it.
-                match head.compare_exchange_weak(
-                    seen,
-                    retag(seen, next),
-                    Ordering::Acquire,
-                    Ordering::Acquire,
-                ) {
-                    Ok(_) => return Some(id),
-                    Err(now) => seen = now,
-                }
+        self.pop_from(pool, own).or_else(|| self.pop_elsewhere(pool, own))
+    }
+
+    #[cold]
+    fn pop_elsewhere(&self, pool: &RawPool, own: usize) -> Option<u32> {
+        (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
+    }
+
+    #[inline]
+    fn pop_from(&self, pool: &RawPool, stripe: usize) -> Option<u32> {
+        let head = &self.heads[stripe % STRIPES];
+        let mut seen = head.load(Ordering::Acquire);
+        loop {
+            let id = seen as u32;
+            if id == NIL {
+                return None;
             }
-        })
+            let next = pool.meta(id).timer.next();
+            // Acquire pairs with the Release in `push`: the id's last owner is done with it.
+            match head.compare_exchange_weak(
+                seen,
+                retag(seen, next),
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    // The next one to be taken will be written to at once.
+                    if next != NIL {
+                        pool.prefetch(next);
+                    }
+                    return Some(id);
+                }
+                Err(now) => seen = now,
+            }
+        }
     }
 
     /// Gives `ids` back, in one step for all of them.
@@ -52,7 +72,8 @@ impl FreeList {
         for pair in ids.windows(2) {
             pool.meta(pair[0]).timer.set_next(pair[1]);
         }
-        let head = &self.heads[thread_stripe() % STRIPES];
+        // In turn: those who free, who run maintenance, are not those who need.
+        let head = &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES];
         let mut seen = head.load(Ordering::Relaxed);
         loop {
             pool.meta(last).timer.set_next(seen as u32);

@@ -5,10 +5,13 @@
 //!
 //! # Layout
 //! Chunk *c* holds 8 nodes for *c* < 8, and each further octave of eight chunks holds twice as many
-//! per chunk as the one before: at most an eighth of the pool is unused reserve, and an id finds its
-//! chunk by a leading-zero count in a table of a few cache lines. Chunks are allocated zeroed, so that
+//! per chunk as the one before, up to 2^22: at most an eighth of the pool is unused reserve. An id has
+//! the chunk's number in its upper nine bits and the node's within it in the others: the way from an id
+//! to its node is a shift, two loads that nearly always hit the first cache, a mask and a multiplication.
+//! Chunks are allocated zeroed and with no special alignment, so that
 //! the system backs them page by page as nodes are used. A node is [`Meta`](crate::node::Meta), then the pair of key and
-//! value at a fixed offset, then for caches with an idle time one word more, the *cap*. **Chunks are kept
+//! value at a fixed offset. In caches with an idle time the nodes of a chunk are followed by as many words,
+//! their *caps*, which few reads need. **Chunks are kept
 //! until the cache and all its handles are gone**; keys and values are dropped as soon as nobody can
 //! see them.
 //!
@@ -29,11 +32,13 @@
 //! a load and its compare-exchange is noticed. Nodes are never unmapped, so reading the link of a node
 //! that was popped meanwhile is harmless.
 
+mod cap;
 mod free;
 mod handle;
 mod raw;
 mod typed;
 
+pub use cap::Cap;
 pub use handle::{Handle, RawHandle};
 pub use raw::{FARTHEST, RawPool, Timers};
 pub use typed::{Draft, Local, Place, Pool};

@@ -1,6 +1,7 @@
 //! The pool without its types; see the [module](super) for layout and rules.
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
+use super::cap::Cap;
 use super::free::FreeList;
 use crate::clock::NEVER;
 use crate::index::HashOf;
@@ -8,24 +9,30 @@ use crate::links::{FIRST_RESERVED, Links};
 use crate::list::LinkStore;
 use crate::node::{Meta, life};
 use crate::policy::{PolicyStore, Region};
+use crate::prefetch::prefetch;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::TimerStore;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
 
-/// log2 of the chunks per octave.
-const FINE: u32 = 3;
-/// log2 of the first octave's number of nodes.
-const BASE: u32 = 6;
+/// Bits of an id that number the node within its chunk; those above number the chunk.
+const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 22 };
+const CHUNKS: usize = (FIRST_RESERVED >> INDEX_BITS) as usize;
+/// log2 of the nodes in each of the first chunks.
+const FIRST_BITS: u32 = 3;
+/// Chunks of one size.
+const OCTAVE: usize = 8;
 /// A quarter of the wheel's circle, 146 years.
 pub const FARTHEST: u64 = 1 << 62;
-const CHUNKS: usize = ((31 - BASE as usize) << FINE) + (1 << FINE);
 
 /// Where key and value are in a node, and how to drop them in place.
 pub struct Shape {
     pub pair: Layout,
     /// Whether each node has a cap.
     pub capped: bool,
+    /// Whether a key or a value has anything to drop.
+    pub needs_drop: bool,
     /// Drops the key in the pair at the pointer; the caller owns it.
     pub drop_key: unsafe fn(*mut u8),
     /// Drops the value in the pair at the pointer; the caller owns it.
@@ -33,7 +40,7 @@ pub struct Shape {
 }
 
 pub struct RawPool {
-    chunks: [AtomicPtr<u8>; CHUNKS],
+    chunks: [Chunk; CHUNKS],
     shape: Shape,
     stride: usize,
     align: usize,
@@ -44,18 +51,47 @@ pub struct RawPool {
     growing: Mutex<()>,
 }
 
-/// (chunk, index within it) of an id.
-#[inline(always)]
-fn place(id: u32) -> (usize, usize) {
-    let shifted = id + (1 << BASE);
-    let octave = 31 - shifted.leading_zeros();
-    let fine = (shifted >> (octave - FINE)) & ((1 << FINE) - 1);
-    let chunk = ((octave - BASE) << FINE) + fine;
-    (chunk as usize, (shifted & ((1 << (octave - FINE)) - 1)) as usize)
+/// A chunk of nodes, or the place for one.
+struct Chunk {
+    /// The first node, or null.
+    base: AtomicPtr<u8>,
+    /// One less than the number of nodes, a power of two. An id is brought within it whatever it is.
+    mask: AtomicUsize,
+    /// How far the first node is from the start of the allocation.
+    offset: AtomicUsize,
+}
+
+impl Chunk {
+    fn new() -> Self {
+        Self {
+            base: AtomicPtr::new(std::ptr::null_mut()),
+            mask: AtomicUsize::new(0),
+            offset: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn base(&self) -> Option<NonNull<u8>> {
+        // Acquire pairs with the Release in `grow`: the chunk's initialisation, and its mask.
+        NonNull::new(self.base.load(Ordering::Acquire))
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn no_such_node(id: u32) -> ! {
+    panic!("no node has the id {id:#x}")
 }
 
 fn chunk_len(chunk: usize) -> usize {
-    1 << (BASE as usize - FINE as usize + (chunk >> FINE))
+    1 << (FIRST_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
+}
+
+/// The id after this one.
+fn successor(id: u32) -> u32 {
+    let chunk = id >> INDEX_BITS;
+    let index = id - (chunk << INDEX_BITS);
+    if index as usize + 1 < chunk_len(chunk as usize) { id + 1 } else { (chunk + 1) << INDEX_BITS }
 }
 
 impl RawPool {
@@ -64,17 +100,12 @@ impl RawPool {
     pub unsafe fn new(shape: Shape) -> Self {
         let meta = Layout::new::<Meta>();
         let (node, pair_offset) = meta.extend(shape.pair).expect("key and value fit into memory");
-        let node = if shape.capped {
-            node.extend(Layout::new::<AtomicU64>()).expect("key and value fit into memory").0
-        } else {
-            node
-        };
         let align = node.align().max(64);
         let padded = node.pad_to_align().size();
         // A node of a cache line or less does not straddle two.
         let stride = if padded <= 64 { 64 } else { padded };
         Self {
-            chunks: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            chunks: std::array::from_fn(|_| Chunk::new()),
             shape,
             stride: stride.next_multiple_of(node.align()),
             align,
@@ -89,17 +120,29 @@ impl RawPool {
     /// If the id was never handed out and its chunk is not there.
     #[inline(always)]
     pub(super) fn node(&self, id: u32) -> *mut u8 {
-        let (chunk, index) = place(id);
-        // Acquire pairs with the Release in `grow`: the chunk's initialisation.
-        let base = self.chunks[chunk].load(Ordering::Acquire);
-        assert!(!base.is_null(), "no such node");
-        // SAFETY: a chunk has `chunk_len` strides and `place` gives an index below that.
-        unsafe { base.add(index * self.stride) }
+        let (base, index, _) = self.place(id);
+        // SAFETY: `place` gives an index below the chunk's number of strides.
+        unsafe { base.as_ptr().add(index * self.stride) }
+    }
+
+    /// The chunk of node `id`, its number within it, and how many there are.
+    #[inline(always)]
+    fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
+        let chunk = &self.chunks[(id >> INDEX_BITS) as usize];
+        let Some(base) = chunk.base() else { no_such_node(id) };
+        let mask = chunk.mask.load(Ordering::Relaxed);
+        (base, id as usize & mask, mask + 1)
     }
 
     /// Whether the id's chunk is there: it is not if allocating it panicked.
     pub fn exists(&self, id: u32) -> bool {
-        !self.chunks[place(id).0].load(Ordering::Acquire).is_null()
+        self.chunks[(id >> INDEX_BITS) as usize].base().is_some()
+    }
+
+    /// The ids handed out so far.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + use<> {
+        let end = self.next.load(Ordering::Acquire);
+        std::iter::successors(Some(1), |&id| Some(successor(id))).take_while(move |&id| id < end)
     }
 
     /// The fixed part of node `id`, valid whoever holds the id (rule 1).
@@ -108,6 +151,12 @@ impl RawPool {
         // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
         // stays until the pool is dropped; `self` is borrowed for as long as the reference.
         unsafe { &*self.node(id).cast::<Meta>() }
+    }
+
+    /// Begins to load node `id`.
+    #[inline(always)]
+    pub fn prefetch(&self, id: u32) {
+        prefetch(self.meta(id));
     }
 
     /// Where the pair of node `id` is.
@@ -119,54 +168,68 @@ impl RawPool {
 
     /// When the entry ends unless it is read, in a cache with an idle time.
     #[inline]
-    pub fn cap(&self, id: u32) -> Option<&AtomicU64> {
+    pub fn cap(&self, id: u32) -> Option<Cap<'_>> {
         if !self.shape.capped {
             return None;
         }
-        // SAFETY: in a capped pool the last eight bytes of the stride are an initialised AtomicU64
-        // (rule 1 holds for it too); strides and chunks are aligned to at least eight.
-        Some(unsafe { &*self.node(id).add(self.stride - 8).cast::<AtomicU64>() })
+        let (base, index, len) = self.place(id);
+        // SAFETY: in a capped pool the chunk's strides are followed by as many initialised AtomicU64s
+        // (rule 1 holds for them too); strides and chunks are aligned to at least eight.
+        let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
+        Some(Cap { meta: self.meta(id), word })
     }
 
     /// Takes a free node and starts its life with one count, the caller's.
     ///
     /// # Panics
-    /// If 2^31 - 1 nodes are in use.
+    /// If all ids are in use: some 1.5 thousand million.
     pub fn alloc(&self, hash: u32) -> u32 {
         let id = self.free.pop(self).unwrap_or_else(|| self.fresh());
         self.meta(id).begin(hash);
         id
     }
 
+    #[cold]
     fn fresh(&self) -> u32 {
-        let below = |next: u32| (next < FIRST_RESERVED - (1 << BASE)).then_some(next + 1);
+        let next = |id: u32| (id < FIRST_RESERVED).then(|| successor(id));
         let id = (self.next)
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, below)
-            .expect("a cache holds fewer than 2^31 entries");
-        let (chunk, _) = place(id);
-        if self.chunks[chunk].load(Ordering::Acquire).is_null() {
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .expect("a cache holds no more than 1,543,503,807 entries");
+        let chunk = (id >> INDEX_BITS) as usize;
+        if self.chunks[chunk].base().is_none() {
             self.grow(chunk);
         }
         id
     }
 
+    /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory comes
+    /// from the system page by page as it is used; the first node is aligned within it.
     fn layout(&self, chunk: usize) -> Layout {
-        Layout::from_size_align(self.stride * chunk_len(chunk), self.align)
+        let cap = if self.shape.capped { size_of::<AtomicU64>() } else { 0 };
+        let nodes = (self.stride + cap).checked_mul(chunk_len(chunk));
+        nodes
+            .and_then(|nodes| nodes.checked_add(self.align))
+            .and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
             .expect("a chunk's size fits into memory")
     }
 
     #[cold]
     fn grow(&self, chunk: usize) {
         let _growing = self.growing.lock();
-        if !self.chunks[chunk].load(Ordering::Acquire).is_null() {
+        let place = &self.chunks[chunk];
+        if place.base().is_some() {
             return;
         }
         let layout = self.layout(chunk);
         // SAFETY: the layout's size is not zero: strides are at least 64.
-        let base = unsafe { alloc_zeroed(layout) };
-        if base.is_null() {
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
             handle_alloc_error(layout);
         }
+        let offset = start.align_offset(self.align);
+        assert!(offset < self.align, "memory has addresses");
+        // SAFETY: the layout has `align` bytes more than the nodes need.
+        let base = unsafe { start.add(offset) };
         // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
         #[cfg(cortado_loom)]
         for index in 0..chunk_len(chunk) {
@@ -175,14 +238,17 @@ impl RawPool {
             if self.shape.capped {
                 // SAFETY: as above, at the place that `cap` reads.
                 unsafe {
-                    base.add((index + 1) * self.stride - 8)
+                    base.add(chunk_len(chunk) * self.stride)
                         .cast::<AtomicU64>()
+                        .add(index)
                         .write(AtomicU64::new(0));
                 }
             }
         }
-        // Release pairs with the Acquire in `node`.
-        self.chunks[chunk].store(base, Ordering::Release);
+        place.mask.store(chunk_len(chunk) - 1, Ordering::Relaxed);
+        place.offset.store(offset, Ordering::Relaxed);
+        // Release pairs with the Acquire in `Chunk::base`.
+        place.base.store(base, Ordering::Release);
     }
 
     /// Drops what key and value node `id` has, and leaves the node ready to be freed.
@@ -210,14 +276,27 @@ impl RawPool {
         }
     }
 
+    /// Whether key and value have anything to drop.
+    pub fn needs_drop(&self) -> bool {
+        self.shape.needs_drop
+    }
+
+    /// Frees nodes without a count, whose keys and values have nothing to drop.
+    ///
+    /// # Panics
+    /// If they have.
+    pub fn free_plain(&self, ids: &[u32]) {
+        assert!(!self.needs_drop(), "keys and values are to be dropped");
+        for &id in ids {
+            debug_assert_eq!(self.meta(id).refs(), 0, "freed while somebody holds it");
+            self.meta(id).clear_life(u8::MAX);
+        }
+        self.free(ids);
+    }
+
     /// Gives ids back whose contents are dropped.
     pub fn free(&self, ids: &[u32]) {
         self.free.push(self, ids);
-    }
-
-    /// Ids handed out so far are below this.
-    pub fn high_water(&self) -> u32 {
-        self.next.load(Ordering::Acquire)
     }
 
     pub fn for_each_free(&self, visit: impl FnMut(u32)) {
@@ -229,11 +308,12 @@ impl Drop for RawPool {
     fn drop(&mut self) {
         // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts and
         // no handle is left: all contents are dropped.
-        for (chunk, base) in self.chunks.iter().enumerate() {
-            let base = base.load(Ordering::Acquire);
-            if !base.is_null() {
-                // SAFETY: allocated in `grow` with this layout, and nobody is left to use it.
-                unsafe { dealloc(base, self.layout(chunk)) };
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if let Some(base) = chunk.base() {
+                let offset = chunk.offset.load(Ordering::Relaxed);
+                // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first node;
+                // nobody is left to use it.
+                unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
             }
         }
     }

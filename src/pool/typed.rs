@@ -33,6 +33,7 @@ impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
         let shape = Shape {
             pair: Layout::new::<(K, V)>(),
             capped,
+            needs_drop: std::mem::needs_drop::<(K, V)>(),
             drop_key: drop_key::<K, V>,
             drop_value: drop_value::<K, V>,
         };

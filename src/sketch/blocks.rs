@@ -88,6 +88,8 @@ impl<T: Copy> Blocks<T> {
             self.entries += 1;
         } else if entries < self.entries / 4 {
             self.entries -= 1;
+        } else {
+            return;
         }
         let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
         if wanted > self.count {

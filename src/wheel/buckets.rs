@@ -116,6 +116,20 @@ impl Buckets {
         }
     }
 
+    /// Puts an unlinked id in the place of a linked one.
+    #[inline]
+    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
+        debug_assert!(!is_linked(store, new), "{new} is in a ring already");
+        let (links, to) = (store.links(old), store.links(new));
+        let (prev, next) = (links.prev(), links.next());
+        links.set_prev(NIL);
+        links.set_next(NIL);
+        to.set_prev(prev);
+        to.set_next(next);
+        self.links(store, prev).set_next(new);
+        self.links(store, next).set_prev(new);
+    }
+
     /// Appends all of a bucket, which is not empty, to the backlog.
     pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
         let backlog = self.backlog();

@@ -193,6 +193,17 @@ impl Wheel {
         }
     }
 
+    /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none. To be
+    /// called only if `new` is due no earlier than `old` is looked at: it is then put right, as one whose
+    /// deadline was moved is.
+    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
+        let linked = is_linked(store, old);
+        if linked {
+            self.buckets.replace(store, old, new);
+        }
+        linked
+    }
+
     /// Moves the clock to `now` and the buckets that this makes due to the backlog. Returns how
     /// many buckets it moved; the time taken is in proportion to that and to the number of levels.
     pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) -> usize {

@@ -2,6 +2,7 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod crowd;
 pub mod fuse;
 
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
@@ -116,6 +117,15 @@ where
     pub fn audit(&self) {
         self.settle();
         self.cache.audit();
+    }
+}
+
+/// However a test ends well, the cache is as it has to be.
+impl<K, V> Drop for Tested<K, V> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.cache.audit();
+        }
     }
 }
 
@@ -237,6 +247,39 @@ pub fn must_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
     let result = receiver.recv_timeout(HANG).expect("it hangs");
     worker.join().expect("the worker has sent its result");
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// After this a single case has hung; nothing is measured by it.
+pub const CASE_HANG: Duration = Duration::from_secs(10);
+
+/// Tells what its thread is at.
+pub struct Watch(std::sync::mpsc::Sender<String>);
+
+impl Watch {
+    /// The case before is at its end, and this one begins.
+    pub fn begin(&self, case: String) {
+        // Shown if the case fails.
+        eprintln!("{case}");
+        self.0.send(case).expect("somebody watches");
+    }
+}
+
+/// Runs `work` on a thread of its own; each case that it begins must come to its end.
+pub fn watched(work: impl FnOnce(&Watch) + Send + 'static) {
+    use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn(move || work(&Watch(sender)));
+    let mut doing = "the beginning".to_owned();
+    loop {
+        match receiver.recv_timeout(CASE_HANG) {
+            Ok(next) => doing = next,
+            Err(Disconnected) => break,
+            Err(Timeout) => panic!("it hangs: {doing}"),
+        }
+    }
+    if let Err(panic) = worker.join() {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// The message of a panic that `work` must end with.

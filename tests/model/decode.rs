@@ -76,7 +76,7 @@ impl Config {
                 2 => Some(Duration::from_millis(1)),
                 _ => Some(Duration::from_millis(100)),
             },
-            keys: [1, 2, 3, 6, 12, 24, 24, 48][usize::from(keys % 8)],
+            keys: [1, 2, 3, 6, 12, 24, 48, 200][usize::from(keys % 8)],
             start: match start % 8 {
                 0..4 => Duration::ZERO,
                 4 => Duration::from_nanos(SECOND),

@@ -505,7 +505,8 @@ impl Driver {
                 Decision::Put(traits),
             ) => {
                 let rec = self.oracle.plan(key, id, traits, Term::Policy).expect("no panic");
-                self.oracle.put(rec);
+                let cleared = matches!(meanwhile, WhileComputing::InvalidateAll);
+                self.oracle.put_computed(rec, cleared && before.is_some());
                 let (entry, replaced) = match result {
                     CompResult::Inserted(entry) => (entry, false),
                     CompResult::ReplacedWith(entry) => (entry, true),

@@ -303,10 +303,15 @@ impl Oracle {
 
     /// Gives the value to the cache.
     pub fn put(&mut self, rec: Rec) {
+        self.put_computed(rec, false);
+    }
+
+    /// The same of a computation, which was perhaps made from what an `invalidate_all` has taken since.
+    pub fn put_computed(&mut self, rec: Rec, outdated: bool) {
         self.counts.insertions += 1;
         self.leave(rec.key, RemovalCause::Replaced);
         let max_capacity = self.config.max_capacity;
-        let refused = if self.closed {
+        let refused = if self.closed || outdated {
             Some(RemovalCause::Explicit)
         } else if rec.deadline <= self.now {
             Some(RemovalCause::Expired)

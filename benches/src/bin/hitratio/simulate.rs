@@ -193,7 +193,7 @@ impl Simulation {
             if self.store.region(id) == Region::None {
                 late.push(id);
             } else {
-                self.policy.access(&self.store, id, 1);
+                self.policy.access(&self.store, id);
             }
         }
         for (id, old) in std::mem::take(&mut self.writes) {
@@ -205,7 +205,7 @@ impl Simulation {
             }
         }
         for id in late {
-            self.policy.access(&self.store, id, 1);
+            self.policy.access(&self.store, id);
         }
         while let Some(id) = self.policy.victim(&self.store) {
             self.remove(id);

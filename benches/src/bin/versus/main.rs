@@ -1,44 +1,62 @@
 //! cortado against its rivals, in one run: the same keys, the same hasher, the same values, interleaved
 //! rounds, medians. Read the figures as ratios: they depend on the machine and on what else it does.
 
-mod adapters;
 mod mass;
 mod memory;
+mod options;
+mod plots;
 mod speed;
+mod workload;
 
 use clap::Parser;
+use cortado_benches::heap::Heap;
+use cortado_benches::key::Key;
+use cortado_benches::machine::{Versions, description};
+use cortado_benches::report::{Record, compare, table, write_csv};
+use options::{Keys, Options};
+use std::fs::File;
 
 #[global_allocator]
-static ALLOCATOR: memory::Counting = memory::Counting;
+static HEAP: Heap = Heap;
 
-/// Compares cortado with moka (with an expiry policy) and quick_cache (which has no expiry).
-#[derive(Debug, Parser)]
-pub struct Options {
-    /// Interleaved rounds; figures are their medians.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Operations per thread and round.
-    #[arg(long, default_value_t = 1_000_000)]
-    operations: usize,
-    /// Keys of the zipf workloads.
-    #[arg(long, default_value_t = 200_000)]
-    keys: usize,
-    /// Threads to run each workload with.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
-    threads: Vec<usize>,
-    /// Only workloads whose name contains this.
-    #[arg(long, default_value = "")]
-    only: String,
+/// The records of a run; each case is printed as soon as it is complete.
+pub struct Report<'o> {
+    options: &'o Options,
+    records: Vec<Record>,
+}
+
+impl Report<'_> {
+    /// Takes the records of one case and prints them.
+    #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
+    fn add(&mut self, title: &str, mut records: Vec<Record>) {
+        if !records.is_empty() {
+            compare(&mut records, &self.options.relative_to.name());
+            println!("{}\n", table(title, &records));
+            self.records.append(&mut records);
+        }
+    }
+}
+
+fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
+    memory::run::<K>(options, report);
+    speed::run::<K>(options, report);
+    mass::run::<K>(options, report);
 }
 
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
-fn main() {
-    let options = Options::parse();
-    println!("{}", speed::run(&options));
-    if options.only.is_empty() || "memory".contains(&options.only) {
-        println!("{}", memory::run());
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse().settled();
+    println!("{}\n{}\n\n{}", description(), options.description(), Versions(&options.subjects));
+    let mut report = Report { options: &options, records: Vec::new() };
+    match options.keys {
+        Keys::U64 => run::<u64>(&options, &mut report),
+        Keys::String => run::<String>(&options, &mut report),
     }
-    if options.only.is_empty() || "mass expiry".contains(&options.only) {
-        println!("{}", mass::run(options.rounds));
+    if let Some(directory) = &options.plots {
+        plots::draw(directory, &report.records)?;
     }
+    if let Some(file) = &options.csv {
+        write_csv(&report.records, File::create(file)?)?;
+    }
+    Ok(())
 }

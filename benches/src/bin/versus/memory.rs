@@ -1,55 +1,94 @@
-//! Heap bytes per entry, counted by the allocator.
+//! Heap bytes per entry, and what an empty cache takes to build; counted by the allocator.
 
-use crate::adapters::{NAMES, make};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::Report;
+use crate::options::Options;
+use cortado_benches::figure::Figure;
+use cortado_benches::footprint::Full;
+use cortado_benches::heap::Count;
+use cortado_benches::key::Key;
+use cortado_benches::report::Record;
+use cortado_benches::subject::{Driver, Plan, Subject};
+use std::time::Instant;
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// The name of the case of full caches.
+const FULL: &str = "memory of a full cache";
+/// The name of the case of empty ones.
+const EMPTY: &str = "start-up";
 
-/// The system's allocator, which counts the bytes in use.
-pub struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
-#[expect(unsafe_code, reason = "an allocator is unsafe to write")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
+fn full<K: Key>(options: &Options, report: &mut Report<'_>) {
+    let mut records = Vec::new();
+    for rival in options.able(|rival| !rival.doubles()) {
+        let Some(full) = rival.drive::<K, u64, _>(Full::of(options.entries)) else {
+            continue;
+        };
+        let mut record = |metric, figure: f64| {
+            let at = (options.entries, "entries");
+            records.push(Record::new(FULL, rival.name(), at, metric, figure.into()));
+        };
+        record(("heap per entry beyond key and value", "bytes"), full.overhead::<K>());
+        record(("held", "%"), 100.0 * full.found as f64 / options.entries as f64);
     }
+    report.add(&format!("{FULL}, {} to u64", K::NAME), records);
+}
 
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
+/// Builds a cache of this capacity so many times.
+struct Empty {
+    capacity: u64,
+    times: usize,
+}
 
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
+impl<K: Key> Driver<K, u64> for Empty {
+    /// Microseconds of each time, and heap bytes.
+    type Output = (Vec<f64>, i64);
+
+    fn drive<S: Subject<K, u64>>(self) -> (Vec<f64>, i64) {
+        let new = || S::new(Plan::entries(self.capacity));
+        let count = Count::start();
+        // What the first one of a process sets up is not the cache's.
+        drop(new());
+        count.settle(0);
+        let before = count.bytes();
+        let cache = new();
+        let bytes = count.bytes() - before;
+        drop(cache);
+        count.settle(before);
+        drop(count);
+        let time = |_| {
+            let start = Instant::now();
+            let cache = new();
+            let time = start.elapsed();
+            drop(cache);
+            time.as_nanos() as f64 / 1000.0
+        };
+        ((0..self.times).map(time).collect(), bytes)
     }
 }
 
-/// Bytes in use.
-pub fn live() -> usize {
-    LIVE.load(Relaxed)
+fn empty<K: Key>(options: &Options, report: &mut Report<'_>) {
+    let mut records = Vec::new();
+    for rival in options.able(|rival| !rival.doubles()) {
+        for capacity in [10_000, 1_000_000] {
+            let times = 4 * options.rounds;
+            let Some((times, bytes)) = rival.drive::<K, u64, _>(Empty { capacity, times }) else {
+                continue;
+            };
+            let mut record = |metric, figure| {
+                let at = (capacity, "capacity");
+                records.push(Record::new(EMPTY, rival.name(), at, metric, figure));
+            };
+            record(("time to build", "µs"), Figure::of(&times));
+            record(("heap", "KiB"), (bytes as f64 / 1024.0).into());
+        }
+    }
+    report.add(EMPTY, records);
 }
 
-/// Fills each cache with a million entries of 8 + 8 bytes.
-pub fn run() -> Table {
-    const ENTRIES: u64 = 1_000_000;
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["1 M entries of u64 → u64, full", "bytes per entry beyond key and value"]);
-    for name in NAMES.iter().filter(|name| !name.contains("pin")) {
-        let before = live();
-        let cache = make(name, ENTRIES);
-        (0..ENTRIES).for_each(|key| cache.insert(key, key));
-        cache.settle();
-        let bytes = (live() - before) as f64 / ENTRIES as f64 - 16.0;
-        table.add_row([(*name).to_owned(), format!("{bytes:.0}")]);
+/// Both cases.
+pub fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
+    if options.wants(EMPTY) {
+        empty::<K>(options, report);
     }
-    table
+    if options.wants(FULL) {
+        full::<K>(options, report);
+    }
 }

@@ -1,149 +1,211 @@
-//! Nanoseconds per operation, per thread.
+//! Nanoseconds per operation, and the share of reads that found something.
 
-use crate::Options;
-use crate::adapters::{NAMES, Subject, make};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
-use rand_distr::{Distribution, Zipf};
-use std::hint::black_box;
+use crate::Report;
+use crate::options::Options;
+use crate::workload::{Action, Fleeting, Mix, Read, ReadThrough, Step, WORKLOADS, Workload, Write};
+use cortado_benches::figure::Figure;
+use cortado_benches::key::Key;
+use cortado_benches::report::Record;
+use cortado_benches::subject::{Driver, Reader, Rival, Subject};
+use cortado_benches::value::Value;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-struct Workload {
-    name: &'static str,
-    /// Capacity and initial fill, as shares of the number of keys.
-    capacity: f64,
-    filled: f64,
-    keys: Keys,
-    step: fn(&dyn Subject, u64, usize),
+/// What one thread or the mean of all threads did.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    nanos_per_operation: f64,
+    hit_ratio: f64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Keys {
-    One,
-    Zipf,
-    Unique,
+/// What one measurement came to.
+#[derive(Clone, Copy)]
+struct Outcome {
+    sample: Sample,
+    /// Entries found in the cache right afterwards, as a share of its capacity, where that tells.
+    held: Option<f64>,
 }
 
-const WORKLOADS: &[Workload] = &[
-    Workload { name: "one hot key", capacity: 2.0, filled: 1.0, keys: Keys::One, step: read },
-    Workload {
-        name: "zipf 0.99 reads, all resident",
-        capacity: 2.0,
-        filled: 1.0,
-        keys: Keys::Zipf,
-        step: read,
-    },
-    Workload {
-        name: "90 % reads, 10 % updates",
-        capacity: 2.0,
-        filled: 1.0,
-        keys: Keys::Zipf,
-        step: nine_to_one,
-    },
-    Workload { name: "updates", capacity: 2.0, filled: 1.0, keys: Keys::Zipf, step: write },
-    Workload {
-        name: "read-through at 10 % of the keys",
-        capacity: 0.1,
-        filled: 0.1,
-        keys: Keys::Zipf,
-        step: read_through,
-    },
-    Workload {
-        name: "unique inserts, full",
-        capacity: 0.25,
-        filled: 0.5,
-        keys: Keys::Unique,
-        step: write,
-    },
-];
-
-fn read(cache: &dyn Subject, key: u64, _: usize) {
-    black_box(cache.get(key));
+/// How long a thread goes on.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// Through its keys once; the first tenth is not timed.
+    Keys,
+    /// For this time over and over, and before that for the same time without being timed.
+    For(Duration),
 }
 
-fn write(cache: &dyn Subject, key: u64, _: usize) {
-    cache.insert(key, key);
+/// One measurement of one cache.
+#[derive(Clone, Copy)]
+struct Measurement<'a, K> {
+    workload: &'a Workload,
+    space: u64,
+    extent: Extent,
+    keys: &'a [Vec<K>],
 }
 
-fn nine_to_one(cache: &dyn Subject, key: u64, step: usize) {
-    if step.is_multiple_of(10) { write(cache, key, step) } else { read(cache, key, step) }
-}
+impl<K: Key> Driver<K, u64> for Measurement<'_, K> {
+    type Output = Outcome;
 
-fn read_through(cache: &dyn Subject, key: u64, _: usize) {
-    if cache.get(key).is_none() {
-        cache.insert(key, key);
+    fn drive<S: Subject<K, u64>>(self) -> Outcome {
+        let cache = S::new(self.workload.plan(self.space));
+        for number in 0..=self.workload.fill(self.space) {
+            cache.insert(K::of(number), u64::lasting(number));
+        }
+        cache.settle();
+        let sample = match self.workload.action {
+            Action::Read => self.time::<S, Read>(&cache),
+            Action::Mix10 => self.time::<S, Mix<10>>(&cache),
+            Action::Mix2 => self.time::<S, Mix<2>>(&cache),
+            Action::Write => self.time::<S, Write>(&cache),
+            Action::ReadThrough => self.time::<S, ReadThrough>(&cache),
+            Action::Fleeting => self.time::<S, Fleeting>(&cache),
+        };
+        let held = (self.workload.action == Action::ReadThrough).then(|| self.held(&cache));
+        Outcome { sample, held }
     }
 }
 
-/// The keys of one thread.
-fn keys(options: &Options, kind: Keys, thread: usize, round: usize) -> Vec<u64> {
-    let stream = (round * 64 + thread) as u64;
-    match kind {
-        Keys::One => vec![7; options.operations],
-        Keys::Unique => (0..options.operations as u64).map(|n| (stream + 1) << 40 | n).collect(),
-        Keys::Zipf => {
-            let zipf = Zipf::new(options.keys as f64, 0.99).expect("valid parameters");
-            let mut rng = SmallRng::seed_from_u64(stream);
-            (0..options.operations).map(|_| zipf.sample(&mut rng) as u64).collect()
+impl<'a, K: Key> Measurement<'a, K> {
+    /// The threads at once; the mean of what they took.
+    fn time<S: Subject<K, u64>, T: Step>(&self, cache: &S) -> Sample {
+        let barrier = Barrier::new(self.keys.len());
+        let samples: Vec<Sample> = std::thread::scope(|scope| {
+            let barrier = &barrier;
+            let start = |keys: &'a Vec<K>| {
+                scope.spawn(move || thread::<K, S, T>(cache, keys, self.extent, barrier))
+            };
+            let threads: Vec<_> = self.keys.iter().map(start).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let mean =
+            |part: fn(&Sample) -> f64| samples.iter().map(part).sum::<f64>() / samples.len() as f64;
+        Sample {
+            nanos_per_operation: mean(|sample| sample.nanos_per_operation),
+            hit_ratio: mean(|sample| sample.hit_ratio),
         }
     }
+
+    fn held<S: Subject<K, u64>>(&self, cache: &S) -> f64 {
+        let mut reader = cache.reader();
+        let found = (0..=self.space).filter(|&number| reader.read(&K::of(number))).count();
+        found as f64 / self.workload.plan(self.space).capacity as f64
+    }
 }
 
-/// Mean nanoseconds per operation of the threads.
-fn time(cache: &dyn Subject, step: fn(&dyn Subject, u64, usize), keys: &[Vec<u64>]) -> f64 {
-    let barrier = Barrier::new(keys.len());
-    let timed = |keys: &Vec<u64>| {
-        barrier.wait();
-        let start = Instant::now();
-        keys.iter().enumerate().for_each(|(n, &key)| step(cache, key, n));
-        start.elapsed().as_nanos() as f64 / keys.len() as f64
+fn thread<K: Key, S: Subject<K, u64>, T: Step>(
+    cache: &S,
+    keys: &[K],
+    extent: Extent,
+    barrier: &Barrier,
+) -> Sample {
+    let mut reader = cache.reader();
+    let mut number = 0;
+    let mut pass = |keys: &[K]| {
+        let mut hits = 0;
+        for key in keys {
+            hits += u64::from(T::step(cache, &mut reader, key, number));
+            number += 1;
+        }
+        (keys.len() as u64, hits)
     };
-    let timed = &timed;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = keys.iter().map(|keys| scope.spawn(move || timed(keys))).collect();
-        let total: f64 = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
-        total / keys.len() as f64
-    })
+    match extent {
+        Extent::Keys => {
+            let (warm_up, timed) = keys.split_at(keys.len() / 10);
+            pass(warm_up);
+            barrier.wait();
+            let start = Instant::now();
+            sample(pass(timed), start.elapsed())
+        }
+        Extent::For(duration) => {
+            // A clock reading in so many operations is lost among them.
+            let mut chunks = keys.chunks(1000).cycle();
+            let mut run = || {
+                barrier.wait();
+                let start = Instant::now();
+                let mut done = (0, 0);
+                while start.elapsed() < duration {
+                    let (operations, hits) = pass(chunks.next().expect("there are keys"));
+                    done = (done.0 + operations, done.1 + hits);
+                }
+                sample(done, start.elapsed())
+            };
+            run();
+            run()
+        }
+    }
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+fn sample((operations, hits): (u64, u64), time: Duration) -> Sample {
+    let operations = operations as f64;
+    Sample {
+        nanos_per_operation: time.as_nanos() as f64 / operations,
+        hit_ratio: hits as f64 / operations,
+    }
 }
 
-/// A row per workload and number of threads: each cache's median and what it is of cortado's.
-pub fn run(options: &Options) -> Table {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    let header = ["ns per operation (× cortado)", "threads"].into_iter().chain(NAMES);
-    table.set_header(header);
-    let wanted = |workload: &&Workload| workload.name.contains(&options.only);
-    for workload in WORKLOADS.iter().filter(wanted) {
+/// The outcomes of each rival, a round at a time; another one goes first in each.
+fn measure<K: Key>(
+    options: &Options,
+    workload: &Workload,
+    rivals: &[Rival],
+    threads: usize,
+) -> Vec<Vec<Outcome>> {
+    let timed = workload.action == Action::Fleeting;
+    let rounds = if timed { options.rounds.min(3) } else { options.rounds };
+    let extent = if timed { Extent::For(options.expiring_for()) } else { Extent::Keys };
+    let count = options.operations + options.operations / 9;
+    let space = options.keys_space * workload.spread;
+    let mut outcomes = vec![Vec::new(); rivals.len()];
+    for round in 0..rounds {
+        let keys = |thread| workload.stream.keys(space, count, thread, round);
+        let keys: Vec<Vec<K>> = (0..threads).map(keys).collect();
+        for turn in 0..rivals.len() {
+            let subject = (turn + round) % rivals.len();
+            let measurement = Measurement { workload, space, extent, keys: &keys };
+            outcomes[subject].extend(rivals[subject].drive(measurement));
+        }
+    }
+    outcomes
+}
+
+fn records(workload: &Workload, threads: usize, rival: Rival, outcomes: &[Outcome]) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut record = |metric, readings: Vec<f64>| {
+        let at = (threads as u64, "threads");
+        let figure = Figure::of(&readings);
+        records.push(Record::new(workload.name, rival.name(), at, metric, figure));
+    };
+    let samples = || outcomes.iter().map(|outcome| outcome.sample);
+    let nanos = samples().map(|sample| sample.nanos_per_operation).collect();
+    record(("time per operation", "ns"), nanos);
+    // Also of what should be resident: not every cache keeps what it has room for.
+    if samples().any(|sample| sample.hit_ratio < 0.9995) {
+        let hits = samples().map(|sample| 100.0 * sample.hit_ratio).collect();
+        record(("hits", "%"), hits);
+    }
+    let held: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.held).collect();
+    if !held.is_empty() {
+        record(("held", "%"), held.iter().map(|share| 100.0 * share).collect());
+    }
+    records
+}
+
+/// A case for each workload.
+pub fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
+    for workload in WORKLOADS.iter().filter(|workload| options.wants(workload.name)) {
+        let rivals = options
+            .able(|rival| rival != Rival::CortadoScheduler && (workload.needs)(&rival.card()));
+        let mut case = Vec::new();
         for &threads in &options.threads {
-            let medians = measure(options, workload, threads);
-            let cells = medians.iter().map(|ns| format!("{ns:.0} ({:.2}×)", ns / medians[0]));
-            table.add_row([workload.name.to_owned(), threads.to_string()].into_iter().chain(cells));
+            let outcomes = measure::<K>(options, workload, &rivals, threads);
+            for (rival, outcomes) in rivals.iter().zip(&outcomes) {
+                // Not every cache takes these keys.
+                if !outcomes.is_empty() {
+                    case.extend(records(workload, threads, *rival, outcomes));
+                }
+            }
         }
+        report.add(workload.name, case);
     }
-    table
-}
-
-fn measure(options: &Options, workload: &Workload, threads: usize) -> Vec<f64> {
-    let share = |share: f64| (options.keys as f64 * share) as u64;
-    let mut figures = vec![Vec::new(); NAMES.len()];
-    for round in 0..options.rounds {
-        let keys: Vec<_> =
-            (0..threads).map(|thread| keys(options, workload.keys, thread, round)).collect();
-        // Another one goes first in each round.
-        for turn in 0..NAMES.len() {
-            let subject = (turn + round) % NAMES.len();
-            let cache = make(NAMES[subject], share(workload.capacity));
-            (0..=share(workload.filled)).for_each(|key| cache.insert(key, key));
-            cache.settle();
-            figures[subject].push(time(&*cache, workload.step, &keys));
-        }
-    }
-    figures.into_iter().map(median).collect()
 }

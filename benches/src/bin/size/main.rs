@@ -1,0 +1,108 @@
+//! How much code a cache type adds to a program: small programs with no cache, one cache type and two
+//! are built in release mode, and the sizes of their code sections compared.
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use cortado_benches::machine::{description, version_of};
+use cortado_benches::report::{Record, compare, table, write_csv};
+use object::{Object, ObjectSection};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Measures the code of cache types.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Where to write all figures.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// A cache and the source of a program that uses it, with a type for each of the features `one` and
+/// `two`.
+struct Program {
+    package: &'static str,
+    source: &'static str,
+}
+
+const PROGRAMS: [Program; 3] = [
+    Program { package: "cortado", source: include_str!("programs/cortado.rs") },
+    Program { package: "moka", source: include_str!("programs/moka.rs") },
+    Program { package: "quick_cache", source: include_str!("programs/quick_cache.rs") },
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a workspace")
+}
+
+impl Program {
+    fn manifest(&self) -> String {
+        let dependency = match self.package {
+            "cortado" => format!("{{ path = {:?} }}", root()),
+            "moka" => format!("{{ version = \"={}\", features = [\"sync\"] }}", version_of("moka")),
+            other => format!("\"={}\"", version_of(other)),
+        };
+        format!(
+            "[workspace]\n[package]\nname = \"sized\"\nedition = \"2024\"\n\
+             [features]\ndefault = []\none = []\ntwo = [\"one\"]\n\
+             [dependencies]\n{} = {dependency}\n",
+            self.package
+        )
+    }
+
+    /// The bytes of the code section with this feature.
+    fn code(&self, directory: &Path, feature: &str) -> Result<u64> {
+        let cargo = option_env!("CARGO").unwrap_or("cargo");
+        let status = Command::new(cargo)
+            .args(["build", "--release", "--quiet", "--features", feature])
+            .env("CARGO_TARGET_DIR", directory.join("target"))
+            .env_remove("RUSTFLAGS")
+            .current_dir(directory)
+            .status()
+            .context("cannot run cargo")?;
+        ensure!(status.success(), "the program with {} does not build", self.package);
+        let program =
+            directory.join("target/release/sized").with_extension(std::env::consts::EXE_EXTENSION);
+        let binary = fs::read(program).context("cannot read the program")?;
+        let binary = object::File::parse(&*binary)?;
+        let section = binary.section_by_name(".text").context("the program has no code section")?;
+        Ok(section.size())
+    }
+
+    fn records(&self) -> Result<Vec<Record>> {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path();
+        fs::create_dir(path.join("src"))?;
+        fs::write(path.join("src/main.rs"), self.source)?;
+        fs::write(path.join("Cargo.toml"), self.manifest())?;
+        // The same versions of everything as in the other benchmarks.
+        fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock"))?;
+        let [none, one, two] = ["default", "one", "two"].map(|feature| self.code(path, feature));
+        let (none, one, two) = (none? as f64, one? as f64, two? as f64);
+        let record = |metric, bytes: f64| {
+            let metric = (metric, "KiB");
+            Record::new("code", self.package, (0, ""), metric, (bytes / 1024.0).into())
+        };
+        Ok(vec![
+            record("the first cache type", one - none),
+            record("one more cache type", two - one),
+        ])
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn main() -> Result<()> {
+    let options = Options::parse();
+    println!("{}\nrelease profile; code sections only\n", description());
+    let mut records = Vec::new();
+    for program in &PROGRAMS {
+        println!("* {} {}", program.package, version_of(program.package));
+        records.extend(program.records()?);
+    }
+    compare(&mut records, "cortado");
+    println!("\n{}", table("code of a program, beside none", &records));
+    if let Some(file) = &options.csv {
+        write_csv(&records, File::create(file)?)?;
+    }
+    Ok(())
+}

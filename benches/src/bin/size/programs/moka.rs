@@ -1,0 +1,44 @@
+//! Insert, read, load, remove, with an expiry policy and a listener.
+
+#![allow(dead_code, unused_imports)]
+
+use moka::sync::Cache;
+use std::hash::Hash;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+struct Minute;
+
+impl<K, V> moka::Expiry<K, V> for Minute {
+    fn expire_after_create(&self, _: &K, _: &V, _: Instant) -> Option<Duration> {
+        Some(Duration::from_secs(black_box(60)))
+    }
+}
+
+fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let cache: Cache<K, V> = Cache::builder()
+        .max_capacity(black_box(1000))
+        .expire_after(Minute)
+        .eviction_listener(|_, _, cause| _ = black_box(cause))
+        .build();
+    for number in 0..black_box(10) {
+        let (key, value) = pair(number);
+        cache.insert(key, value);
+    }
+    let (key, value) = pair(black_box(3));
+    black_box(cache.get(&key));
+    black_box(cache.get_with(key.clone(), || value));
+    cache.invalidate(&key);
+}
+
+fn main() {
+    #[cfg(feature = "one")]
+    exercise(|number| (number, number.to_string()));
+    #[cfg(feature = "two")]
+    exercise(|number| (number.to_string(), vec![number as u8]));
+    println!("{}", black_box(String::from("done")));
+}

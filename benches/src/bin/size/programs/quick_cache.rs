@@ -1,0 +1,33 @@
+//! Insert, read, load, remove; it has neither lifetimes nor listeners of the kind.
+
+#![allow(dead_code, unused_imports)]
+
+use quick_cache::sync::Cache;
+use std::convert::Infallible;
+use std::hash::Hash;
+use std::hint::black_box;
+
+fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let cache: Cache<K, V> = Cache::new(black_box(1000));
+    for number in 0..black_box(10) {
+        let (key, value) = pair(number);
+        cache.insert(key, value);
+    }
+    let (key, value) = pair(black_box(3));
+    black_box(cache.get(&key));
+    let loaded: Result<V, Infallible> = cache.get_or_insert_with(&key, || Ok(value));
+    black_box(loaded.is_ok());
+    black_box(cache.remove(&key).is_some());
+}
+
+fn main() {
+    #[cfg(feature = "one")]
+    exercise(|number| (number, number.to_string()));
+    #[cfg(feature = "two")]
+    exercise(|number| (number.to_string(), vec![number as u8]));
+    println!("{}", black_box(String::from("done")));
+}

@@ -1,0 +1,205 @@
+//! The caches behind one trait.
+//!
+//! Adapters do what the cache's own documentation tells its users to do, and nothing else. Where a cache
+//! has per-entry lifetimes, each entry gets its value's; where its reads go through a guard, a thread
+//! holds one over [`READS_PER_GUARD`] reads.
+
+mod bounded;
+mod cortado;
+mod floors;
+mod moka;
+mod timed;
+
+pub use bounded::{Foyer, QuickCache, Scc};
+pub use cortado::{Cortado, CortadoPin, CortadoScheduled};
+pub use floors::{Papaya, Shards};
+pub use moka::{MiniMoka, Moka, MokaExpiry};
+pub use timed::{LightCache, Pingora, Stretto};
+
+use crate::key::Key;
+use crate::value::Value;
+use clap::ValueEnum;
+use std::time::Duration;
+
+/// How many reads a held guard serves before it is renewed, so that memory can be released.
+pub const READS_PER_GUARD: u32 = 64;
+
+/// What a workload wants of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How many entries it may hold.
+    pub capacity: u64,
+    /// A time to idle, in place of lifetimes entry by entry.
+    pub idle: Option<Duration>,
+}
+
+impl Plan {
+    /// So many entries with lifetimes of their own.
+    pub fn entries(capacity: u64) -> Self {
+        Self { capacity, idle: None }
+    }
+}
+
+/// A cache.
+pub trait Subject<K: Key, V: Value>: Send + Sync + Sized {
+    /// How one thread reads.
+    type Reader<'a>: Reader<K>
+    where
+        Self: 'a;
+
+    /// An empty cache.
+    fn new(plan: Plan) -> Self;
+
+    /// For the thread that calls it.
+    fn reader(&self) -> Self::Reader<'_>;
+
+    /// Puts a value in, for as long as it says if the cache can do that.
+    fn insert(&self, key: K, value: V);
+
+    /// Waits for, or does, the work that inserts left behind.
+    fn settle(&self) {}
+}
+
+/// One thread's reads of a cache.
+pub trait Reader<K> {
+    /// Looks at the key's value; false if there is none.
+    fn read(&mut self, key: &K) -> bool;
+}
+
+/// A cache whose reads need nothing that is kept from one to the next.
+pub trait Lookup<K> {
+    /// As [`Reader::read`].
+    fn look_up(&self, key: &K) -> bool;
+}
+
+impl<K, C: Lookup<K>> Reader<K> for &C {
+    #[inline]
+    fn read(&mut self, key: &K) -> bool {
+        self.look_up(key)
+    }
+}
+
+/// What is done with each cache in turn, compiled for each.
+pub trait Driver<K: Key, V: Value> {
+    type Output;
+
+    fn drive<S: Subject<K, V>>(self) -> Self::Output;
+}
+
+/// The caches, by the names of the command line and the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+pub enum Rival {
+    Cortado,
+    CortadoPin,
+    CortadoScheduler,
+    MokaExpiry,
+    Moka,
+    MiniMoka,
+    QuickCache,
+    Stretto,
+    Foyer,
+    Scc,
+    LightCache,
+    Pingora,
+    Papaya,
+    RwlockShards,
+}
+
+/// What a rival is.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// Its package, as in `Cargo.lock`.
+    pub package: &'static str,
+    /// Whether it stays within its capacity.
+    pub bounded: bool,
+    /// Whether each entry has a lifetime of its own.
+    pub lifetimes: bool,
+    /// Whether it has a time to idle.
+    pub idle: bool,
+    /// What sets its adapter apart.
+    pub note: &'static str,
+}
+
+impl Rival {
+    /// All of them, cortado first.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+
+    /// What it is called.
+    pub fn name(self) -> String {
+        self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
+    }
+
+    /// What it is.
+    pub fn card(self) -> Card {
+        let card =
+            |package, note| Card { package, bounded: true, lifetimes: false, idle: false, note };
+        let timed = |package, note| Card { lifetimes: true, ..card(package, note) };
+        let unbounded = |package, note| Card { bounded: false, ..card(package, note) };
+        match self {
+            Self::Cortado => Card {
+                idle: true,
+                ..timed("cortado", "expiry policy; `get`, which returns a clone")
+            },
+            Self::CortadoPin => Card {
+                idle: true,
+                ..timed("cortado", "expiry policy; `pin().get`, one guard over 64 reads")
+            },
+            Self::CortadoScheduler => Card {
+                idle: true,
+                ..timed("cortado", "expiry policy; `get`; with the scheduler's thread")
+            },
+            Self::MokaExpiry => timed("moka", "sync, expiry policy"),
+            Self::Moka => Card { idle: true, ..card("moka", "sync, no lifetimes") },
+            Self::MiniMoka => Card { idle: true, ..card("mini-moka", "sync, no lifetimes") },
+            Self::QuickCache => card("quick_cache", "no lifetimes"),
+            Self::Stretto => timed(
+                "stretto",
+                "a lifetime per insert; keeps two hashes of a key in its place; a thread of its own",
+            ),
+            Self::Foyer => card("foyer-memory", "no lifetimes; LRU, its default; 8 shards"),
+            Self::Scc => card("scc", "HashCache; no lifetimes; LRU within a bucket"),
+            Self::LightCache => unbounded(
+                "light-cache",
+                "one lifetime for all entries, looked at by every call; unbounded; `Copy` keys only",
+            ),
+            Self::Pingora => timed(
+                "pingora-memory-cache",
+                "a lifetime per insert, checked by reads; keeps a hash of a key in its place",
+            ),
+            Self::Papaya => unbounded("papaya", "a map; one guard over 64 reads"),
+            Self::RwlockShards => {
+                unbounded("hashbrown", "a map: 64 shards, each under an RwLock of std")
+            }
+        }
+    }
+
+    /// Whether it is the same cache as another one, read or tended differently.
+    pub fn doubles(self) -> bool {
+        matches!(self, Self::CortadoPin | Self::CortadoScheduler)
+    }
+
+    /// Hands `driver` this cache; `None` if it cannot have these keys.
+    pub fn drive<K: Key, V: Value, D: Driver<K, V>>(self, driver: D) -> Option<D::Output> {
+        Some(match self {
+            Self::Cortado => driver.drive::<Cortado<K, V>>(),
+            Self::CortadoPin => driver.drive::<CortadoPin<K, V>>(),
+            Self::CortadoScheduler => driver.drive::<CortadoScheduled<K, V>>(),
+            Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
+            Self::Moka => driver.drive::<Moka<K, V>>(),
+            Self::MiniMoka => driver.drive::<MiniMoka<K, V>>(),
+            Self::QuickCache => driver.drive::<QuickCache<K, V>>(),
+            Self::Stretto => driver.drive::<Stretto<K, V>>(),
+            Self::Foyer => driver.drive::<Foyer<K, V>>(),
+            Self::Scc => driver.drive::<Scc<K, V>>(),
+            Self::LightCache => return K::drive_light(driver),
+            Self::Pingora => driver.drive::<Pingora<K, V>>(),
+            Self::Papaya => driver.drive::<Papaya<K, V>>(),
+            Self::RwlockShards => driver.drive::<Shards<K, V>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! A binary heap from which nothing is taken before its time: what was cancelled is passed over when it
+//! comes up, and swept out when it is more than half of the heap.
+
+use super::Timers;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Stands for "not in it".
+const NONE: u64 = u64::MAX;
+
+/// A heap and the deadlines that count, by id.
+pub struct Heap {
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    deadlines: Vec<u64>,
+    live: usize,
+}
+
+impl Timers for Heap {
+    const NAME: &'static str = "BinaryHeap, lazy";
+    const LATENESS: u64 = 0;
+
+    fn new(ids: u32) -> Self {
+        Self { heap: BinaryHeap::new(), deadlines: vec![NONE; ids as usize + 1], live: 0 }
+    }
+
+    #[inline]
+    fn schedule(&mut self, id: u32, deadline: u64) {
+        self.deadlines[id as usize] = deadline;
+        self.live += 1;
+        self.heap.push(Reverse((deadline, id)));
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: u32) {
+        self.deadlines[id as usize] = NONE;
+        self.live -= 1;
+        if self.heap.len() > 64 && self.live < self.heap.len() / 2 {
+            let deadlines = &self.deadlines;
+            self.heap.retain(|&Reverse((deadline, id))| deadlines[id as usize] == deadline);
+        }
+    }
+
+    fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
+        while let Some(&Reverse((deadline, id))) = self.heap.peek()
+            && deadline <= now
+        {
+            self.heap.pop();
+            if self.deadlines[id as usize] == deadline {
+                self.deadlines[id as usize] = NONE;
+                self.live -= 1;
+                due(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! tokio-util's `DelayQueue`, a hierarchical wheel of milliseconds over a slab, on a runtime whose time
+//! stands still until it is moved.
+
+use super::Timers;
+use std::sync::LazyLock;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio::time::Instant;
+use tokio_util::time::DelayQueue;
+use tokio_util::time::delay_queue::Key;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().expect("a runtime without threads")
+});
+
+/// The queue, its keys by id, and the runtime that it must be used in.
+pub struct Queue {
+    queue: DelayQueue<u32>,
+    keys: Vec<Option<Key>>,
+    start: Instant,
+    now: u64,
+    _entered: EnterGuard<'static>,
+}
+
+impl Queue {
+    fn instant(&self, deadline: u64) -> Instant {
+        self.start + Duration::from_nanos(deadline)
+    }
+}
+
+impl Timers for Queue {
+    const NAME: &'static str = "tokio's DelayQueue";
+    const LATENESS: u64 = 2_000_000;
+
+    fn new(ids: u32) -> Self {
+        let entered = RUNTIME.enter();
+        let keys = vec![None; ids as usize + 1];
+        Self { queue: DelayQueue::new(), keys, start: Instant::now(), now: 0, _entered: entered }
+    }
+
+    #[inline]
+    fn schedule(&mut self, id: u32, deadline: u64) {
+        let deadline = self.instant(deadline);
+        self.keys[id as usize] = Some(self.queue.insert_at(id, deadline));
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: u32) {
+        if let Some(key) = self.keys[id as usize].take() {
+            self.queue.remove(&key);
+        }
+    }
+
+    #[inline]
+    fn reschedule(&mut self, id: u32, deadline: u64) {
+        let deadline = self.instant(deadline);
+        if let Some(key) = &self.keys[id as usize] {
+            self.queue.reset_at(key, deadline);
+        }
+    }
+
+    fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
+        RUNTIME.block_on(tokio::time::advance(Duration::from_nanos(now - self.now)));
+        self.now = now;
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) {
+            let id = expired.into_inner();
+            self.keys[id as usize] = None;
+            due(id);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! cortado's wheel, with the ticks it has by default and with the finest.
+
+use super::{TICK_SHIFT, Timers};
+use cortado::internals::links::Links;
+use cortado::internals::wheel::{Geometry, Poll, TimerStore, Wheel as Mechanism};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Links and deadlines, as a pool of nodes has them.
+struct Store(Vec<(Links, Cell<u64>)>);
+
+impl TimerStore for Store {
+    fn links(&self, id: u32) -> &Links {
+        &self.0[id as usize].0
+    }
+
+    fn deadline(&self, id: u32) -> Option<u64> {
+        Some(self.0[id as usize].1.get()).filter(|&deadline| deadline != u64::MAX)
+    }
+}
+
+/// The wheel as it is by default.
+pub struct Wheel {
+    store: Store,
+    wheel: Mechanism,
+}
+
+impl Wheel {
+    fn with(geometry: Geometry, ids: u32) -> Self {
+        let node = || (Links::new(), Cell::new(u64::MAX));
+        let store = Store((0..=ids).map(|_| node()).collect());
+        Self { store, wheel: Mechanism::new(geometry, 0) }
+    }
+}
+
+impl Timers for Wheel {
+    const NAME: &'static str = "cortado's wheel";
+    const LATENESS: u64 = 1 << TICK_SHIFT;
+
+    fn new(ids: u32) -> Self {
+        Self::with(Geometry::default(), ids)
+    }
+
+    #[inline]
+    fn schedule(&mut self, id: u32, deadline: u64) {
+        self.store.0[id as usize].1.set(deadline);
+        self.wheel.schedule(&self.store, id);
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: u32) {
+        self.wheel.cancel(&self.store, id);
+    }
+
+    #[inline]
+    fn reschedule(&mut self, id: u32, deadline: u64) {
+        self.schedule(id, deadline);
+    }
+
+    fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
+        self.wheel.advance(&self.store, now);
+        let mut budget = u32::MAX;
+        while let Poll::Due(id) = self.wheel.poll(&self.store, &mut budget) {
+            due(id);
+        }
+    }
+}
+
+/// The wheel with ticks of half a millisecond.
+pub struct FineWheel(Wheel);
+
+impl Timers for FineWheel {
+    const NAME: &'static str = "cortado's wheel, 1 ms";
+    const LATENESS: u64 = 1_000_000;
+
+    fn new(ids: u32) -> Self {
+        Self(Wheel::with(Geometry::with_resolution(Duration::from_millis(1)), ids))
+    }
+
+    #[inline]
+    fn schedule(&mut self, id: u32, deadline: u64) {
+        self.0.schedule(id, deadline);
+    }
+
+    #[inline]
+    fn cancel(&mut self, id: u32) {
+        self.0.cancel(id);
+    }
+
+    #[inline]
+    fn reschedule(&mut self, id: u32, deadline: u64) {
+        self.0.reschedule(id, deadline);
+    }
+
+    fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
+        self.0.expire(now, due);
+    }
+}

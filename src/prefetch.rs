@@ -1,0 +1,19 @@
+//! Asking the processor for a cache line before it is needed.
+#![cfg_attr(
+    all(target_arch = "x86_64", not(cortado_loom)),
+    expect(unsafe_code, reason = "the instruction is an intrinsic that takes a pointer")
+)]
+
+/// Begins to load the line that holds the first byte of `place`. Where the target has no such
+/// instruction, nothing happens.
+#[inline(always)]
+pub fn prefetch<T: ?Sized>(place: &T) {
+    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint that changes nothing and faults on no address; SSE is in x86-64's baseline.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
+    let _ = place;
+}

@@ -1,0 +1,10 @@
+//! So do references to it.
+use cortado::Cache;
+
+fn main() {
+    let cache = Cache::<u8, u8>::new(1);
+    let view = cache.pin();
+    std::thread::scope(|scope| {
+        scope.spawn(|| view.get(&1).copied()); //~ E0277
+    });
+}

@@ -1,0 +1,131 @@
+//! A view that is held for long while others write: nothing that it may see is released, nobody has to
+//! wait for it, and afterwards everything is as before. In counts and bytes, not in time.
+//!
+//! `CORTADO_HELD_WRITES` sets the number of writes under the view.
+#![cfg(not(cortado_loom))]
+
+mod common;
+
+use common::crowd::scale;
+use cortado::{Cache, Entry};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering::SeqCst};
+use std::time::Instant;
+
+/// What is allocated in this process.
+static BYTES: AtomicIsize = AtomicIsize::new(0);
+
+struct Counting;
+
+#[expect(unsafe_code, reason = "an allocator can only be replaced by unsafe code")]
+// SAFETY: the system's allocator does it all; beside it a number is counted.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size() as isize, SeqCst);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as isize, SeqCst);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CAPACITY: u64 = 1000;
+
+/// A value that is counted while it lives.
+struct Counted(Arc<AtomicI64>);
+
+impl Counted {
+    fn new(living: &Arc<AtomicI64>) -> Self {
+        living.fetch_add(1, SeqCst);
+        Self(Arc::clone(living))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Writes fresh keys from another thread.
+fn write(cache: &Cache<u64, Counted>, living: &Arc<AtomicI64>, round: u64, writes: u64) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..writes).for_each(|n| cache.insert(round << 40 | n, Counted::new(living)));
+        });
+    });
+}
+
+/// Runs the maintenance until as many values live as the cache counts.
+fn settle(cache: &Cache<u64, Counted>, living: &AtomicI64) {
+    let begun = Instant::now();
+    loop {
+        cache.run_pending_tasks();
+        if living.load(SeqCst) as u64 == cache.entry_count() {
+            break;
+        }
+        assert!(begun.elapsed() < common::HANG, "{} live", living.load(SeqCst));
+        std::thread::yield_now();
+    }
+    cache.audit();
+}
+
+/// One test, as all in this process share its guards and its bytes.
+#[test]
+fn what_a_view_holds_back_is_released_after_it() {
+    let writes = scale("CORTADO_HELD_WRITES", 200_000);
+    let living = Arc::new(AtomicI64::new(0));
+    let cache: Cache<u64, Counted> = Cache::new(CAPACITY);
+    write(&cache, &living, 0, 2 * CAPACITY);
+    settle(&cache, &living);
+    assert_eq!(cache.entry_count(), CAPACITY);
+
+    // Without a view, what a cache needs beyond its entries does not depend on how much is written.
+    write(&cache, &living, 1, writes);
+    let unheld = living.load(SeqCst) as u64;
+    assert!(unheld < CAPACITY + writes / 10, "{unheld} live though nobody holds a view");
+    settle(&cache, &living);
+
+    let mut after_round = Vec::new();
+    for round in 2..6 {
+        let (key, shown) = {
+            let view = cache.pin();
+            let key = cache.iter().next().expect("it is full").key().to_owned();
+            let seen = view.get(&key).expect("it has just been there");
+            // Writers do not wait for the view, nor does the maintenance; what they take out stays.
+            write(&cache, &living, round, writes);
+            cache.run_pending_tasks();
+            assert!(cache.entry_count() <= CAPACITY);
+            assert_eq!(living.load(SeqCst) as u64, CAPACITY + writes, "released under a view");
+            (key, Arc::strong_count(&seen.0))
+        };
+        assert!(shown > 1 && key < 6 << 40);
+        settle(&cache, &living);
+        after_round.push(BYTES.load(SeqCst));
+    }
+    // The first round has made the pool as large as it had to be; the others find it so.
+    let (first, last) = (after_round[0], after_round[3]);
+    assert!(last <= first + first / 20, "{after_round:?} bytes after the rounds");
+
+    // A handle holds back its own value and nothing else.
+    let handle: Entry<u64, Counted> = cache.iter().next().expect("it is full");
+    cache.invalidate(handle.key());
+    write(&cache, &living, 6, writes);
+    let begun = Instant::now();
+    while living.load(SeqCst) as u64 != cache.entry_count() + 1 {
+        cache.run_pending_tasks();
+        assert!(begun.elapsed() < common::HANG, "{} live", living.load(SeqCst));
+    }
+    drop(handle);
+    assert_eq!(living.load(SeqCst) as u64, cache.entry_count());
+    drop(cache);
+    assert_eq!(living.load(SeqCst), 0);
+}

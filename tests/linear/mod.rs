@@ -1,0 +1,303 @@
+//! What the operations on a key mean one after the other, and whether that explains what several
+//! threads were told.
+//!
+//! The clock is part of the history: an operation reads it at moments of its own while others move it. So
+//! it is explained by any of the readings that were to be had between its beginning and its end, taken in
+//! order.
+
+pub mod play;
+
+use std::collections::HashSet;
+
+/// Seconds since the clock's origin.
+pub type Time = u64;
+pub const NEVER: Time = Time::MAX;
+/// The idle time of the caches that have one.
+pub const IDLE: Time = 12;
+/// What the read hook of the caches that have one gives.
+pub const READ: Time = 7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Get,
+    GetEntry,
+    Peek,
+    Touch,
+    Insert(u64),
+    InsertFor(u64, Time),
+    Load(u64),
+    Remove,
+    RemoveIfOdd,
+    Clear,
+    Put(u64),
+    ComputeRemove,
+    Look,
+    SetTtl(Time),
+    Persist,
+    ExpiresIn,
+}
+
+impl Op {
+    /// Whether a load that is under way does not survive it.
+    fn overtakes(self) -> bool {
+        use Op::{Clear, ComputeRemove, Insert, InsertFor, Put, Remove, RemoveIfOdd};
+        matches!(
+            self,
+            Insert(_) | InsertFor(..) | Remove | RemoveIfOdd | Clear | Put(_) | ComputeRemove
+        )
+    }
+}
+
+/// An entry as it is shown: value and remaining life, [`NEVER`] for ever.
+pub type Shown = Option<(u64, Time)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Was(bool),
+    Value(Option<u64>),
+    Entry(Shown),
+    Life(Option<Time>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub op: Op,
+    pub answer: Answer,
+    pub began: u64,
+    pub ended: u64,
+    /// What the clock read meanwhile, in order.
+    pub readings: Vec<Time>,
+}
+
+impl Event {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.began < other.ended && other.began < self.ended
+    }
+}
+
+/// What is in the cache. An entry whose deadline has come may still be there, for an operation that has
+/// read the clock before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    value: u64,
+    deadline: Time,
+    /// When it ends however often it is read.
+    term: Time,
+}
+
+type State = Option<Node>;
+
+fn left(deadline: Time, now: Time) -> Time {
+    if deadline == NEVER { NEVER } else { deadline.saturating_sub(now) }
+}
+
+fn shown(node: State, now: Time) -> Answer {
+    Answer::Entry(node.map(|node| (node.value, left(node.deadline, now))))
+}
+
+/// Which lifetimes the cache has beside those of the calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub idle: bool,
+    pub hook: bool,
+    /// Whether the clock moves.
+    pub moves: bool,
+}
+
+impl Setup {
+    fn node(self, value: u64, now: Time, life: Time) -> Node {
+        let term = now.saturating_add(life);
+        let idle = if self.idle { now.saturating_add(IDLE) } else { NEVER };
+        Node { value, deadline: term.min(idle), term }
+    }
+
+    /// What a read finds, and the state after it, for an entry that is there.
+    fn read(self, node: Node, now: Time) -> State {
+        if !self.hook && !self.idle {
+            return Some(node);
+        }
+        if node.deadline <= now {
+            return None;
+        }
+        let term = if self.hook { now + READ } else { node.term };
+        Some(self.renewed(node, now, term))
+    }
+
+    /// With another end. The idle time is not taken back, whatever the order of the readings.
+    fn renewed(self, node: Node, now: Time, term: Time) -> Node {
+        let idle = if self.idle { (now + IDLE).max(node.deadline) } else { NEVER };
+        Node { value: node.value, deadline: term.min(idle), term }
+    }
+
+    /// Where reads change lives, the life that is shown may be another: reads do not wait for a
+    /// computation and may change it after that has looked, and they change nothing in an entry that
+    /// has left since they found it.
+    ///
+    /// With an idle time and a read hook a life is two words. While the clock stands still a read may find
+    /// the first unchanged though both were changed and changed back, and for a moment, until it
+    /// notices, the life is that of the one before.
+    fn fits(self, expected: Answer, given: Answer) -> bool {
+        match (expected, given) {
+            (Answer::Entry(expected), Answer::Entry(given))
+                if self.hook || (self.idle && self.moves) =>
+            {
+                expected.map(|(value, _)| value) == given.map(|(value, _)| value)
+            }
+            (Answer::Life(expected), Answer::Life(given)) if self.hook && self.idle => {
+                expected.is_some() == given.is_some()
+            }
+            (expected, given) => expected == given,
+        }
+    }
+
+    /// The states in which the operation may leave the cache, given what it answered.
+    fn outcomes(self, state: State, event: &Event, history: &[Event]) -> Vec<State> {
+        let mut after = Vec::new();
+        let times = &event.readings;
+        for (first, &judged) in times.iter().enumerate() {
+            for (second, &acted) in times.iter().enumerate().skip(first) {
+                let mut offer = |answer, next| {
+                    if self.fits(answer, event.answer) && !after.contains(&next) {
+                        after.push(next);
+                    }
+                };
+                let moment = Moment { judged, acted, later: &times[second..] };
+                self.outcome(state, event, history, &moment, &mut offer);
+            }
+        }
+        after
+    }
+
+    fn outcome(
+        self,
+        state: State,
+        event: &Event,
+        history: &[Event],
+        moment: &Moment<'_>,
+        offer: &mut impl FnMut(Answer, State),
+    ) {
+        let Moment { judged, acted, later } = *moment;
+        let living = state.filter(|node| node.deadline > judged);
+        let value = living.map(|node| node.value);
+        let for_ever = |value| Some(self.node(value, acted, NEVER));
+        match event.op {
+            Op::Get => {
+                self.reads(state, moment, &mut |found, next| {
+                    offer(Answer::Value(found.map(|node| node.value)), next);
+                });
+            }
+            Op::GetEntry => self.reads(state, moment, &mut |found, next| {
+                later.iter().for_each(|&now| offer(shown(found, now), next));
+            }),
+            Op::Touch => self.reads(state, moment, &mut |found, next| {
+                offer(Answer::Was(found.is_some()), next);
+            }),
+            Op::Peek | Op::Look => later.iter().for_each(|&now| offer(shown(living, now), state)),
+            Op::Insert(new) => offer(Answer::Done, for_ever(new)),
+            Op::InsertFor(_, 0) => offer(Answer::Done, None),
+            Op::InsertFor(new, life) => offer(Answer::Done, Some(self.node(new, acted, life))),
+            Op::Remove => offer(Answer::Value(value), None),
+            Op::RemoveIfOdd if value.is_some_and(|value| value % 2 == 0) => {
+                offer(Answer::Value(None), state);
+            }
+            Op::RemoveIfOdd => offer(Answer::Value(value), None),
+            Op::Clear => offer(Answer::Done, None),
+            Op::Put(new) => {
+                later.iter().for_each(|&now| offer(shown(living, now), for_ever(new)));
+            }
+            Op::ComputeRemove => {
+                // What has ended is left to the maintenance.
+                let next = if living.is_some() { None } else { state };
+                later.iter().for_each(|&now| offer(shown(living, now), next));
+            }
+            // It ends at this moment, which for some may still be to come.
+            Op::SetTtl(0) => {
+                let ended = living.map(|node| Node { deadline: judged, ..node });
+                offer(Answer::Was(living.is_some()), ended.or(state));
+                offer(Answer::Was(living.is_some()), if living.is_some() { None } else { state });
+            }
+            Op::SetTtl(life) => offer(Answer::Was(living.is_some()), {
+                living.map_or(state, |node| Some(self.renewed(node, judged, judged + life)))
+            }),
+            Op::Persist => offer(Answer::Was(living.is_some()), {
+                living.map_or(state, |node| Some(self.renewed(node, judged, NEVER)))
+            }),
+            Op::ExpiresIn => {
+                offer(Answer::Life(living.map(|node| left(node.deadline, judged))), state);
+            }
+            Op::Load(new) => {
+                self.reads(state, moment, &mut |found, next| {
+                    if let Some(node) = found {
+                        offer(Answer::Value(Some(node.value)), next);
+                    }
+                });
+                let others = || {
+                    history
+                        .iter()
+                        .filter(|other| other.began != event.began && event.overlaps(other))
+                };
+                match living {
+                    // Found at the second look, which is no read.
+                    Some(node) => offer(Answer::Value(Some(node.value)), state),
+                    None => offer(Answer::Value(Some(new)), for_ever(new)),
+                }
+                if others().any(|other| other.op.overtakes()) {
+                    offer(Answer::Value(Some(new)), state);
+                }
+                // What another load has come to, whether or not it was kept.
+                others()
+                    .filter(|other| matches!(other.op, Op::Load(_)))
+                    .for_each(|other| offer(other.answer, state));
+            }
+        }
+    }
+
+    /// What a read may find, and the state after it.
+    fn reads(self, state: State, moment: &Moment<'_>, offer: &mut impl FnMut(State, State)) {
+        let Some(node) = state.filter(|node| node.deadline > moment.judged) else {
+            return offer(None, state);
+        };
+        match self.read(node, moment.acted) {
+            Some(read) => offer(Some(read), Some(read)),
+            None => offer(None, state),
+        }
+        // It ended while it was being read: found, and not prolonged.
+        if moment.later.last().is_some_and(|&last| last >= node.deadline) {
+            offer(Some(node), state);
+        }
+    }
+
+    /// Whether some order explains the history, from a key that is not there.
+    pub fn explains(self, history: &[Event]) -> bool {
+        self.search(history, 0, None, &mut HashSet::new())
+    }
+
+    fn search(
+        self,
+        history: &[Event],
+        done: u32,
+        state: State,
+        refuted: &mut HashSet<(u32, State)>,
+    ) -> bool {
+        if done.count_ones() as usize == history.len() {
+            return true;
+        }
+        if !refuted.insert((done, state)) {
+            return false;
+        }
+        let open = || (0..history.len()).filter(|n| done >> n & 1 == 0);
+        let first_end = open().map(|n| history[n].ended).min().unwrap_or(u64::MAX);
+        open().filter(|&n| history[n].began < first_end).any(|n| {
+            let outcomes = self.outcomes(state, &history[n], history);
+            outcomes.into_iter().any(|next| self.search(history, done | 1 << n, next, refuted))
+        })
+    }
+}
+
+/// The readings by which an operation judges what it finds and by which it acts, and those from there on.
+struct Moment<'a> {
+    judged: Time,
+    acted: Time,
+    later: &'a [Time],
+}

@@ -1,0 +1,297 @@
+//! Threads that play random histories on a cache, one key after the other.
+
+use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
+use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op as Decision};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const THREADS: usize = 3;
+/// Operations of each thread in a history.
+const LENGTH: usize = 4;
+
+pub fn histories() -> u64 {
+    std::env::var("CORTADO_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000)
+}
+
+struct ReadsGive;
+
+impl Expiry<u64, u64> for ReadsGive {
+    fn expire_after_create(&self, _: &u64, _: &u64, _: Instant) -> Option<Duration> {
+        None
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &u64,
+        _: &u64,
+        _: Instant,
+        _: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        Some(Duration::from_secs(READ))
+    }
+}
+
+fn seconds(life: Option<Duration>) -> Time {
+    life.map_or(NEVER, |life| life.as_secs())
+}
+
+fn seen(entry: Option<&Entry<u64, u64>>) -> Shown {
+    entry.map(|entry| (**entry, seconds(entry.expires_in())))
+}
+
+fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
+    let compute = |decision: Decision<u64>| {
+        let mut shown = None;
+        let result = cache.entry(key).and_compute_with(|entry| {
+            shown = seen(entry.as_ref());
+            // Longer than the others take.
+            (0..20).for_each(|_| std::hint::spin_loop());
+            decision
+        });
+        match (result, decision, shown) {
+            (CompResult::Inserted(new), Decision::Put(put), None)
+            | (CompResult::ReplacedWith(new), Decision::Put(put), Some(_)) => assert_eq!(*new, put),
+            (CompResult::Removed(old), Decision::Remove, Some(_))
+            | (CompResult::Unchanged(old), Decision::Nop, Some(_)) => {
+                assert_eq!(seen(Some(&old)), shown);
+            }
+            (CompResult::StillNone, Decision::Nop | Decision::Remove, None) => {}
+            (result, _, _) => panic!("{decision:?} of {shown:?} came to {result:?}"),
+        }
+        Answer::Entry(shown)
+    };
+    match op {
+        Op::Get => Answer::Value(cache.get(&key)),
+        Op::GetEntry => Answer::Entry(seen(cache.get_entry(&key).as_ref())),
+        Op::Peek => Answer::Entry(seen(cache.peek(&key).as_ref())),
+        Op::Touch => Answer::Was(cache.touch(&key)),
+        Op::Insert(value) => {
+            cache.insert(key, value);
+            Answer::Done
+        }
+        Op::InsertFor(value, life) => {
+            cache.insert_with_ttl(key, value, Duration::from_secs(life));
+            Answer::Done
+        }
+        Op::Load(value) => {
+            let load = || {
+                (0..20).for_each(|_| std::hint::spin_loop());
+                value
+            };
+            Answer::Value(Some(cache.get_with(key, load)))
+        }
+        Op::Remove => Answer::Value(cache.remove(&key)),
+        Op::RemoveIfOdd => Answer::Value(cache.remove_if(&key, |_, value| value % 2 == 1)),
+        Op::Clear => {
+            cache.invalidate_all();
+            Answer::Done
+        }
+        Op::Put(value) => compute(Decision::Put(value)),
+        Op::ComputeRemove => compute(Decision::Remove),
+        Op::Look => compute(Decision::Nop),
+        Op::SetTtl(life) => Answer::Was(cache.set_ttl(&key, Duration::from_secs(life))),
+        Op::Persist => Answer::Was(cache.persist(&key)),
+        Op::ExpiresIn => Answer::Life(cache.expires_in(&key).map(seconds)),
+    }
+}
+
+/// The next number of a SplitMix64 sequence.
+fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+fn random_op(random: u64, value: u64) -> Op {
+    let life = [0, 5, 10, 20][(random >> 32) as usize % 4];
+    match random % 32 {
+        0..3 => Op::Get,
+        3..5 => Op::GetEntry,
+        5 => Op::Peek,
+        6 => Op::Touch,
+        7..10 => Op::Insert(value),
+        10..12 => Op::InsertFor(value, life),
+        12..15 => Op::Load(value),
+        15..17 => Op::Remove,
+        17 => Op::RemoveIfOdd,
+        18 => Op::Clear,
+        19..23 => Op::Put(value),
+        23 => Op::ComputeRemove,
+        24 => Op::Look,
+        25..28 => Op::SetTtl(life),
+        28 => Op::Persist,
+        _ => Op::ExpiresIn,
+    }
+}
+
+fn told(history: &[Event]) -> String {
+    let line = |Event { op, answer, began, ended, readings }: &Event| {
+        format!("\n{began:9}..{ended:<9} at {readings:?} {op:?} -> {answer:?}")
+    };
+    history.iter().map(line).fold("no order explains".to_owned(), |text, line| text + &line)
+}
+
+/// Where all threads wait for each other, again and again.
+#[derive(Default)]
+struct Meeting {
+    arrived: AtomicUsize,
+    broken: AtomicBool,
+}
+
+impl Meeting {
+    /// Waits for the others; false if one of them has failed.
+    fn wait(&self, number: usize) -> bool {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        let mut spins = 0u32;
+        while self.arrived.load(Ordering::Acquire) < THREADS * number {
+            if self.broken.load(Ordering::Acquire) {
+                return false;
+            }
+            spins += 1;
+            if spins.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+        true
+    }
+}
+
+/// Breaks the meeting up if its thread panics.
+struct Attendance<'a>(&'a Meeting);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.broken.store(true, Ordering::Release);
+        }
+    }
+}
+
+std::thread_local! {
+    static STALLS: Cell<u64> = const { Cell::new(1) };
+}
+
+/// Holds its thread up now and then: between a reading of the clock and what is done by it.
+fn stall() {
+    let mut state = STALLS.get();
+    let random = draw(&mut state);
+    STALLS.set(state);
+    if random.is_multiple_of(8) {
+        (0..random >> 54).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+/// A clock, and all that it has read in this round.
+struct Dial {
+    time: Arc<AtomicU64>,
+    read: Mutex<Vec<Time>>,
+}
+
+impl Dial {
+    fn now(&self) -> Time {
+        self.time.load(Ordering::SeqCst)
+    }
+
+    fn advance(&self, by: Time) {
+        let mut read = self.read.lock().unwrap();
+        self.time.fetch_add(by, Ordering::SeqCst);
+        read.push(self.now());
+    }
+
+    fn start(&self) {
+        *self.read.lock().unwrap() = vec![self.now()];
+    }
+
+    /// What it read from one reading to another.
+    fn between(&self, from: Time, to: Time) -> Vec<Time> {
+        let read = self.read.lock().unwrap();
+        read.iter().copied().filter(|time| (from..=to).contains(time)).collect()
+    }
+}
+
+fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
+    let time = Arc::new(AtomicU64::new(0));
+    let reading = Arc::clone(&time);
+    let clock = Clock::custom(move || {
+        let now = Duration::from_secs(reading.load(Ordering::SeqCst));
+        stall();
+        now
+    });
+    let mut builder = Cache::builder().clock(clock);
+    if setup.idle {
+        builder = builder.time_to_idle(Duration::from_secs(IDLE));
+    }
+    if setup.hook {
+        builder = builder.expire_after(ReadsGive);
+    }
+    (builder.build(), Dial { time, read: Mutex::default() })
+}
+
+/// Plays histories, one per key, and has each explained. Some of its operations are of the kind `favoured`.
+pub fn check(setup: Setup, seed: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
+    let (cache, dial) = build(setup);
+    let (order, meeting) = (AtomicU64::new(0), Meeting::default());
+    let history = Mutex::new(Vec::new());
+    let one = |key: u64, op: Op| {
+        let began = order.fetch_add(1, Ordering::SeqCst);
+        let from = dial.now();
+        let answer = perform(&cache, key, op);
+        let to = dial.now();
+        let ended = order.fetch_add(1, Ordering::SeqCst);
+        // The readings are filled in when nobody moves the clock any more.
+        Event { op, answer, began, ended, readings: vec![from, to] }
+    };
+    let work = |thread: usize| {
+        let _attendance = Attendance(&meeting);
+        let mut random = seed << 8 | thread as u64;
+        for round in 1..=histories() {
+            if thread == 0 {
+                dial.start();
+            }
+            if !meeting.wait(2 * round as usize - 1) {
+                return;
+            }
+            let mut mine = Vec::with_capacity(LENGTH);
+            for n in 0..LENGTH {
+                let value = (thread * LENGTH + n) as u64;
+                let mut drawn = draw(&mut random);
+                if setup.moves && drawn >> 60 < 4 {
+                    dial.advance(1 + (drawn >> 48) % 6);
+                }
+                while !favoured(random_op(drawn, value)) {
+                    drawn = draw(&mut random);
+                }
+                mine.push(one(round, random_op(drawn, value)));
+            }
+            history.lock().unwrap().append(&mut mine);
+            if !meeting.wait(2 * round as usize) {
+                return;
+            }
+            // The others wait for this one at the next meeting.
+            if thread == 0 {
+                let mut history = std::mem::take(&mut *history.lock().unwrap());
+                history.sort_by_key(|event| event.began);
+                for event in &mut history {
+                    event.readings = dial.between(event.readings[0], event.readings[1]);
+                }
+                assert!(setup.explains(&history), "{setup:?}: {}", told(&history));
+                if round.is_multiple_of(1000) {
+                    cache.invalidate_all();
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || work(n))).collect();
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    });
+    cache.audit();
+}
