@@ -159,8 +159,19 @@ impl Queues {
     }
 
     /// Brings window and protected nearer to their targets.
+    #[inline(always)]
     fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
         let over = self.regions.weight().saturating_sub(self.max_weight);
+        // All in the window have weight.
+        if self.regions.window.weight > self.window_target + over
+            || self.regions.protected.weight > self.protected_target
+        {
+            self.move_surplus(store, over);
+        }
+    }
+
+    #[inline(never)]
+    fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
         for _ in 0..MOVES {
             let window = self.regions.window.list.back();
             let protected = self.regions.protected.list.back();
