@@ -87,12 +87,18 @@ impl<T: Copy> Blocks<T> {
     /// down costs nothing. `merge(kept, given_up)` joins two blocks.
     #[inline]
     pub fn fit(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
+        if entries > self.entries || entries < self.entries / 4 {
+            self.follow(entries, merge);
+        }
+    }
+
+    /// Takes a step up or down.
+    #[cold]
+    fn follow(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
         if entries > self.entries {
             self.entries += 1;
-        } else if entries < self.entries / 4 {
-            self.entries -= 1;
         } else {
-            return;
+            self.entries -= 1;
         }
         let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
         if wanted > self.count {
