@@ -43,7 +43,11 @@
 //!    settles the question. This relies on the kernel's tick not lagging by more than 134 ms; see
 //!    the measurements in `docs/performance.md`. A lifetime of 4.3 s or more is counted from a coarse
 //!    reading: the deadline is then early by that lag, 1 to 10 ms as a rule, and never late. An idle time
-//!    that long may also be early by 1/1024 of it. Shorter lifetimes, and other clocks, are exact.)
+//!    that long may also be early by 1/1024 of it. Shorter lifetimes, and other clocks, are exact. A view made
+//!    by [`pin`](Cache::pin) reads the system clock at least every 64 lookups; between two readings it takes
+//!    entries that had more than 68.7 s to live by the first to be alive, unless reads prolong lives. So it returns one after its
+//!    deadline only if fewer than 64 of its lookups take longer than that, and after a
+//!    [`repin`](Pinned::repin) never.)
 //! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
 //!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. (Values
 //!    still inside when the last handle is dropped are dropped unannounced; [`Cache::close`] announces

@@ -2,7 +2,7 @@
 //! never late. Each bound is between readings taken before and after, so that no delay can break it.
 #![cfg(not(cortado_loom))]
 
-use cortado::Cache;
+use cortado::{Cache, Clock};
 use std::time::{Duration, Instant};
 
 /// What the documentation trusts the kernel's coarse clock not to lag by.
@@ -69,4 +69,36 @@ fn idle_times_are_prolonged_by_reads_exactly_if_short_and_nearly_if_long() {
         (0..1000).for_each(|key| cache.insert(key, 0));
         check(&cache, idle, early, |key| assert_eq!(cache.get(&key), Some(0)));
     }
+}
+
+/// A view that has just read an entry with an hour to live does not take one with little time for granted.
+#[test]
+fn a_view_sees_short_lives_end_between_long_ones() {
+    let cache = Cache::new(10_000);
+    let (long, short) = (Duration::from_secs(3600), Duration::from_millis(50));
+    cache.insert_with_ttl(0, 0, long);
+    let view = cache.pin();
+    for key in 1..10 {
+        let before = Instant::now();
+        cache.insert_with_ttl(key, key, short);
+        assert_eq!(view.get(&0), Some(&0));
+        let seen = view.get(&key);
+        assert!(seen.is_some() || before.elapsed() >= short);
+        std::thread::sleep(short + LAG / 2);
+        assert_eq!(view.get(&0), Some(&0));
+        assert_eq!(view.get(&key), None, "returned after its deadline");
+    }
+}
+
+/// With a clock of one's own there is nothing to share: each lookup reads it, however much time is left.
+#[test]
+fn a_view_asks_a_clock_of_ones_own_at_each_lookup() {
+    let (clock, hand) = Clock::manual();
+    let hour = Duration::from_secs(3600);
+    let cache = Cache::builder().max_capacity(10).time_to_live(hour).clock(clock).build();
+    cache.insert(1, 1);
+    let view = cache.pin();
+    assert_eq!(view.get(&1), Some(&1));
+    hand.advance(hour);
+    assert_eq!(view.get(&1), None);
 }

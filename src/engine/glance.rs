@@ -69,9 +69,12 @@ impl Reach {
         if counts || enough == Some(NEVER) {
             return Self { now: NEVER, moment: NEVER };
         }
-        let now = doubt.max(enough.unwrap_or(0));
-        // With no coarse clock each reading is worth having.
-        Self { now, moment: if doubt > 0 { now.max(FAR) } else { NEVER } }
+        // With no coarse clock each reading is worth having. And a life is prolonged from the present on.
+        let shares = doubt > 0 && enough.is_none();
+        Self {
+            now: doubt.max(enough.unwrap_or(0)),
+            moment: if shares { doubt.max(FAR) } else { NEVER },
+        }
     }
 }
 
@@ -190,6 +193,40 @@ impl<K, V, S> Engine<K, V, S> {
     fn record_and_attend(&self, spot: Spot<'_, K, V>) {
         if spot.node(NEVER).is_some_and(|node| self.record(node)) {
             self.attend();
+        }
+    }
+}
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    use super::*;
+
+    /// The bound that the guarantees state.
+    #[test]
+    fn a_moment_serves_so_many_reads_and_ends_when_told() {
+        let moment = Moment::new();
+        assert_eq!(moment.take(), None);
+        moment.begin(7);
+        for _ in 0..64 {
+            assert_eq!(moment.take(), Some(7));
+        }
+        assert_eq!(moment.take(), None);
+        moment.begin(8);
+        moment.end();
+        assert_eq!(moment.take(), None);
+    }
+
+    #[test]
+    fn a_reach_is_as_far_as_what_may_not_be_overlooked() {
+        let second = 1_000_000_000;
+        // The time 68.7 s that the guarantees state; a precise clock has no moments.
+        assert_eq!(Reach::new(second, None, false).moment, 1 << 36);
+        assert_eq!(Reach::new(0, None, false).moment, NEVER);
+        let hour = 3600 * second;
+        let idle = Reach::new(second, Some(hour), false);
+        assert_eq!((idle.now, idle.moment), (hour, NEVER));
+        for far in [Reach::new(second, Some(NEVER), false), Reach::new(second, None, true)] {
+            assert_eq!((far.now, far.moment), (NEVER, NEVER));
         }
     }
 }
