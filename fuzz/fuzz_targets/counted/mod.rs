@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const STEP: u64 = 1 << 20;
+const STEP: u64 = 1 << 12;
 
 static DONE: AtomicU64 = AtomicU64::new(0);
 
