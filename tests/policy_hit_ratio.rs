@@ -110,9 +110,12 @@ fn popular_among_strangers(keys: u64, weight: u32, strangers: u32) -> f64 {
     let mut sim = Sim::new(adaptive());
     let mut random = Random(9);
     let (mut hits, mut lookups) = (0, 0);
-    for stranger in 1 << 40..(1 << 40) + 40_000 {
-        let hit = sim.request_of(random.below(keys), weight);
-        if stranger > (1 << 40) + 20_000 {
+    for round in 0..40_000 {
+        let stranger = (1 << 40) + round;
+        // Others after a while: they have to get into a cache that is full.
+        let key = random.below(keys) + if round < 10_000 { 0 } else { 1 << 30 };
+        let hit = sim.request_of(key, weight);
+        if round > 20_000 {
             lookups += 1;
             hits += u32::from(hit);
         }
