@@ -22,6 +22,18 @@ pub mod carried {
     };
 }
 
+/// Drops what a panic threw. Its destructor may panic, and what that throws may as well: a chain that is
+/// longer than anybody's is leaked from there on.
+pub fn discard(mut payload: Box<dyn std::any::Any + Send>) {
+    for _ in 0..4 {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
+            Ok(()) => return,
+            Err(thrown) => payload = thrown,
+        }
+    }
+    std::mem::forget(payload);
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MINUTE, SECOND, TICK, Tested, tested};
+use common::{MINUTE, SECOND, TICK, Tested, kept, tested};
 use cortado::Expiry;
 use cortado::RemovalCause::Expired;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ enum Asked {
 
 impl Hooks {
     fn new(create: Option<Duration>) -> &'static Self {
-        let hooks: &'static Self = Box::leak(Box::default());
+        let hooks: &'static Self = kept(Default::default());
         *hooks.create.lock().unwrap() = create;
         hooks
     }

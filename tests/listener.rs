@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MINUTE, SECOND, TICK, Told, must_end};
+use common::{MINUTE, SECOND, TICK, Told, kept, must_end};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
 use cortado::{Cache, Clock, Op, Removed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -264,12 +264,12 @@ fn every_way_out_has_its_cause() {
 #[test]
 fn close_waits_for_the_announcement_that_another_thread_is_making() {
     must_end(|| {
-        let slot: Arc<OnceLock<Cache<u32, u32>>> = Arc::default();
+        let slot: &'static OnceLock<Cache<u32, u32>> = kept(OnceLock::new());
         let (entered, announced) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (hand, inside, count) = (slot.clone(), entered.clone(), announced.clone());
+        let (inside, count) = (entered.clone(), announced.clone());
         let cache = Cache::builder()
             .removal_listener(move |removed: Removed<u32, u32>| {
-                let cache = hand.get().expect("set below");
+                let cache = slot.get().expect("set below");
                 if *removed.key() == 1 {
                     inside.store(true, SeqCst);
                     // Until the other thread closes the cache, which then stores nothing, and somewhat

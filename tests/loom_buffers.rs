@@ -8,19 +8,16 @@
 //! | `refused_writes` | a refusal leaves no account behind | `write_refusal_keeps_reservation` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
 use cortado::internals::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
 };
 use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
-
-fn model(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
-    builder.check(check);
-}
+use explore::model;
 
 #[test]
 fn reads() {

@@ -7,17 +7,14 @@
 //! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain_finish_overwrites_required`, `drain_request_is_relaxed` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
 use cortado::internals::drain::{DrainStatus, Left, Status, Urge};
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
-
-fn model(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
-    builder.check(check);
-}
+use explore::model;
 
 struct Client {
     status: DrainStatus,

@@ -8,6 +8,9 @@
 //! | `a_guard_keeps_flights_away` | between `lock_if` and its release no flight of the hash appears | `board_lock_ignores_news` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,13 +19,7 @@ use cortado::internals::flight::board::Board;
 use cortado::internals::flight::cell::{Flight, Follow, Outcome};
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
-
-fn model(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
-    builder.check(check);
-}
+use explore::model;
 
 const HASH: u32 = 0;
 

@@ -5,6 +5,9 @@
 //! model names the seeded bugs (`CORTADO_SEEDED_BUG`) that it has been seen to catch.
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use std::sync::Arc;
 
 use cortado::internals::index::{Changed, HashOf, Index, Probe};
@@ -12,12 +15,10 @@ use crossbeam_epoch::{Guard, pin};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
 
-fn model(f: impl Fn() + Send + Sync + 'static) {
+fn model(check: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
     builder.max_branches = 20_000;
-    builder.check(f);
+    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), check);
 }
 
 /// The key of a node that is not made yet, or has been reclaimed.

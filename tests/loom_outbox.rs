@@ -7,16 +7,13 @@
 //! | `callbacks_follow_each_other` | what a callback did is seen by the next one, on whichever thread | `outbox_no_second_look`, `outbox_two_deliverers` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use cortado::internals::outbox::Outbox;
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
-
-fn model(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
-    builder.check(check);
-}
+use explore::model;
 
 struct Client {
     outbox: Outbox<u32>,

@@ -5,16 +5,17 @@
 //! | `an_id_is_one_threads_at_a_time` | threads that take nodes and give them back never have the same one | `free-list-without-tag` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use cortado::internals::pool::Pool;
 use cortado::internals::sync::{Arc, thread};
 
 #[test]
 fn an_id_is_one_threads_at_a_time() {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
     builder.expect_explicit_explore = true;
-    builder.check(|| {
+    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), || {
         let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
         // Two nodes are free, and the chunk is there.
         drop((pool.draft(0, 90), pool.draft(0, 91)));

@@ -7,19 +7,16 @@
 //! | `the_thread_ends_and_begins_again` | a registration at the moment at which the thread ends is served | `scheduler_arms_in_silence`, `scheduler_sleeps_on_without_clients` |
 #![cfg(cortado_loom)]
 
+#[path = "loom_support/explore.rs"]
+mod explore;
+
 use std::time::Duration;
 
 use cortado::internals::scheduler::{Registration, Scheduled, Scheduler};
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::plain::{Arc, Weak};
 use cortado::internals::sync::{Condvar, Mutex, thread};
-
-fn model(check: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_MAX_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(2));
-    builder.check(check);
-}
+use explore::model;
 
 /// Counts what it saw in two relaxed words that nothing but the scheduler orders.
 struct Client {

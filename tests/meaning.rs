@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MINUTE, SECOND, TICK, Tested, tested};
+use common::{MINUTE, SECOND, TICK, Tested, kept, tested};
 use cortado::RemovalCause::{Expired, Replaced};
 use cortado::{Cache, Expiry, Op};
 use std::sync::OnceLock;
@@ -49,7 +49,7 @@ impl Expiry<u32, u64> for &'static ByValue {
 }
 
 fn by_value() -> (Tested<u32, u64>, &'static ByValue) {
-    let hooks: &'static ByValue = Box::leak(Box::default());
+    let hooks: &'static ByValue = kept(Default::default());
     (tested(|builder| builder.expire_after(hooks)), hooks)
 }
 
@@ -131,7 +131,7 @@ impl Expiry<u32, u64> for &'static Overtaking {
 
 #[test]
 fn a_read_that_an_update_overtakes_leaves_the_new_value_its_own_life() {
-    let hooks: &'static Overtaking = Box::leak(Box::default());
+    let hooks: &'static Overtaking = kept(Default::default());
     let cache = tested(|builder| builder.expire_after(hooks));
     hooks.cache.set(cache.cache.clone()).unwrap();
     cache.insert(1, 60);

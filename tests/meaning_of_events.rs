@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MINUTE, SECOND, TICK, Tested, must_end, panic_of, tested};
+use common::{MINUTE, SECOND, TICK, Tested, kept, must_end, panic_of, tested};
 use cortado::RemovalCause::{Expired, Explicit, Replaced, Size};
 use cortado::{Cache, CompResult, Expiry, Op, RemovalCause};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -42,7 +42,7 @@ impl Expiry<u32, u64> for &'static Brittle {
 
 #[test]
 fn a_hook_that_panics_leaves_the_operation_without_effect() {
-    let hooks: &'static Brittle = Box::leak(Box::default());
+    let hooks: &'static Brittle = kept(Default::default());
     let cache = tested(|builder| builder.expire_after(hooks));
     cache.insert(1, 10);
     cache.hand.advance(30 * SECOND);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{MINUTE, must_end};
+use common::{MINUTE, kept, must_end};
 use cortado::{Cache, Expiry};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl Expiry<u32, u32> for &'static Writing {
 #[test]
 fn a_hook_that_writes_another_key_each_time() {
     must_end(|| {
-        let hooks: &'static Writing = Box::leak(Box::default());
+        let hooks: &'static Writing = kept(Default::default());
         let cache: Numbers = Cache::builder().expire_after(hooks).build();
         hooks.cache.set(cache.clone()).unwrap();
         for key in 0..200 {
@@ -95,7 +95,7 @@ fn a_hook_that_clears_the_cache_each_time() {
                 Some(MINUTE)
             }
         }
-        let hooks: &'static Clearing = Box::leak(Box::new(Clearing(OnceLock::new())));
+        let hooks: &'static Clearing = kept(Clearing(OnceLock::new()));
         let cache: Numbers = Cache::builder().expire_after(hooks).build();
         hooks.0.set(cache.clone()).unwrap();
         for key in 0..100 {
@@ -128,7 +128,7 @@ fn a_read_hook_that_sets_the_life_of_its_own_key_each_time() {
             }
         }
         for idles in [false, true] {
-            let hooks: &'static Setting = Box::leak(Box::new(Setting(OnceLock::new())));
+            let hooks: &'static Setting = kept(Setting(OnceLock::new()));
             let mut builder = Cache::builder().expire_after(hooks);
             if idles {
                 builder = builder.time_to_idle(30 * MINUTE);

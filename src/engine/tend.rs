@@ -17,7 +17,7 @@ use crate::node::remaining;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, seeded};
+use crate::sync::{MutexGuard, discard, seeded};
 use crossbeam_epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -99,8 +99,7 @@ fn contained(run: impl FnOnce()) -> bool {
         return true;
     }
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
-    // What was thrown may panic once more when it is dropped; that one is leaked.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+    discard(payload);
     false
 }
 
@@ -167,6 +166,9 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
+        if self.core.is_awaited() {
+            return;
+        }
         // The clock is the user's, and what pinning may run is anybody's: both before the lock.
         let now = self.core.ticker.coarse();
         let guard = crossbeam_epoch::pin();
@@ -178,7 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass at the caller's `now`, after whoever is at it.
     fn pass_now(&self, now: u64) {
         let guard = crossbeam_epoch::pin();
-        let state = self.core.maintenance.lock();
+        let state = self.core.lock_maintenance();
         let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
     }
 
@@ -300,7 +302,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn units(&self, units: u32) -> Leftover {
         let now = self.core.ticker.now();
         let guard = crossbeam_epoch::pin();
-        let state = self.core.maintenance.lock();
+        let state = self.core.lock_maintenance();
         self.pass(&guard, state, now, &mut Budget::of_units(units))
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use crate::sync::plain::Weak;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, seeded, thread};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, discard, seeded, thread};
 
 /// Something that has things to do at times.
 pub trait Scheduled: Send + Sync {
@@ -248,8 +248,7 @@ fn run(handle: &Weak<dyn Scheduled>) -> Ran {
         None => Ran::Gone,
     }));
     ran.unwrap_or_else(|payload| {
-        // What was thrown may panic once more when it is dropped; that one is leaked.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
+        discard(payload);
         Ran::Panicked
     })
 }

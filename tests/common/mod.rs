@@ -19,6 +19,15 @@ pub const TICK: Duration = Duration::from_millis(1100);
 /// After this a test has hung; nothing is measured by it.
 pub const HANG: Duration = Duration::from_secs(120);
 
+/// Keeps something until the process ends, where a leak checker finds it: for hooks that know the cache
+/// that knows them.
+pub fn kept<T: Send + Sync>(what: T) -> &'static T {
+    static KEPT: Mutex<Vec<&'static (dyn Sync + Send)>> = Mutex::new(Vec::new());
+    let what: &'static T = Box::leak(Box::new(what));
+    KEPT.lock().unwrap().push(what);
+    what
+}
+
 /// What the listener was told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told<K, V> {

@@ -4,6 +4,8 @@
 //! The assertions of a model stand outside of callbacks: the cache catches a listener's panic.
 #![allow(dead_code)]
 
+pub mod explore;
+
 use cortado::internals::sync::{set_thread_stripe, thread};
 use cortado::{Builder, Cache, Clock, RemovalCause};
 use std::hash::{BuildHasher, Hasher};
@@ -14,11 +16,9 @@ use std::time::Duration;
 /// Runs a model, which says by [`race`] where the executions differ.
 pub fn model(check: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    let bound = std::env::var("LOOM_ENGINE_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
-    builder.preemption_bound = Some(bound.unwrap_or(1));
     builder.max_branches = 20_000;
     builder.expect_explicit_explore = true;
-    builder.check(check);
+    explore::explore(builder, ("LOOM_ENGINE_PREEMPTIONS", 1), check);
 }
 
 /// Runs `first` on this thread and `others` on theirs, each with a stripe of its own in the buffers,
