@@ -103,3 +103,35 @@ fn old_favourites_give_way() {
     sim.run(zipf(400, 0.5, 3).map(|key| key + 10_000).take(20_000));
     assert!(sim.hit_ratio() > 90.0, "{:.1} %", sim.hit_ratio());
 }
+
+/// Popular keys of one weight in every second request, strangers of another in between: the hit ratio of
+/// the popular ones in percent, once they are known.
+fn popular_among_strangers(keys: u64, weight: u32, strangers: u32) -> f64 {
+    let mut sim = Sim::new(adaptive());
+    let mut random = Random(9);
+    let (mut hits, mut lookups) = (0, 0);
+    for round in 0..40_000 {
+        let stranger = (1 << 40) + round;
+        // Others after a while: they have to get into a cache that is full.
+        let key = random.below(keys) + if round < 10_000 { 0 } else { 1 << 30 };
+        let hit = sim.request_of(key, weight);
+        if round > 20_000 {
+            lookups += 1;
+            hits += u32::from(hit);
+        }
+        sim.request_of(stranger, strangers);
+        assert!(sim.policy.weight() <= CAPACITY);
+    }
+    sim.policy.validate(&sim.store).unwrap();
+    f64::from(hits) / f64::from(lookups) * 100.0
+}
+
+/// Popular keys stay, be they a tenth of the cache each among light strangers, or light among strangers that
+/// are a tenth of the cache each.
+#[test]
+fn neither_heavy_nor_light_entries_starve() {
+    for (keys, weight, strangers) in [(8, 50, 1), (8, 50, 50), (300, 1, 50), (150, 2, 50)] {
+        let ratio = popular_among_strangers(keys, weight, strangers);
+        assert!(ratio > 90.0, "{keys} of {weight} among {strangers}: {ratio:.1} %");
+    }
+}

@@ -111,7 +111,7 @@ impl Random {
     }
 }
 
-/// A cache that evicts by the policy alone: each request looks its key up, and inserts it on a miss.
+/// A cache that evicts by the policy alone (of unit weights, if not said otherwise): each request looks its key up, and inserts it on a miss.
 pub struct Sim {
     pub store: Store,
     pub policy: Policy,
@@ -129,13 +129,18 @@ impl Sim {
 
     /// Whether it was a hit.
     pub fn request(&mut self, key: u64) -> bool {
+        self.request_of(key, 1)
+    }
+
+    /// The same with a weight, if the key is new.
+    pub fn request_of(&mut self, key: u64, weight: u32) -> bool {
         self.requests += 1;
         if let Some(&id) = self.ids.get(&key) {
             self.hits += 1;
             self.policy.access(&self.store, id);
             return true;
         }
-        let id = self.store.alloc(key, 1);
+        let id = self.store.alloc(key, weight);
         self.ids.insert(key, id);
         self.keys.insert(id, key);
         self.policy.add(&self.store, id);
