@@ -28,13 +28,15 @@ const COARSE_MARGIN: u64 = 1 << 27;
 /// lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than 0.25 %.
 const LONG: u64 = 1 << 32;
 
-/// Where system clocks start, so that readings taken before the cache was built stay positive.
-const SYSTEM_START: u64 = 1 << 40;
+/// Where system clocks start, 36 years from zero: readings from before the cache was built, and those of a clock
+/// that was set back since (a process that goes on elsewhere), stay positive.
+const SYSTEM_START: u64 = 1 << 60;
 
 /// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years).
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 /// A source of time of the user's own.
@@ -178,7 +180,7 @@ impl Ticker {
     #[inline(never)]
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
-            Source::System => SYSTEM_START + nanos(self.anchor.elapsed()),
+            Source::System => self.time_of(Instant::now()),
             // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as any.
             Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(1),
             Source::Custom(source) => nanos(source.now()).saturating_add(1),
@@ -195,6 +197,11 @@ impl Ticker {
             return reading.wrapping_add(offset);
         }
         self.now()
+    }
+
+    /// How far a coarse reading may be behind; zero if there are only precise ones.
+    pub fn margin(&self) -> u64 {
+        self.margin
     }
 
     /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that

@@ -184,8 +184,9 @@ impl List {
     #[inline]
     fn link_between<S: LinkStore + ?Sized>(&mut self, store: &S, prev: u32, id: u32, next: u32) {
         debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
-        store.links(id).set_prev(prev);
-        store.links(id).set_next(next);
+        let links = store.links(id);
+        links.set_prev(prev);
+        links.set_next(next);
         self.join(store, prev, id, next, id);
     }
 

@@ -193,6 +193,12 @@ impl Meta {
         self.life.store(self.life() | bits, Ordering::Relaxed);
     }
 
+    /// The first bits of a life, by the node's only owner.
+    #[inline]
+    pub fn begin_life(&self, bits: u8) {
+        self.life.store(bits, Ordering::Relaxed);
+    }
+
     pub fn clear_life(&self, bits: u8) {
         self.life.store(self.life() & !bits, Ordering::Relaxed);
     }

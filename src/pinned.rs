@@ -1,6 +1,6 @@
 //! Reading by reference.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Moment};
 use crossbeam_epoch::Guard;
 use equivalent::Equivalent;
 use std::fmt;
@@ -11,11 +11,12 @@ use std::hash::{BuildHasher, Hash};
 pub struct Pinned<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     guard: Guard,
+    moment: Moment,
 }
 
 impl<'c, K, V, S> Pinned<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, guard: crossbeam_epoch::pin() }
+        Self { engine, guard: crossbeam_epoch::pin(), moment: Moment::new() }
     }
 }
 
@@ -33,11 +34,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let lookup = self.engine.read_inline(&self.guard, key);
-        if lookup.due {
-            self.engine.attend();
-        }
-        lookup.node.map(|node| node.value())
+        self.engine.read_at(&self.guard, &self.moment, key)
     }
 
     /// Key and value of the key's living entry; otherwise as [`get`](Self::get).
@@ -56,6 +53,7 @@ where
     /// Lets go of what was read so far and begins anew, so that memory can be released; for long
     /// loops. References from before end here.
     pub fn repin(&mut self) {
+        self.moment.end();
         self.guard.repin();
     }
 }

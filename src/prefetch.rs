@@ -17,3 +17,16 @@ pub fn prefetch<T: ?Sized>(place: &T) {
     #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
     let _ = place;
 }
+
+/// [`prefetch`] by the address, which need not be one of anything.
+#[inline(always)]
+pub fn prefetch_address(address: usize) {
+    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: as above; the pointer is never followed.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance::<i8>(address)) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
+    let _ = address;
+}

@@ -3,22 +3,16 @@
 //! `CORTADO_PROMISE_OPS` sets the number of operations per thread.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 fn operations() -> u64 {
-    std::env::var("CORTADO_PROMISE_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(300_000)
-}
-
-/// The next number of a SplitMix64 sequence.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    scale("CORTADO_PROMISE_OPS", 300_000)
 }
 
 /// Sets it when dropped: also if its thread panics.
@@ -62,7 +56,7 @@ fn no_value_is_seen_at_its_deadline() {
     let over = AtomicBool::new(false);
     let write = |thread: u64| {
         let _finish = Finish(&over);
-        let mut state = thread;
+        let mut state = seed(thread);
         for _ in 0..operations() {
             let random = draw(&mut state);
             let deadline = hand.now() + Duration::from_nanos(random >> 32 & 0xff);
@@ -72,7 +66,7 @@ fn no_value_is_seen_at_its_deadline() {
             }
         }
     };
-    let (mut state, mut found) = (77, 0);
+    let (mut state, mut found) = (seed(77), 0);
     std::thread::scope(|scope| {
         let write = &write;
         (0..2).for_each(|thread| drop(scope.spawn(move || write(thread))));
@@ -93,6 +87,7 @@ fn no_value_is_seen_at_its_deadline() {
     });
     assert!(found > 0);
     cache.audit();
+    counted(found, "reads");
 }
 
 /// Keys that always have a value are always found, while others come and go, the index grows, time
@@ -104,7 +99,7 @@ fn always_found(cache: &Cache<u64, u64>, hand: &ManualClock) {
     let over = AtomicBool::new(false);
     let write = |thread: u64| {
         let _finish = Finish(&over);
-        let mut state = thread;
+        let mut state = seed(thread);
         for n in 0..operations() {
             let random = draw(&mut state);
             let other = 1000 + (random >> 16) % (1 + n);
@@ -124,8 +119,9 @@ fn always_found(cache: &Cache<u64, u64>, hand: &ManualClock) {
         }
     };
     let read = |thread: u64| {
-        let mut state = 77 + thread;
+        let mut state = seed(77 + thread);
         let mut last = [0; (STEADY + BUSY) as usize];
+        let mut reads = 0;
         while !over.load(Ordering::Acquire) {
             let random = draw(&mut state);
             let key = random % (STEADY + BUSY);
@@ -139,17 +135,19 @@ fn always_found(cache: &Cache<u64, u64>, hand: &ManualClock) {
             let newest = &mut last[key as usize];
             assert!(value >= *newest, "key {key}: {value} was found after {newest}");
             *newest = value;
+            reads += 1;
         }
+        reads
     };
     std::thread::scope(|scope| {
         let (write, read, over) = (&write, &read, &over);
         let writers: Vec<_> = (0..2).map(|thread| scope.spawn(move || write(thread))).collect();
         let reader = scope.spawn(move || {
             let _finish = Finish(over);
-            read(1);
+            read(1)
         });
-        read(0);
-        reader.join().unwrap();
+        let reads = read(0) + reader.join().unwrap();
+        counted(reads, "reads");
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     cache.audit();
@@ -187,7 +185,7 @@ fn the_bound_holds_between_passes() {
             let work = |thread: u64| {
                 let (cache, pause, most) = (&cache, &pause, &most);
                 move || {
-                    let mut state = thread;
+                    let mut state = seed(thread);
                     for round in 0..20 + operations() / 5000 + capacity / 250 {
                         for n in 0..200 {
                             let random = draw(&mut state);

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::crowd::{draw, scale};
+use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op, Removed};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
@@ -120,6 +120,7 @@ fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, 
     let (clock, hand) = Clock::manual();
     let mut builder = Cache::builder()
         .clock(clock)
+        .record_stats(true)
         .scheduler(scheduled)
         .expiry_resolution(Duration::from_millis(1));
     if bounded {
@@ -144,7 +145,7 @@ fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, 
         for thread in 0..THREADS {
             let (cache, hand, register) = (&cache, &hand, &register);
             scope.spawn(move || {
-                let mut state = thread;
+                let mut state = seed(thread);
                 for _ in 0..operations() {
                     step(cache, hand, register, draw(&mut state));
                 }
@@ -152,6 +153,7 @@ fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, 
         }
     });
     cache.audit();
+    counted(cache.stats().insertions, "inserts");
     drop(cache);
     kept.lock().unwrap().clear();
     let left = register.left();

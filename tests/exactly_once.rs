@@ -2,7 +2,11 @@
 //! leaves once, with one cause, and is dropped once.
 //!
 //! `CORTADO_ONCE_OPS` scales the number of operations per thread.
+#![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op, RemovalCause};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,7 +19,7 @@ const KEYS: u64 = 200;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn operations() -> u64 {
-    std::env::var("CORTADO_ONCE_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(150_000)
+    scale("CORTADO_ONCE_OPS", 150_000)
 }
 
 /// What was made, and what was dropped, by tag.
@@ -74,15 +78,6 @@ fn bench(bounded: bool, scheduled: bool) -> Bench {
     Bench { cache: builder.build(), register: Arc::default(), hand, log }
 }
 
-/// The next number of a SplitMix64 sequence.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 /// One random operation. The values of loads, which are perhaps not kept, are noted.
 fn step(bench: &Bench, random: u64, loaded: &mut Vec<u64>) {
     let Bench { cache, register, hand, .. } = bench;
@@ -124,7 +119,7 @@ fn run(bounded: bool, scheduled: bool) {
         let work = |thread: u64| {
             let bench = &bench;
             move || {
-                let mut state = thread + u64::from(bounded) * 10;
+                let mut state = seed(thread + u64::from(bounded) * 10);
                 let mut loaded = Vec::new();
                 (0..operations()).for_each(|_| step(bench, draw(&mut state), &mut loaded));
                 loaded
@@ -164,6 +159,7 @@ fn run(bounded: bool, scheduled: bool) {
     }
     let dropped = register.dropped.lock().unwrap();
     assert!(dropped.values().all(|&times| times == 1), "a value was dropped twice");
+    counted(THREADS * operations(), "operations");
 }
 
 #[test]
@@ -207,6 +203,7 @@ fn per_key_the_announcements_follow_the_removals() {
             });
         }
     });
+    bench.cache.audit();
     bench.cache.close();
     let log = bench.log.lock().unwrap();
     let mut last: HashMap<u64, u64> = HashMap::new();
@@ -216,4 +213,5 @@ fn per_key_the_announcements_follow_the_removals() {
         }
     }
     assert_eq!(log.len() as u64, THREADS * operations());
+    counted(THREADS * operations(), "operations");
 }

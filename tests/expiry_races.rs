@@ -6,8 +6,9 @@
 
 mod common;
 
-use common::crowd::{draw, scale};
+use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, Expiry, RemovalCause, Removed};
+use std::iter::Sum;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -63,11 +64,27 @@ enum Prolongs {
     Hook,
 }
 
+/// How many there were.
+#[derive(Default)]
+struct Reads {
+    all: u64,
+    prolonged: u64,
+}
+
+impl Sum for Reads {
+    fn sum<I: Iterator<Item = Self>>(reads: I) -> Self {
+        reads.fold(Self::default(), |sum, more| Self {
+            all: sum.all + more.all,
+            prolonged: sum.prolonged + more.prolonged,
+        })
+    }
+}
+
 /// Steps of the race on one thread: time goes on by steps of any size, also to the very moment at which
 /// something ends.
-fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> u64 {
-    let mut state = thread;
-    let mut prolonged = 0;
+fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> Reads {
+    let mut state = seed(thread);
+    let mut reads = Reads::default();
     for _ in 0..operations() {
         let random = draw(&mut state);
         let key = (random >> 8) % KEYS;
@@ -81,6 +98,7 @@ fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> u64 {
             4..6 => drop(time.fetch_add((random >> 16) % 2_000_000, SeqCst)),
             6 => cache.run_pending_tasks(),
             7..10 => {
+                reads.all += 1;
                 let before = time.load(SeqCst);
                 let left = cache.peek(&key).map(|entry| entry.expires_in());
                 // If the clock stood still meanwhile, what is shown was judged by the same reading.
@@ -88,18 +106,19 @@ fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> u64 {
                 assert!(!over || time.load(SeqCst) != before, "found when it was over");
             }
             _ => {
+                reads.all += 1;
                 if let Some(entry) = cache.get_entry(&key) {
                     let left = entry.expires_in().expect("all have an end");
                     // Or else the clock has moved on meanwhile, past the end.
                     if left > Duration::ZERO {
                         entry.until(entry.age() + left);
-                        prolonged += 1;
+                        reads.prolonged += 1;
                     }
                 }
             }
         }
     }
-    prolonged
+    reads
 }
 
 fn check(prolongs: Prolongs) {
@@ -128,7 +147,7 @@ fn check(prolongs: Prolongs) {
         Prolongs::Hook => builder.expire_after(Hooks),
     };
     let cache: Subject = builder.record_stats(true).build();
-    let prolonged: u64 = std::thread::scope(|scope| {
+    let reads: Reads = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let (cache, time) = (&cache, &*time);
@@ -140,7 +159,8 @@ fn check(prolongs: Prolongs) {
     cache.audit();
     let stats = cache.stats();
     assert_eq!(stats.listener_panics, 0, "some ended before their time");
-    assert!(prolonged > operations() / 10 && stats.removed(RemovalCause::Expired) > 100);
+    assert!(reads.prolonged > operations() / 10 && stats.removed(RemovalCause::Expired) > 100);
+    counted(reads.all, "reads");
 }
 
 std::thread_local! {

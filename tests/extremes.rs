@@ -5,7 +5,9 @@ mod common;
 
 use common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::{Expired, Size};
-use cortado::{Cache, Expiry, expire};
+use cortado::{Cache, Clock, Expiry, expire};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -250,4 +252,40 @@ fn builders_take_what_makes_sense_and_name_what_does_not() {
         common::panic_of(|| expire::on_create(|_: &u32, _: &u32| None::<Duration>).jitter(f64::NAN))
             .contains("jitter")
     );
+}
+
+/// A clock need not begin at zero when a cache is built, and may be about to end.
+#[test]
+fn clocks_begin_anywhere() {
+    let end = u64::MAX - 1;
+    for origin in [0, 1, u64::MAX / 2, end - 1_000_000_000, end - 1, end] {
+        let time = Arc::new(AtomicU64::new(origin));
+        let reading = Arc::clone(&time);
+        let clock = Clock::custom(move || Duration::from_nanos(reading.load(SeqCst)));
+        for idle in [None, Some(SECOND)] {
+            time.store(origin, SeqCst);
+            let mut builder = Cache::builder().clock(clock.clone()).max_capacity(100);
+            if let Some(idle) = idle {
+                builder = builder.time_to_idle(idle);
+            }
+            let cache: Cache<u32, u32> = builder.build();
+            cache.insert(1, 1);
+            cache.insert_with_ttl(2, 2, NANO);
+            cache.insert_with_ttl(3, 3, Duration::MAX);
+            cache.insert_with_ttl(4, 4, Duration::ZERO);
+            let alive = |key| cache.contains_key(&key);
+            assert!(alive(1) && alive(2) && alive(3) && !alive(4), "at {origin}");
+            cache.audit();
+            // The last instant there is does not come to an end.
+            time.store(end, SeqCst);
+            let over = end - origin > 2;
+            assert!(!over || !cache.contains_key(&2), "at {origin}");
+            assert!(idle.is_some() || alive(1) && alive(3));
+            (10..200).for_each(|key| cache.insert(key, key));
+            cache.audit();
+            cache.invalidate_all();
+            cache.audit();
+            assert_eq!(cache.entry_count(), 0);
+        }
+    }
 }

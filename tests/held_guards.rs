@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::crowd::scale;
+use common::crowd::{counted, scale};
 use cortado::{Cache, Entry};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -128,4 +128,5 @@ fn what_a_view_holds_back_is_released_after_it() {
     assert_eq!(living.load(SeqCst) as u64, cache.entry_count());
     drop(cache);
     assert_eq!(living.load(SeqCst), 0);
+    counted(6 * writes, "writes");
 }

@@ -9,7 +9,7 @@ use cortado::{Cache, Clock, ManualClock, Op};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Numbers = Cache<u64, Arc<u64>>;
 
@@ -199,6 +199,95 @@ fn a_callback_drops_all_other_handles() {
             cache.audit();
             drop(cache);
             assert_eq!(Arc::strong_count(&value), 1);
+        }
+    });
+}
+
+/// Where the scheduler's thread calls the user's code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Called {
+    Listener,
+    DropOfKey,
+    DropOfValue,
+    Clock,
+}
+
+/// Takes the last handle out of its slot when `at` is called on another thread than the test's.
+#[derive(Clone)]
+struct Last {
+    at: Called,
+    test: std::thread::ThreadId,
+    slot: Arc<Mutex<Option<Cache<Part, Part>>>>,
+    living: Arc<AtomicUsize>,
+}
+
+impl Last {
+    fn called(&self, place: Called) {
+        if place == self.at && std::thread::current().id() != self.test {
+            let last = self.slot.lock().unwrap().take();
+            drop(last);
+        }
+    }
+
+    fn part(&self, place: Called) -> Part {
+        self.living.fetch_add(1, SeqCst);
+        Part { place, last: self.clone() }
+    }
+}
+
+/// A key or a value.
+struct Part {
+    place: Called,
+    last: Last,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.last.called(self.place);
+        self.last.living.fetch_sub(1, SeqCst);
+    }
+}
+
+/// All keys are one.
+impl PartialEq for Part {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Part {}
+
+impl std::hash::Hash for Part {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
+}
+
+#[test]
+fn the_last_handle_is_dropped_on_the_schedulers_thread() {
+    must_end(|| {
+        for at in [Called::Listener, Called::DropOfKey, Called::DropOfValue, Called::Clock] {
+            let last = Last {
+                at,
+                test: std::thread::current().id(),
+                slot: Arc::default(),
+                living: Arc::default(),
+            };
+            let (telling, reading, begun) = (last.clone(), last.clone(), Instant::now());
+            let cache: Cache<Part, Part> = Cache::builder()
+                .scheduler(true)
+                .expiry_resolution(Duration::from_millis(1))
+                .clock(Clock::custom(move || {
+                    reading.called(Called::Clock);
+                    begun.elapsed()
+                }))
+                .removal_listener(move |_| telling.called(Called::Listener))
+                .build();
+            let (key, value) = (last.part(Called::DropOfKey), last.part(Called::DropOfValue));
+            cache.insert_with_ttl(key, value, Duration::from_millis(20));
+            *last.slot.lock().unwrap() = Some(cache);
+            // The entry ends, or the clock is read, on the scheduler's thread; and all is gone.
+            while last.slot.lock().unwrap().is_some() || last.living.load(SeqCst) > 0 {
+                std::thread::yield_now();
+            }
         }
     });
 }

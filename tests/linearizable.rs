@@ -4,6 +4,7 @@
 //! `CORTADO_HISTORIES` sets the number of histories per test.
 #![cfg(not(cortado_loom))]
 
+mod common;
 mod linear;
 
 use linear::play::check;

@@ -1,10 +1,13 @@
 //! The whole cache against its model: random programs of operations in random configurations.
 //!
-//! `PROPTEST_CASES` sets the number of cases per test, `CORTADO_MODEL_OPS` that of operations in all.
+//! `CORTADO_MODEL_OPS` sets the number of operations in all.
+#![cfg(not(cortado_loom))]
 
+mod common;
 #[path = "model/mod.rs"]
 mod model;
 
+use common::crowd::{counted, scale};
 use cortado::RemovalCause;
 use model::{Case, Counts, run};
 use proptest::prelude::*;
@@ -12,15 +15,13 @@ use proptest::test_runner::{Config, TestRunner};
 use std::sync::Mutex;
 
 /// Operations of a default run, over all tests.
-const OPS: u64 = 6_000_000;
+const OPS: u64 = 10_000_000;
 const TESTS: u64 = 5;
 /// Operations of a case, on average.
 const LENGTH: u64 = 150;
 
 fn cases() -> u32 {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
-    let cases = number("PROPTEST_CASES")
-        .unwrap_or_else(|| number("CORTADO_MODEL_OPS").unwrap_or(OPS) / TESTS / LENGTH);
+    let cases = scale("CORTADO_MODEL_OPS", OPS) / TESTS / LENGTH;
     u32::try_from(cases.max(1)).unwrap_or(u32::MAX)
 }
 
@@ -46,10 +47,10 @@ fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
         Ok(())
     });
     let counts = counts.into_inner().unwrap();
-    eprintln!("{name}: {} operations", counts.operations);
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
+    counted(counts.operations, "operations");
     assert_variety(&counts, u64::from(cases()), name.starts_with("bounded"));
 }
 

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::crowd::{Crowd, Ending, draw, scale};
+use common::crowd::{Crowd, Ending, counted, draw, scale, seed};
 use cortado::{Cache, Clock, Op};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn write(
     crowd: &Crowd,
 ) {
     let _membership = crowd.join();
-    let mut state = thread;
+    let mut state = seed(thread);
     let mut fresh = 0;
     while !crowd.is_over() {
         let random = draw(&mut state);
@@ -91,7 +91,7 @@ fn check(case: Case) {
             let (cache, hand, crowd) = (&cache, &hand, &*crowd);
             scope.spawn(move || write(cache, hand, case, thread, crowd));
         }
-        let mut state = case.capacity;
+        let mut state = seed(case.capacity);
         let mut looks = 0;
         while looks < scale("CORTADO_OVERSHOOT_LOOKS", 25) {
             let held = crowd.observe(|| held(&cache));
@@ -104,6 +104,7 @@ fn check(case: Case) {
         }
     });
     eprintln!("{case:?}: {most} at most, {} over", most.saturating_sub(case.capacity));
+    counted(scale("CORTADO_OVERSHOOT_LOOKS", 25), "moments");
     cache.run_pending_tasks();
     assert!(held(&cache) <= case.capacity && cache.weighted_size() <= case.capacity);
     cache.audit();

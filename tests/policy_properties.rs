@@ -20,9 +20,13 @@ enum Op {
         rank: usize,
         weight: u32,
     },
+    /// The update of an entry whose request is not to be counted again.
+    Swap {
+        rank: usize,
+        weight: Option<u32>,
+    },
     Access {
         rank: usize,
-        touches: u32,
     },
     Remove {
         rank: usize,
@@ -47,7 +51,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         10 => (0..60u64, weight()).prop_map(|(key, weight)| Op::Add { key, weight }),
         3 => (rank(), weight()).prop_map(|(rank, weight)| Op::Replace { rank, weight }),
-        10 => (rank(), 1..4u32).prop_map(|(rank, touches)| Op::Access { rank, touches }),
+        3 => (rank(), prop::option::weighted(0.3, weight()))
+            .prop_map(|(rank, weight)| Op::Swap { rank, weight }),
+        10 => rank().prop_map(|rank| Op::Access { rank }),
         2 => rank().prop_map(|rank| Op::Remove { rank }),
         1 => (rank(), weight()).prop_map(|(rank, weight)| Op::ReplaceRemoved { rank, weight }),
         6 => Just(Op::Evict),
@@ -89,12 +95,13 @@ impl Program {
                 let id = self.create(key, weight);
                 self.policy.add(&self.store, id);
             }
-            Op::Access { rank, touches } => {
+            Op::Access { rank } => {
                 if let Some((id, _)) = self.nth(rank) {
-                    self.policy.access(&self.store, id, touches);
+                    self.policy.access(&self.store, id);
                 }
             }
             Op::Remove { rank } => drop(self.remove(rank)),
+            Op::Swap { rank, weight } => self.swap(rank, weight),
             Op::Replace { rank, weight } => {
                 if let Some((old, key)) = self.nth(rank) {
                     let new = self.create(key, weight);
@@ -108,7 +115,7 @@ impl Program {
                     // The old node waits for its grace period while the new one is used.
                     let old = self.store.alloc(key, 1);
                     let new = self.create(key, weight);
-                    self.policy.access(&self.store, old, 1);
+                    self.policy.access(&self.store, old);
                     self.policy.remove(&self.store, old);
                     self.policy.replace(&self.store, old, new);
                     self.store.free(old);
@@ -128,6 +135,23 @@ impl Program {
             Op::Readmit => self.readmit(),
             Op::SetMax(max) => self.policy.set_max_weight(max),
         }
+    }
+
+    /// In place if the weight stays the same, as it does where none is given.
+    fn swap(&mut self, rank: usize, weight: Option<u32>) {
+        let Some((old, key)) = self.nth(rank) else { return };
+        let before = self.alive[&old].1;
+        let new = self.create(key, weight.unwrap_or(before));
+        let region = self.store.region(old);
+        let swapped = self.policy.swap(&self.store, old, new);
+        assert_eq!(swapped, self.alive[&new].1 == before);
+        if swapped {
+            assert_eq!(self.store.region(new), region, "in the same place");
+        } else {
+            self.policy.replace(&self.store, old, new);
+        }
+        self.alive.remove(&old);
+        self.store.free(old);
     }
 
     fn readmit(&mut self) {

@@ -5,6 +5,7 @@ mod policy_store;
 
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use policy_store::{Random, Sim, Store};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// More calls of `links` than any call of the policy may make: five nodes moved, each unlinked and
 /// linked with two neighbours.
@@ -22,35 +23,37 @@ fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<u32> {
     victims
 }
 
-/// Each call does a bounded amount of work, when the capacity collapses as well as while the climber
-/// changes the window of a large cache.
+/// Each call does a bounded amount of work, when the capacity collapses as well as while other rules
+/// change the window of a large cache.
 #[test]
 fn every_call_is_bounded() {
     const MAX: u64 = 20_000;
     let (mut store, mut policy) = (Store::new(), Policy::new(MAX, 1));
     let mut random = Random(1);
-    let mut ids = Vec::new();
+    let mut alive = BTreeMap::new();
+    let mut keys = BTreeMap::new();
     let mut worst = 0;
-    let mut windows = std::collections::BTreeSet::new();
+    let mut windows = BTreeSet::new();
     let mut bounded = |store: &Store| worst = worst.max(store.take_visits());
     for round in 0..600_000u64 {
-        if round % 2 == 0 || ids.is_empty() {
-            let id = add(&mut store, &mut policy, round % 60_000, 1);
-            bounded(&store);
-            ids.push(id);
+        // Every second request is for a key that was new lately: nothing for a small window.
+        let key = round - if round % 2 == 0 { 0 } else { random.below(16_000).min(round) | 1 };
+        if let Some(&id) = alive.get(&key) {
+            policy.access(&store, id);
         } else {
-            let id = ids[random.below(ids.len() as u64) as usize];
-            policy.access(&store, id, 1);
-            bounded(&store);
+            let id = add(&mut store, &mut policy, key, 1);
+            alive.insert(key, id);
+            keys.insert(id, key);
         }
+        bounded(&store);
         windows.insert(policy.window_target());
         if let Some(victim) = policy.victim(&store) {
             bounded(&store);
-            ids.swap_remove(ids.iter().position(|&id| id == victim).unwrap());
+            alive.remove(&keys.remove(&victim).unwrap());
             store.free(victim);
         }
     }
-    assert!(windows.len() > 2, "the climber never moved: {windows:?}");
+    assert!(windows.len() > 1, "the rules never changed: {windows:?}");
     policy.validate(&store).unwrap();
     store.take_visits();
 
@@ -66,7 +69,7 @@ fn every_call_is_bounded() {
     assert!((1..=VISITS).contains(&worst), "{worst} visits in one call");
 }
 
-/// What the climber's decisions leave over is worked off by later calls.
+/// What a change of targets leaves over is worked off by later calls.
 #[test]
 fn regions_come_back_to_their_targets() {
     let mut sim = Sim::new(Policy::new(1_000, 3));
@@ -108,7 +111,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     assert_eq!(evict_all(&mut store, &mut policy).len(), 3);
     assert_eq!((policy.weight(), policy.len()), (0, 10_000));
     for &id in &weightless {
-        policy.access(&store, id, 1);
+        policy.access(&store, id);
         assert_eq!(store.region(id), Region::Weightless);
         policy.remove(&store, id);
         policy.remove(&store, id);
@@ -141,7 +144,7 @@ fn an_update_takes_the_old_ones_place_and_counts() {
     assert_eq!(update(new, 0, 900).1, Region::Window);
     // An `old` that is gone: the new one is new.
     assert_eq!(update(ids[0], 0, 1).1, Region::Window);
-    policy.access(&store, ids[0], 3);
+    policy.access(&store, ids[0]);
     assert_eq!(store.region(ids[0]), Region::None, "a late read record changes nothing");
 }
 
@@ -154,11 +157,11 @@ fn room_is_won_by_weight() {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
         for key in 0..100 {
             let id = add(&mut store, &mut policy, key, 1);
-            (0..resident(key)).for_each(|_| policy.access(&store, id, 1));
+            (0..resident(key)).for_each(|_| policy.access(&store, id));
         }
         assert_eq!(policy.victim(&store), None);
         let heavy = add(&mut store, &mut policy, 1_000, weight);
-        (1..touches).for_each(|_| policy.access(&store, heavy, 1));
+        (1..touches).for_each(|_| policy.access(&store, heavy));
         let victims = evict_all(&mut store, &mut policy);
         policy.validate(&store).unwrap();
         (victims.len(), store.region(heavy))
@@ -178,7 +181,7 @@ fn a_heavy_newcomer_does_not_flush_the_window() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     let ids: Vec<u32> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     for _ in 0..5 {
-        ids[..90].iter().for_each(|&id| policy.access(&store, id, 1));
+        ids[..90].iter().for_each(|&id| policy.access(&store, id));
     }
     assert_eq!(store.region(ids[90]), Region::Window);
     let heavy = add(&mut store, &mut policy, 1_000, 30);
@@ -211,7 +214,7 @@ fn hot_residents_do_not_keep_newcomers_out_for_good() {
     assert!(got_in, "barred for {rounds} rounds");
 }
 
-/// A rejected key that comes back after more rejections than there are entries is a stranger again.
+/// A rejected key that comes back after many more rejections than there are entries is a stranger again.
 #[test]
 fn rejections_are_forgotten_in_time() {
     let recalled = |distance: u64| {
@@ -228,7 +231,7 @@ fn rejections_are_forgotten_in_time() {
         recalled
     };
     assert!(recalled(40) > 0);
-    assert_eq!(recalled(58), 0);
+    assert_eq!(recalled(150), 0);
 }
 
 /// The dice and the sketch's collisions come from the seed.
@@ -250,8 +253,8 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     let ids: Vec<u32> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     let weightless = add(&mut store, &mut policy, 99, 0);
     assert_eq!((store.region(ids[0]), store.region(ids[59])), (Region::Probation, Region::Window));
-    policy.access(&store, ids[3], 1);
-    policy.access(&store, ids[59], 1);
+    policy.access(&store, ids[3]);
+    policy.access(&store, ids[59]);
     let hottest: Vec<u32> = policy.hottest(&store).collect();
     let coldest: Vec<u32> = policy.coldest(&store).collect();
     assert_eq!(hottest[0], ids[3], "protected");

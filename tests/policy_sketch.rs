@@ -152,14 +152,14 @@ fn few_estimates_are_too_high() {
     }
 }
 
-/// 8 bytes per entry, at least 1 KiB, and back again.
+/// 8 bytes per entry, at least 4 KiB, and back again.
 #[test]
 fn size_follows_the_entries() {
     let mut sketch = Sketch::new(3);
-    assert_eq!(sketch.bytes(), 1024);
+    assert_eq!(sketch.bytes(), 4096);
     for entries in 1..=20_000usize {
         sketch.fit(entries);
-        assert_eq!(sketch.bytes(), (entries.div_ceil(8) * 64).max(1024));
+        assert_eq!(sketch.bytes(), (entries.div_ceil(8) * 64).max(4096));
     }
     sketch.validate().unwrap();
     for entries in (5_000..20_000).rev() {
@@ -171,7 +171,7 @@ fn size_follows_the_entries() {
     }
     (0..20_000).for_each(|_| sketch.fit(0));
     sketch.validate().unwrap();
-    assert_eq!(sketch.bytes(), 1024);
+    assert_eq!(sketch.bytes(), 4096);
 }
 
 /// The seed decides which keys share counters.

@@ -1,6 +1,9 @@
 //! What has left the cache is released: keys and values, soon after nobody can see them.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::crowd::counted;
 use cortado::{Cache, Clock, Entry, Op, Removed};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -215,6 +218,7 @@ fn a_thousand_caches_leave_nothing_behind() {
     }
     // The scheduler's thread may be at one of them, and drop it when it is done.
     alive.falls_to(0, || {});
+    counted(1000, "caches");
 }
 
 #[test]

@@ -1,18 +1,22 @@
 //! The weight that the cache reports is the weight that is in it, however it came and went, and no part of
 //! the capacity is lost on the way.
 //!
-//! `CORTADO_WEIGHT_OPS` sets the number of operations per thread and round.
+//! `CORTADO_WEIGHT_OPS` sets the number of operations per round, of which each test has three.
 #![cfg(not(cortado_loom))]
 
 mod common;
 
-use common::crowd::{draw, scale};
+use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op};
 use std::time::Duration;
 
 const CAPACITY: u64 = 10_000;
 const KEYS: u64 = 2000;
 const HEAVIEST: u64 = 20;
+
+fn operations() -> u64 {
+    scale("CORTADO_WEIGHT_OPS", 200_000)
+}
 
 /// The value is its weight.
 fn step(cache: &Cache<u64, u32>, hand: &ManualClock, random: u64) {
@@ -63,8 +67,8 @@ fn mixed(threads: u64) {
             for thread in 0..threads {
                 let (cache, hand) = (&cache, &hand);
                 scope.spawn(move || {
-                    let mut state = round << 8 | thread;
-                    for _ in 0..scale("CORTADO_WEIGHT_OPS", 200_000) / threads {
+                    let mut state = seed(round << 8 | thread);
+                    for _ in 0..operations() / threads {
                         step(cache, hand, draw(&mut state));
                     }
                 });
@@ -84,6 +88,7 @@ fn mixed(threads: u64) {
         (0..2 * CAPACITY).for_each(|n| cache.insert(fresh(n), 1));
         check(&cache);
         assert!(cache.entry_count() * 100 >= CAPACITY * 99, "{} usable", cache.entry_count());
+        counted(operations() / threads * threads, "operations");
     }
 }
 

@@ -1,42 +1,68 @@
-//! The wheel against a model, in random programs (`tests/wheel_model`). `PROPTEST_CASES` says how
-//! many.
+//! The wheel against a model, in random programs (`tests/wheel_model`).
+//!
+//! `CORTADO_WHEEL_OPS` sets the number of operations.
+#![cfg(not(cortado_loom))]
 
+mod common;
 mod wheel_model;
 
+use common::crowd::{counted, draw, scale, seed};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::Config;
-use wheel_model::{HEADER_LEN, OP_LEN, run};
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use wheel_model::{HEADER_LEN, OP_LEN, run, run_with};
 
-proptest! {
-    #![proptest_config(Config {
-        cases: if std::env::var_os("PROPTEST_CASES").is_some() { Config::default().cases } else { 1_500 },
+/// Operations of a program, on average.
+const LENGTH: usize = 60;
+
+#[test]
+fn agrees_with_the_model() {
+    let cases = scale("CORTADO_WHEEL_OPS", 1_000_000) / 10 / LENGTH as u64;
+    let config = Config {
+        cases: u32::try_from(cases.max(1)).unwrap_or(u32::MAX),
         failure_persistence: None,
         ..Config::default()
-    })]
-
-    #[test]
-    fn agrees_with_the_model(
-        header in any::<[u8; HEADER_LEN]>(),
-        ops in vec(any::<[u8; OP_LEN]>(), 0..120),
-    ) {
+    };
+    let programs = (any::<[u8; HEADER_LEN]>(), vec(any::<[u8; OP_LEN]>(), 0..2 * LENGTH));
+    let operations = Cell::new(0);
+    let outcome = TestRunner::new(config).run(&programs, |(header, ops)| {
         run(&[&header[..], ops.as_flattened()].concat());
+        operations.set(operations.get() + ops.len() as u64);
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
     }
+    counted(operations.get(), "operations");
 }
 
-/// The programs do reach what they are for: most timers are handed out somewhere.
+/// The same without shrinking, and without a look at everything after each step.
 #[test]
-fn programs_hand_out_timers() {
-    let mut random = 0_u64;
-    let mut fired = 0;
-    for _ in 0..50 {
-        let bytes: Vec<u8> = (0..HEADER_LEN + 100 * OP_LEN)
-            .map(|_| {
-                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (random >> 56) as u8
-            })
-            .collect();
-        fired += run(&bytes);
-    }
-    assert!(fired > 50 * 20, "{fired}");
+fn agrees_with_the_model_in_more_programs() {
+    let programs = scale("CORTADO_WHEEL_OPS", 1_000_000) / (2 * LENGTH as u64);
+    let fired = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let fired = &fired;
+            scope.spawn(move || {
+                for program in (thread..programs).step_by(2) {
+                    let (mut state, mut bytes) = (seed(program), Vec::new());
+                    while bytes.len() < HEADER_LEN + 2 * LENGTH * OP_LEN {
+                        bytes.extend(draw(&mut state).to_le_bytes());
+                    }
+                    bytes.truncate(HEADER_LEN + 2 * LENGTH * OP_LEN);
+                    let outcome = catch_unwind(|| run_with(&bytes, 32));
+                    let outcome = outcome.unwrap_or_else(|_| panic!("program {program}"));
+                    fired.fetch_add(outcome, Relaxed);
+                }
+            });
+        }
+    });
+    // They do reach what they are for: many timers are handed out.
+    let (fired, operations) = (fired.into_inner() as u64, programs * 2 * LENGTH as u64);
+    assert!(fired > operations / 6, "{fired} of {operations}");
+    counted(operations, "operations");
 }

@@ -1,6 +1,7 @@
 //! Programs of cache operations against the model of `tests/model`.
 #![no_main]
 
+mod counted;
 #[path = "../../tests/model/mod.rs"]
 mod model;
 
@@ -14,6 +15,6 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     if bytes.len() > MOST {
         return Corpus::Reject;
     }
-    run(&Case::decode(bytes));
+    counted::add(run(&Case::decode(bytes)).operations, "operations");
     Corpus::Keep
 });

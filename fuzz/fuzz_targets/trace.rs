@@ -2,6 +2,7 @@
 //! says of time, place and size holds.
 #![no_main]
 
+mod counted;
 #[path = "../../examples/replay/trace.rs"]
 mod trace;
 
@@ -43,6 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
                     last = at;
                 }
                 good += 1;
+                counted::add(1, "records");
             }
         }
         if good as usize == ENOUGH {

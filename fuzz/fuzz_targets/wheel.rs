@@ -1,6 +1,7 @@
 //! Programs of wheel operations against the model of `tests/wheel_model`.
 #![no_main]
 
+mod counted;
 #[path = "../../tests/wheel_model/mod.rs"]
 mod wheel_model;
 
@@ -15,5 +16,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
         return Corpus::Reject;
     }
     run(bytes);
+    let operations = bytes.len().saturating_sub(HEADER_LEN).div_ceil(OP_LEN);
+    counted::add(operations as u64, "operations");
     Corpus::Keep
 });

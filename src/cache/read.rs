@@ -32,9 +32,10 @@ where
         V: Clone,
     {
         let (value, due) = {
+            let hash = self.engine().hash_ahead(key);
             let guard = crossbeam_epoch::pin();
-            let lookup = self.engine().read_inline(&guard, key);
-            (lookup.node.map(|node| node.value().clone()), lookup.due)
+            let (value, due) = self.engine().read_value(&guard, hash, key);
+            (value.cloned(), due)
         };
         if due {
             self.engine().attend();

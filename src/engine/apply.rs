@@ -94,7 +94,7 @@ impl Work<'_> {
         if meta.life() & life::LINKED != 0
             && let Some(policy) = &mut self.state.policy
         {
-            policy.access(&*self.core.pool, id, 1);
+            policy.access(&*self.core.pool, id);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::node::{GONE, life};
 use crate::pool::Timers;
+use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use std::collections::HashSet;
 
@@ -62,6 +63,10 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(policy.weight() == weight, "policy weighs {}, is {weight}", policy.weight());
             ensure!(weight <= policy.max_weight(), "{weight} is over {}", policy.max_weight());
         }
+        let stats = core.stats();
+        let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
+        let (there, given) = (state.count + removed, stats.insertions);
+        ensure!(given == 0 || given == there, "{given} values given, {there} inside or removed");
         self.audit_pool(&ids.into_iter().collect())
     }
 

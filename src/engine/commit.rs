@@ -4,7 +4,7 @@ use super::core::Core;
 use super::event::Event;
 use super::flights::{Clearance, Hold};
 use crate::index::{Found, Locked};
-use crate::node::life;
+use crate::node::{Meta, life};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
@@ -102,10 +102,11 @@ impl Core {
                     self.pool.meta(old).mark_gone();
                 }
                 locked.replace(put.id);
-                let (_, end) = self.gone(old, put.now, RemovalCause::Replaced);
+                let before = self.pool.meta(old);
+                let (_, end) = self.gone((old, before), put.now, RemovalCause::Replaced);
                 // The wheel has the old one at the latest where it was to be looked at by its deadline,
                 // unless that was moved and the event that says so is on its way.
-                let later = put.deadline >= end && !self.pool.meta(old).was_shortened();
+                let later = put.deadline >= end && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
         };
@@ -223,13 +224,12 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone(id, now, cause).0
+        self.gone((id, self.pool.meta(id)), now, cause).0
     }
 
     /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
     /// that it had.
-    fn gone(&self, id: u32, now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
-        let meta = self.pool.meta(id);
+    fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let deadline = meta.mark_gone();
         let cause = self.true_cause(meta.generation(), deadline, now, cause);
         self.announce(id, cause, deadline, now);

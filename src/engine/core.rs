@@ -17,8 +17,9 @@ use crate::removal::RemovalCause;
 use crate::scheduler::Registration;
 use crate::stats::{Recorder, Stats};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::carried::CarriedU32;
 use crate::sync::queue::SegQueue;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub struct Core {
     pub writes: WriteBuffer,
     pub status: DrainStatus,
     pub maintenance: Mutex<Maintenance>,
+    /// How many threads must have the maintenance lock. A hint: nothing follows from it.
+    pub waiting: CarriedU32,
     pub flights: Flights,
     pub outbox: Outbox<Notice>,
     pub announces: bool,
@@ -107,6 +110,7 @@ impl Core {
             writes,
             status: DrainStatus::new(),
             maintenance: Mutex::new(Maintenance::new(config, ticker.now())),
+            waiting: CarriedU32::new(0),
             flights: Flights::new(),
             outbox: Outbox::new(),
             announces: config.announces,
@@ -170,6 +174,20 @@ impl Core {
     /// Takes back all wishes for a pass, which is beginning.
     pub fn begin_pass(&self) {
         self.hot.next_pass.swap(NEVER, Ordering::AcqRel);
+    }
+
+    /// The maintenance lock, for somebody who must have it.
+    pub fn lock_maintenance(&self) -> MutexGuard<'_, Maintenance> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = self.maintenance.lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// Whether somebody waits for the maintenance lock and will run a pass. Others leave it alone then: the
+    /// mutex is not fair, and whoever has just released it would have it again before the other is awake.
+    pub fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Counts a removal and queues its announcement. Called where the node has just left the index,

@@ -4,6 +4,7 @@
 use super::Engine;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
+use crate::links::NIL;
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle};
 use crate::sync::seeded;
@@ -45,6 +46,12 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         self.seen
     }
 
+    /// The node, without the deadline.
+    #[inline]
+    pub fn spot(self) -> Spot<'g, K, V> {
+        Spot { place: Some(self.place), id: self.id }
+    }
+
     /// The same node, of which the finder has changed the deadline.
     #[inline]
     pub fn with_deadline(self, seen: u64) -> Self {
@@ -62,6 +69,22 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     pub fn value(self) -> &'g V {
         // SAFETY: as for `key`; published nodes have their values.
         unsafe { self.place.value() }
+    }
+}
+
+/// A [`NodeRef`] without the deadline, or none.
+pub struct Spot<'g, K, V> {
+    place: Option<Place<'g, K, V>>,
+    id: u32,
+}
+
+impl<'g, K, V> Spot<'g, K, V> {
+    pub const NONE: Self = Self { place: None, id: NIL };
+
+    /// The node, with the deadline that it had when it was found.
+    #[inline]
+    pub fn node(self, seen: u64) -> Option<NodeRef<'g, K, V>> {
+        self.place.map(|place| NodeRef { place, id: self.id, seen })
     }
 }
 
@@ -169,5 +192,14 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     #[inline]
     pub fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         hash32(&self.hasher, key)
+    }
+
+    /// The key's hash, with its bucket on the way here: to be called before the guard is made, which takes
+    /// longer than that.
+    #[inline(always)]
+    pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+        let hash = self.hash(key);
+        self.core.index.prefetch(hash);
+        hash
     }
 }

@@ -16,6 +16,7 @@ use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
 use crate::index::Locked;
+use crate::links::NIL;
 use crate::node::{GONE, NO_ERA, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
@@ -39,6 +40,9 @@ const ERA_EVICTIONS: u64 = 64;
 /// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
 /// merely old, because their threads were held up, are less behind.
 const SET_BACK: u64 = 1 << 30;
+
+/// How many removals of what is due are prepared together.
+const EXPIRED_AT_ONCE: usize = 16;
 
 /// What the maintenance lock protects.
 pub struct Maintenance {
@@ -155,16 +159,41 @@ impl<'a> Work<'a> {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
         wheel.advance(&timers, self.now);
-        while budget.take() {
-            let mut visits = UNITS_PER_LOOK;
-            let poll = self.state.wheel.poll(&timers, &mut visits);
-            budget.spend(UNITS_PER_LOOK - visits);
-            match poll {
-                Poll::Due(id) => self.expire_one(id),
-                Poll::Exhausted => {}
-                Poll::Idle => break,
+        // In batches, so that the lines which the removals touch are all on their way at once.
+        let mut due = [NIL; EXPIRED_AT_ONCE];
+        let mut more = true;
+        while more {
+            let mut count = 0;
+            while count < due.len() {
+                more = budget.take();
+                if !more {
+                    break;
+                }
+                let mut visits = UNITS_PER_LOOK;
+                let poll = self.state.wheel.poll(&timers, &mut visits);
+                budget.spend(UNITS_PER_LOOK - visits);
+                match poll {
+                    Poll::Due(id) => {
+                        self.prefetch_unlink(id);
+                        due[count] = id;
+                        count += 1;
+                    }
+                    Poll::Exhausted => {}
+                    Poll::Idle => {
+                        more = false;
+                        break;
+                    }
+                }
             }
+            due[..count].iter().for_each(|&id| self.expire_one(id));
         }
+    }
+
+    /// Begins to load what taking the node out of the index and the policy's lists will touch.
+    fn prefetch_unlink(&self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        self.core.index.prefetch(meta.hash());
+        self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
     }
 
     fn expire_one(&mut self, id: u32) {
@@ -215,7 +244,7 @@ impl<'a> Work<'a> {
         for id in policy.next_losers().into_iter().flatten() {
             let meta = core.pool.meta(id);
             policy.prefetch(meta.hash());
-            core.index.prefetch(self.guard, meta.hash());
+            core.index.prefetch(meta.hash());
             self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
         }
     }

@@ -38,6 +38,7 @@ mod compute;
 mod core;
 mod event;
 mod flights;
+mod glance;
 mod life;
 mod load;
 mod lookup;
@@ -48,9 +49,11 @@ mod tend;
 mod write;
 
 pub use self::core::Core;
+pub use glance::Moment;
 pub use tend::Pending;
 
-use crate::clock::Ticker;
+use self::glance::Reach;
+use crate::clock::{NEVER, Ticker};
 use crate::config::Config;
 use crate::entry::Removed;
 use crate::expiry::Expiry;
@@ -88,9 +91,8 @@ pub struct Engine<K, V, S> {
     /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they prolong
     /// by, and that is long.
     coarsely: bool,
-    /// An entry that has so long to live when it is read is not worth prolonging: its idle time but for
-    /// 1/1024. Only where reads prolong by the coarse clock.
-    plenty: u64,
+    /// What makes a read of an entry a plain hit.
+    reach: Reach,
     name: Option<String>,
 }
 
@@ -110,7 +112,13 @@ where
         let observes = hooks.expiry.as_ref().is_some_and(|expiry| expiry.observes_reads());
         let idle = config.lifetimes.idle;
         let coarsely = !observes && idle.is_some_and(|idle| core.ticker.may_begin_coarsely(idle));
-        let plenty = idle.map_or(0, |idle| idle - idle / TOLERANCE);
+        let enough = match idle {
+            _ if observes => Some(NEVER),
+            Some(idle) if coarsely => Some(idle - idle / TOLERANCE),
+            Some(_) => Some(NEVER),
+            None => None,
+        };
+        let reach = Reach::new(core.ticker.margin(), enough, core.recorder.is_some());
         let engine = Arc::new(Self {
             core,
             pool,
@@ -118,7 +126,7 @@ where
             renews: idles || observes,
             observes,
             coarsely,
-            plenty,
+            reach,
             hooks,
             name: config.name,
         });

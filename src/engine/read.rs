@@ -1,4 +1,4 @@
-//! Reads: find, judge, record.
+//! Reads at their full length: judge, renew, record. (Most are over at a [glance](super::glance).)
 
 use super::Engine;
 use super::core::Core;
@@ -23,41 +23,6 @@ pub struct Lookup<'g, K, V> {
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
-    /// cache afterwards if that is due, best after it has let go of the guard.
-    #[inline(never)]
-    pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        self.read_inline(guard, key)
-    }
-
-    /// [`read`](Self::read), for the two lookups of which programs make the most.
-    #[inline(always)]
-    pub fn read_inline<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        let coarse = self.core.ticker.coarse();
-        let mut due = self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable);
-        let hash = self.hash(key);
-        let node = self
-            .find(guard, hash, key)
-            .filter(|node| self.was_living(*node, coarse))
-            .and_then(|node| {
-                let enough = self.coarsely && coarse.saturating_add(self.plenty) <= node.seen();
-                if !self.renews || enough { Some(node) } else { self.renew(node, coarse, &mut due) }
-            });
-        if let Some(node) = node {
-            due |= self.record(node);
-        }
-        if let Some(recorder) = &self.core.recorder {
-            if node.is_some() { recorder.hit() } else { recorder.miss() }
-        }
-        Lookup { node, due }
-    }
-
     /// A read that leaves no trace.
     pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
@@ -84,9 +49,36 @@ impl Core {
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// A read of what was found, if anything was, where a [glance](super::glance) is not enough: it may have
+    /// to ask the precise clock, prolong a life, be counted or recorded.
+    #[inline(never)]
+    pub(super) fn consider<'g>(
+        &'g self,
+        found: Option<NodeRef<'g, K, V>>,
+        coarse: u64,
+    ) -> Lookup<'g, K, V> {
+        let mut due = self.wants_attention(coarse);
+        let node = found.filter(|node| self.was_living(*node, coarse)).and_then(|node| {
+            if self.renews { self.renew(node, coarse, &mut due) } else { Some(node) }
+        });
+        if let Some(node) = node {
+            due |= self.record(node);
+        }
+        if let Some(recorder) = &self.core.recorder {
+            if node.is_some() { recorder.hit() } else { recorder.miss() }
+        }
+        Lookup { node, due }
+    }
+
+    /// Whether a pass is due, or wanted and not begun.
+    #[inline(always)]
+    pub(super) fn wants_attention(&self, coarse: u64) -> bool {
+        self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable)
+    }
+
     /// Tells the policy of a hit; true if the read buffer wants to be drained.
     #[inline]
-    fn record(&self, node: NodeRef<'_, K, V>) -> bool {
+    pub(super) fn record(&self, node: NodeRef<'_, K, V>) -> bool {
         let era = self.core.hot.era.load(Ordering::Relaxed);
         era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }

@@ -166,6 +166,9 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
+        if self.core.is_awaited() {
+            return;
+        }
         // The clock is the user's, and what pinning may run is anybody's: both before the lock.
         let now = self.core.ticker.coarse();
         let guard = crossbeam_epoch::pin();
@@ -177,7 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass at the caller's `now`, after whoever is at it.
     fn pass_now(&self, now: u64) {
         let guard = crossbeam_epoch::pin();
-        let state = self.core.maintenance.lock();
+        let state = self.core.lock_maintenance();
         let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
     }
 
@@ -299,7 +302,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn units(&self, units: u32) -> Leftover {
         let now = self.core.ticker.now();
         let guard = crossbeam_epoch::pin();
-        let state = self.core.maintenance.lock();
+        let state = self.core.lock_maintenance();
         self.pass(&guard, state, now, &mut Budget::of_units(units))
     }
 

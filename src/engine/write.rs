@@ -23,10 +23,9 @@ where
     S: BuildHasher,
 {
     pub fn insert(&self, key: K, value: V, term: Term) {
-        let hash = self.hash(&key);
         // The lines that the search will need are on their way while the node is made.
+        let hash = self.hash_ahead(&key);
         let mut guard = crossbeam_epoch::pin();
-        self.core.index.prefetch(&guard, hash);
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
         if let Some(id) = self.core.index.guess(&guard, hash) {

@@ -3,6 +3,7 @@
 use crossbeam_epoch::Guard;
 
 use super::bucket::{Bucket, SLOTS, tag_of};
+use super::hint::Hint;
 use super::lock::HomeLock;
 use super::memory::{Chain, Root, append, retire_moved};
 use super::table::{HashOf, Table};
@@ -22,7 +23,7 @@ pub fn reserve(root: &Root, guard: &Guard, entries: usize) -> bool {
 }
 
 /// See [`Index::help`](super::Index::help).
-pub fn help(root: &Root, guard: &Guard, store: &impl HashOf, buckets: usize) -> bool {
+pub fn help(root: &Root, hint: &Hint, guard: &Guard, store: &impl HashOf, buckets: usize) -> bool {
     let table = root.current(guard);
     let Some(next) = table.next().get(guard) else {
         return false;
@@ -37,6 +38,7 @@ pub fn help(root: &Root, guard: &Guard, store: &impl HashOf, buckets: usize) -> 
     }
     if table.finish(count) {
         root.advance(table, guard);
+        hint.follow(root, guard);
     }
     table.has_unclaimed()
 }

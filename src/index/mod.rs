@@ -93,6 +93,7 @@
 mod bucket;
 mod find;
 mod grow;
+mod hint;
 mod lock;
 mod memory;
 mod table;
@@ -108,7 +109,7 @@ pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
 use crate::links::NIL;
-use crate::prefetch::prefetch;
+use hint::Hint;
 use memory::Root;
 use table::Table;
 
@@ -120,12 +121,15 @@ use table::Table;
 #[derive(Debug)]
 pub struct Index {
     root: Root,
+    hint: Hint,
 }
 
 impl Index {
     /// An empty index with room for so many entries before it has to grow.
     pub fn with_capacity(entries: usize) -> Self {
-        Self { root: Root::new(Table::for_entries(entries)) }
+        let table = Table::for_entries(entries);
+        let hint = Hint::new(&table);
+        Self { root: Root::new(table), hint }
     }
 
     /// Home buckets in the current table.
@@ -142,10 +146,10 @@ impl Index {
         find::find(&self.root, guard, hash, probe)
     }
 
-    /// Begins to load the home bucket of a hash.
-    #[inline]
-    pub fn prefetch(&self, guard: &Guard, hash: u32) {
-        prefetch(self.root.current(guard).home(hash));
+    /// Begins to load the home bucket of a hash. Needs no guard: it follows no pointer.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u32) {
+        self.hint.prefetch(hash);
     }
 
     /// The id that is most likely the key's, without looking at it: for beginning to load it. Nothing
@@ -193,7 +197,7 @@ impl Index {
     /// Should `store` panic, growing stays unfinished from then on; the index remains usable.
     #[inline]
     pub fn help(&self, guard: &Guard, store: &impl HashOf, buckets: usize) -> bool {
-        grow::help(&self.root, guard, store, buckets)
+        grow::help(&self.root, &self.hint, guard, store, buckets)
     }
 
     /// Appends the ids of one bucket to `out`: those whose hashes begin at `cursor`. Returns the

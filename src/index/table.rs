@@ -74,6 +74,11 @@ impl Table {
         &self.buckets
     }
 
+    /// How far a hash is shifted to get the position of its home bucket; 32 at most.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
     /// Where the home bucket of a hash is.
     #[inline]
     pub fn position(&self, hash: u32) -> usize {

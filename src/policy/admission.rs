@@ -1,29 +1,24 @@
-//! Who may stay: the duel of a window candidate against a main victim, and the second chance of a
-//! candidate that lost and comes back.
+//! Who may stay: the duel of a window candidate against a main victim, and the second chance of one
+//! that was rejected and comes back.
 
-use super::ghost::Ghost;
 use crate::sketch::Sketch;
 
 /// From this frequency on, a candidate that lost may be let in by chance.
 const WARM: u8 = 6;
 /// One such candidate in so many is.
 const WARM_CHANCE: u64 = 128;
-/// One in so many of those that come back is let in although the victim is asked for more often. All
-/// of them would cost loops a little longer than the cache 2 to 3 points, none of them mixed loads more.
-const RETURN_CHANCE: u64 = 2;
 
-/// The frequency sketch, the memory of rejections and the dice.
+/// The frequency sketch and the dice.
 #[derive(Debug)]
 pub struct Admission {
     sketch: Sketch,
-    ghost: Ghost,
     dice: Dice,
 }
 
 impl Admission {
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        Self { sketch: Sketch::new(dice.roll()), ghost: Ghost::new(dice.roll()), dice }
+        Self { sketch: Sketch::new(dice.roll()), dice }
     }
 
     /// Counts a request.
@@ -37,16 +32,9 @@ impl Admission {
         self.sketch.frequency(hash)
     }
 
-    /// Begins to load what is known of a key.
+    /// Begins to load what counting or asking for a key touches.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
-        self.sketch.prefetch(hash);
-        self.ghost.prefetch(hash);
-    }
-
-    /// Begins to load a key's frequency only.
-    #[inline]
-    pub fn prefetch_frequency(&self, hash: u32) {
         self.sketch.prefetch(hash);
     }
 
@@ -54,11 +42,9 @@ impl Admission {
     #[inline]
     pub fn fit(&mut self, entries: usize) {
         self.sketch.fit(entries);
-        self.ghost.fit(entries);
     }
 
-    /// Whether the candidate takes the victim's room: if it was asked for more often. A loser is
-    /// remembered.
+    /// Whether the candidate takes the victim's room: if it was asked for more often.
     ///
     /// A tie is lost, or a scan would flush the cache. One who could make a victim's count high for
     /// good, by keys that share its counters, would thereby keep every candidate out; so a candidate
@@ -66,32 +52,32 @@ impl Admission {
     #[inline]
     pub fn admits(&mut self, candidate: u32, victim: u32) -> bool {
         let frequency = self.sketch.frequency(candidate);
-        let admitted = frequency > self.sketch.frequency(victim)
-            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE));
-        if !admitted {
-            self.ghost.put(candidate);
-        }
-        admitted
+        frequency > self.sketch.frequency(victim)
+            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
     }
 
-    /// Whether a newcomer was rejected lately and may go to the main region at once, from where
-    /// `victim` is the next to leave.
+    /// Whether a newcomer that was rejected lately may go to the main region at once, from where
+    /// `victim` is the next to leave: if it was asked for more often, and else one in `chance`. Were it
+    /// always, loops a little longer than the cache would lose 2 to 3 points.
     #[inline]
-    pub fn recalls(&mut self, newcomer: u32, victim: Option<u32>) -> bool {
-        self.ghost.take(newcomer)
-            && (victim.is_none_or(|victim| {
-                self.sketch.frequency(newcomer) > self.sketch.frequency(victim)
-            }) || self.dice.one_in(RETURN_CHANCE))
+    pub fn recalls(&mut self, newcomer: u32, victim: Option<u32>, chance: u64) -> bool {
+        let frequency = |hash| self.sketch.frequency(hash);
+        victim.is_none_or(|victim| frequency(newcomer) > frequency(victim))
+            || self.dice.one_in(chance)
     }
 
-    /// Checks sketch and memory.
+    /// A random number.
+    pub fn roll(&mut self) -> u64 {
+        self.dice.roll()
+    }
+
+    /// Checks the sketch.
     ///
     /// # Errors
     ///
     /// Says what is wrong.
     pub fn validate(&self) -> Result<(), String> {
-        self.sketch.validate()?;
-        self.ghost.validate()
+        self.sketch.validate()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The eviction policy: W-TinyLFU with a window that adapts and a memory of rejections.
+//! The eviction policy: a window and a segmented main region, whose rules are chosen by trial.
 //!
 //! Single-threaded data behind the maintenance lock. It sees nodes through a [`PolicyStore`]: links,
 //! weight, hash, and a byte that says which list holds the node. It knows no key, no value, no clock
@@ -9,8 +9,13 @@
 //!             │     ┌──────────────┐    duels the victim (main's last)     │               │ over 80 %
 //!             ├───► │ window (LRU) │ ──► more frequent: in, victim out ──► probation (LRU) ◄┘
 //!             │     └──────────────┘     else: candidate out, remembered        │
-//!             └── remembered rejection, and more frequent or lucky ──► protected └──► victim
+//!             └── remembered rejection, and more frequent or lucky ──► main     └──► victim
+//!
+//!    a sample of the requests ──► four shadows: small caches without values ──► the rules in force
 //! ```
+//!
+//! `queues` has the rules of the picture, `rules` what differs between loads (the window's size, how those
+//! that come back are received), `trial` how it is chosen. `docs/eviction.md` tells all of it at length.
 //!
 //! # Rules
 //!
@@ -29,108 +34,73 @@
 //!    window's end, to duel at once rather than flush the window.
 //! 6. **Bounded work.** Every call but the iterators and `validate` moves at most 2 + [`MOVES`] nodes and
 //!    touches at most 24 cache lines of sketch and memory, 16 of them only while the sketch ages; the rest
-//!    waits for the next call.
+//!    waits for the next call. What the shadows of a sampled request cost comes on top (see `trial`).
 //! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be secret:
-//!    it decides which keys share counters and which rejected candidates get in by chance.
-//!
-//! # Evidence
-//!
-//! Points of hit ratio lost against the best of 17 policies (Caffeine, moka, quick_cache, S3-FIFO, …), mean
-//! over twelve public traces, at 0.1, 1, 5, 10 and 20 % of the unique keys (at least 16 entries):
-//!
-//! | | 0.1 % | 1 % | 5 % | 10 % | 20 % | all |
-//! |---|---:|---:|---:|---:|---:|---:|
-//! | this policy, mean of five seeds | 1.01 | 0.29 | 0.96 | 0.67 | 0.98 | 0.80 |
-//! | Caffeine 3.2.5-dev | 1.27 | 1.33 | 0.94 | 1.00 | 1.39 | 1.18 |
-//! | moka 0.12 | 7.29 | 5.14 | 3.68 | 3.15 | 4.42 | 4.72 |
-//!
-//! With a climber like Caffeine's (from 1 % downwards, decay 0.98) and no memory of rejections the same code
-//! lost 1.71. The memory brought 0.64 of that; a window of 10 % to begin with that grows first and the
-//! sketch's longer period 0.25; steps that never get small, and a tolerance for noise, the rest. The numbers
-//! were tuned on these very traces, so expect less on others. The worst case against Caffeine
-//! is a long disk trace (`p3` at 5 %: 3 points less), the best a burst of pairs (`vaultservice`: 6 more).
-//!
-//! # Not chosen
-//!
-//! * Moving nodes at once when the climber changes the window: needs the rest carried along to be bounded,
-//!   and the regions get there in a small part of the next sample anyway.
-//! * Counting each touch of a read record in the sketch (up to 3): no gain beyond noise, a loss below 0.1 at
-//!   the larger ones, and more work.
-//! * Skipping weightless nodes in the eviction order: a search that can be long.
+//!    it decides which keys share counters, which are in the sample, and which rejected candidates get in
+//!    by chance.
 
 mod admission;
-mod climber;
 mod ghost;
 mod order;
+mod queues;
 mod regions;
+mod rules;
+mod shadow;
 mod store;
+mod trial;
 
+pub use queues::MOVES;
 pub use store::{PolicyStore, Region};
 
 use admission::Admission;
-use climber::{Climber, FIRST_SHARE, MAX_SHARE, MIN_SHARE};
-use regions::{End, Regions};
-
-/// At most so many nodes are moved by one call to bring a region back to its target.
-pub const MOVES: usize = 4;
-
-/// Of what the window leaves, the share of the protected region.
-const PROTECTED_SHARE: f64 = 0.8;
+use queues::Queues;
+use rules::Rules;
+use trial::Trial;
 
 /// See the module's docs.
 #[derive(Debug)]
 pub struct Policy {
-    regions: Regions,
+    queues: Queues,
     admission: Admission,
-    /// None if the window's share is fixed.
-    climber: Option<Climber>,
-    max_weight: u64,
-    /// The window's share of the maximum.
-    share: f64,
-    window_target: u64,
-    protected_target: u64,
+    /// None if the rules are fixed.
+    trial: Option<Trial>,
     /// Whether the maximum was reached since it was set.
     full: bool,
-    /// The candidate that won a duel but not yet all its room, and how much it won.
-    claim: (u32, u64),
 }
 
 impl Policy {
-    /// A policy that keeps the weight within `max_weight` and finds the best window by itself.
+    /// A policy that keeps the weight within `max_weight` and finds the best rules by itself.
     pub fn new(max_weight: u64, seed: u64) -> Self {
-        Self::with_share(max_weight, seed, FIRST_SHARE, Some(Climber::new()))
+        let mut admission = Admission::new(seed);
+        let trial = Trial::new(|| admission.roll());
+        Self::with_rules(max_weight, trial.rules(), Some(trial), admission)
     }
 
     /// A policy whose window is a fixed share of `max_weight`. All of it, 1.0, is plain LRU, which
     /// never turns a newcomer away.
     pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
-        Self::with_share(max_weight, seed, share.clamp(0.0, 1.0), None)
+        let rules = Rules { window: share.clamp(0.0, 1.0), ..Rules::OPEN };
+        Self::with_rules(max_weight, rules, None, Admission::new(seed))
     }
 
-    fn with_share(max_weight: u64, seed: u64, share: f64, climber: Option<Climber>) -> Self {
-        let mut policy = Self {
-            regions: Regions::default(),
-            admission: Admission::new(seed),
-            climber,
-            max_weight,
-            share,
-            window_target: 0,
-            protected_target: 0,
-            full: false,
-            claim: (0, 0),
-        };
-        policy.retarget();
-        policy
+    fn with_rules(
+        max_weight: u64,
+        rules: Rules,
+        trial: Option<Trial>,
+        mut admission: Admission,
+    ) -> Self {
+        let queues = Queues::new(max_weight, rules, admission.roll());
+        Self { queues, admission, trial, full: false }
     }
 
     /// The weight of all nodes held.
     pub fn weight(&self) -> u64 {
-        self.regions.weight()
+        self.queues.regions.weight()
     }
 
     /// The number of nodes held, weightless ones included.
     pub fn len(&self) -> usize {
-        self.regions.len()
+        self.queues.regions.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -138,12 +108,12 @@ impl Policy {
     }
 
     pub fn max_weight(&self) -> u64 {
-        self.max_weight
+        self.queues.max_weight()
     }
 
     /// The weight that the window is to have, at present.
     pub fn window_target(&self) -> u64 {
-        self.window_target
+        self.queues.window_target()
     }
 
     /// How often a key was asked for lately, estimated, at most 15.
@@ -153,92 +123,75 @@ impl Policy {
 
     /// Changes the bound. What is too much now is for [`Policy::victim`] to name.
     pub fn set_max_weight(&mut self, max_weight: u64) {
-        self.max_weight = max_weight;
         self.full = false;
-        self.retarget();
+        self.queues.set_max_weight(max_weight);
     }
 
     /// Takes in a new node. Counts as a request that missed.
     pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        let hash = store.hash(id);
-        self.admission.count(hash);
-        if let Some(climber) = &mut self.climber {
-            climber.miss();
-        }
-        let victim = self.regions.main_victim().map(|id| store.hash(id));
-        let from =
-            if self.admission.recalls(hash, victim) { Region::Protected } else { Region::Window };
-        self.place(store, id, from);
+        self.admission.count(store.hash(id));
+        self.queues.arrive(store, id, &mut self.admission);
         self.admission.fit(self.len());
-        self.settle(store);
-        self.climb();
+        self.try_rules(store.hash(id));
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit. If
     /// `old` is no longer held, `new` is taken in as new.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
-        match self.regions.remove(store, old) {
+        match self.queues.regions.remove(store, old) {
             Region::None => self.add(store, new),
-            Region::Weightless => self.hit(store, new, Region::Window, 1),
-            region => self.hit(store, new, region, 1),
+            region => self.hit(store, new, region),
         }
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request. False,
     /// and nothing done, if `old` is not held or the two differ in weight.
     pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
-        store.weight(old) == store.weight(new) && self.regions.replace(store, old, new)
+        store.weight(old) == store.weight(new) && self.queues.regions.replace(store, old, new)
     }
 
     /// Begins to load what is known of a key that is about to be added or evicted.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
         self.admission.prefetch(hash);
+        self.queues.prefetch(hash);
     }
 
     /// Begins to load the frequency of a key that is about to be counted.
     #[inline]
     pub fn prefetch_frequency(&self, hash: u32) {
-        self.admission.prefetch_frequency(hash);
+        self.admission.prefetch(hash);
     }
 
     /// The next candidate and the next victim of the main region.
     #[inline]
     pub fn next_losers(&self) -> [Option<u32>; 2] {
-        [self.regions.window.list.back(), self.regions.main_victim()]
+        [self.queues.regions.window.list.back(), self.queues.regions.main_victim()]
     }
 
-    /// Counts `touches` requests that hit since the node's last record. A node no longer held is
-    /// ignored.
-    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, touches: u32) {
-        let region = store.region(id);
-        if region != Region::None {
-            self.regions.remove(store, id);
-            self.hit(store, id, region, touches);
+    /// Counts requests that hit since the node's last record, however many, as one. A node no longer held
+    /// is ignored.
+    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+        match self.queues.regions.remove(store, id) {
+            Region::None => {}
+            region => self.hit(store, id, region),
         }
     }
 
     /// Lets go of a node, if it is held.
     pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        if self.regions.remove(store, id) != Region::None {
+        if self.queues.remove(store, id) != Region::None {
             self.admission.fit(self.len());
+            if let Some(trial) = &mut self.trial {
+                trial.forget(store.hash(id));
+            }
         }
     }
 
     /// While the weight is over the maximum: a node to evict, which is no longer held.
     pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
-        self.settle(store);
-        if self.regions.weight() <= self.max_weight {
-            return None;
-        }
-        if !self.full {
-            self.full = true;
-            if let Some(climber) = &mut self.climber {
-                climber.restart_sample();
-            }
-        }
-        let id = self.loser(store)?;
-        self.regions.remove(store, id);
+        let id = self.queues.victim(store, &mut self.admission)?;
+        self.full = true;
         self.admission.fit(self.len());
         Some(id)
     }
@@ -247,14 +200,7 @@ impl Policy {
     ///
     /// The caller bounds its attempts: if nothing held can be evicted, all of it is named in turn.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        if self.regions.main_victim().is_none()
-            && let Some(other) = self.regions.window.list.back()
-        {
-            // Alone in the main region, it would be its victim again.
-            self.regions.move_to_front(store, other, Region::Probation);
-        }
-        let to = if store.weight(id) == 0 { Region::Weightless } else { Region::Protected };
-        self.regions.insert(store, id, to, End::Front);
+        self.queues.readmit(store, id);
         self.admission.fit(self.len());
     }
 
@@ -263,7 +209,7 @@ impl Policy {
         &'a self,
         store: &'a S,
     ) -> impl Iterator<Item = u32> + 'a {
-        order::coldest(&self.regions, &self.admission, store)
+        order::coldest(&self.queues.regions, &self.admission, store)
     }
 
     /// The nodes held, those with the best prospects first.
@@ -271,7 +217,7 @@ impl Policy {
         &'a self,
         store: &'a S,
     ) -> impl Iterator<Item = u32> + 'a {
-        order::hottest(&self.regions, &self.admission, store)
+        order::hottest(&self.queues.regions, &self.admission, store)
     }
 
     /// Recounts everything that the rules say.
@@ -280,95 +226,24 @@ impl Policy {
     ///
     /// Says what does not hold.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
-        self.regions.validate(store)?;
+        self.queues.validate(store)?;
         self.admission.validate()?;
-        let Self { window_target, protected_target, max_weight, share, .. } = self;
-        if !(0.0..=1.0).contains(share) || window_target + protected_target > *max_weight {
-            return Err(format!("{window_target} + {protected_target} of {max_weight}, {share}"));
-        }
-        Ok(())
+        self.trial.as_ref().map_or(Ok(()), Trial::validate)
     }
 
-    fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region, touches: u32) {
+    fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region) {
         self.admission.count(store.hash(id));
-        if let Some(climber) = &mut self.climber {
-            climber.hit(touches);
-        }
-        let to = if from == Region::Probation { Region::Protected } else { from };
-        self.place(store, id, to);
-        self.settle(store);
-        self.climb();
+        self.queues.hit(store, id, from);
+        self.try_rules(store.hash(id));
     }
 
-    /// Links a node that is on no list to the front of `region`, or to where its weight sends it.
-    fn place<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, region: Region) {
-        let weight = u64::from(store.weight(id));
-        let (to, end) = match region {
-            _ if weight == 0 => (Region::Weightless, End::Front),
-            Region::Window if weight > self.window_target => (Region::Window, End::Back),
-            Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),
-            region => (region, End::Front),
-        };
-        self.regions.insert(store, id, to, end);
-    }
-
-    /// Brings window and protected nearer to their targets.
-    fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
-        let over = self.regions.weight().saturating_sub(self.max_weight);
-        for _ in 0..MOVES {
-            let window = self.regions.window.list.back();
-            let protected = self.regions.protected.list.back();
-            let id = match (window, protected) {
-                (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
-                (_, Some(id)) if self.regions.protected.weight > self.protected_target => id,
-                _ => return,
-            };
-            self.regions.move_to_front(store, id, Region::Probation);
-        }
-    }
-
-    /// Whether the window can give up a node of this weight without a duel: there is room for all, or
-    /// enough is left of the window for the duels to come.
-    fn is_surplus(&self, weight: u64, over: u64) -> bool {
-        let window = self.regions.window.weight;
-        match over {
-            0 => window > self.window_target,
-            _ => window - weight >= self.window_target + over,
-        }
-    }
-
-    /// Who is to go, by rule 5. A candidate that has won its room moves to probation.
-    fn loser<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
-        let (candidate, victim) = (self.regions.window.list.back(), self.regions.main_victim());
-        let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
-        if self.regions.window.weight <= self.window_target {
-            return victim;
-        }
-        if !self.admission.admits(store.hash(c), store.hash(v)) {
-            return candidate;
-        }
-        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(store.weight(v));
-        self.claim = (c, won);
-        if won >= u64::from(store.weight(c)) {
-            self.claim = (0, 0);
-            self.regions.move_to_front(store, c, Region::Probation);
-        }
-        victim
-    }
-
-    fn climb(&mut self) {
+    /// Plays a request to the shadows, and takes over the rules that they find best.
+    #[inline]
+    fn try_rules(&mut self, hash: u32) {
         let entries = self.len();
-        let Some(climber) = self.climber.as_mut().filter(|_| self.full) else { return };
-        if let Some(change) = climber.adjustment(entries) {
-            self.share = (self.share + change).clamp(MIN_SHARE, MAX_SHARE);
-            self.retarget();
+        let Some(trial) = &mut self.trial else { return };
+        if trial.request(hash, entries, self.full, &mut self.admission) {
+            self.queues.set_rules(trial.rules());
         }
-    }
-
-    fn retarget(&mut self) {
-        let window = (self.max_weight as f64 * self.share).round() as u64;
-        self.window_target = window.max(1).min(self.max_weight);
-        let main = self.max_weight - self.window_target;
-        self.protected_target = ((main as f64 * PROTECTED_SHARE) as u64).min(main);
     }
 }

@@ -1,6 +1,6 @@
 //! Striped stacks of free ids; see the [module](super) for the protocol.
 
-use super::raw::RawPool;
+use super::raw::{Address, RawPool};
 use crate::links::NIL;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{seeded, thread_stripe};
@@ -25,20 +25,20 @@ impl FreeList {
         }
     }
 
-    /// Takes an id, from this thread's stripe first.
+    /// Takes an id, from this thread's stripe first, and says where its node is.
     #[inline]
-    pub fn pop(&self, pool: &RawPool) -> Option<u32> {
+    pub fn pop<'p>(&self, pool: &'p RawPool) -> Option<(u32, Address<'p>)> {
         let own = thread_stripe();
         self.pop_from(pool, own).or_else(|| self.pop_elsewhere(pool, own))
     }
 
     #[cold]
-    fn pop_elsewhere(&self, pool: &RawPool, own: usize) -> Option<u32> {
+    fn pop_elsewhere<'p>(&self, pool: &'p RawPool, own: usize) -> Option<(u32, Address<'p>)> {
         (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
     }
 
     #[inline]
-    fn pop_from(&self, pool: &RawPool, stripe: usize) -> Option<u32> {
+    fn pop_from<'p>(&self, pool: &'p RawPool, stripe: usize) -> Option<(u32, Address<'p>)> {
         let head = &self.heads[stripe % STRIPES];
         let mut seen = head.load(Ordering::Acquire);
         loop {
@@ -46,7 +46,8 @@ impl FreeList {
             if id == NIL {
                 return None;
             }
-            let next = pool.meta(id).timer.next();
+            let node = pool.at(id);
+            let next = node.meta().timer.next();
             // Acquire pairs with the Release in `push`: the id's last owner is done with it.
             match head.compare_exchange_weak(
                 seen,
@@ -59,7 +60,7 @@ impl FreeList {
                     if next != NIL {
                         pool.prefetch(next);
                     }
-                    return Some(id);
+                    return Some((id, node));
                 }
                 Err(now) => seen = now,
             }

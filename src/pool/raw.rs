@@ -14,6 +14,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::TimerStore;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// Bits of an id that number the node within its chunk; those above number the chunk.
@@ -48,7 +49,8 @@ pub struct RawPool {
     /// The next id that was never handed out.
     next: AtomicU32,
     free: FreeList,
-    growing: Mutex<()>,
+    /// How far the first node of each chunk is from the start of its allocation.
+    growing: Mutex<[u8; CHUNKS]>,
 }
 
 /// A chunk of nodes, or the place for one.
@@ -57,23 +59,37 @@ struct Chunk {
     base: AtomicPtr<u8>,
     /// One less than the number of nodes, a power of two. An id is brought within it whatever it is.
     mask: AtomicUsize,
-    /// How far the first node is from the start of the allocation.
-    offset: AtomicUsize,
 }
 
 impl Chunk {
     fn new() -> Self {
-        Self {
-            base: AtomicPtr::new(std::ptr::null_mut()),
-            mask: AtomicUsize::new(0),
-            offset: AtomicUsize::new(0),
-        }
+        Self { base: AtomicPtr::new(std::ptr::null_mut()), mask: AtomicUsize::new(0) }
     }
 
     #[inline(always)]
     fn base(&self) -> Option<NonNull<u8>> {
         // Acquire pairs with the Release in `grow`: the chunk's initialisation, and its mask.
         NonNull::new(self.base.load(Ordering::Acquire))
+    }
+}
+
+/// The address of a node, for several looks at it.
+#[derive(Clone, Copy)]
+pub struct Address<'p>(NonNull<u8>, PhantomData<&'p RawPool>);
+
+impl<'p> Address<'p> {
+    /// The node's fixed part, valid whoever knows the node (rule 1).
+    #[inline(always)]
+    pub fn meta(self) -> &'p Meta {
+        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
+        // stays until the pool is dropped; only `RawPool::at` makes addresses, and the pool is borrowed.
+        unsafe { self.0.cast::<Meta>().as_ref() }
+    }
+
+    /// What lies so many bytes after the beginning of the node.
+    #[inline(always)]
+    pub(super) fn at_offset<T>(self, offset: usize) -> *mut T {
+        self.0.as_ptr().wrapping_add(offset).cast::<T>()
     }
 }
 
@@ -112,23 +128,26 @@ impl RawPool {
             pair_offset,
             next: AtomicU32::new(1),
             free: FreeList::new(),
-            growing: Mutex::new(()),
+            growing: Mutex::new([0; CHUNKS]),
         }
     }
 
+    /// Where node `id` is.
+    ///
     /// # Panics
     /// If the id was never handed out and its chunk is not there.
     #[inline(always)]
-    pub(super) fn node(&self, id: u32) -> *mut u8 {
+    pub(super) fn at(&self, id: u32) -> Address<'_> {
         let (base, index, _) = self.place(id);
         // SAFETY: `place` gives an index below the chunk's number of strides.
-        unsafe { base.as_ptr().add(index * self.stride) }
+        Address(unsafe { base.add(index * self.stride) }, PhantomData)
     }
 
     /// The chunk of node `id`, its number within it, and how many there are.
     #[inline(always)]
     fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
-        let chunk = &self.chunks[(id >> INDEX_BITS) as usize];
+        // The ids above the last chunk's are reserved, and name no node.
+        let chunk = &self.chunks[(id >> INDEX_BITS) as usize % CHUNKS];
         let Some(base) = chunk.base() else { no_such_node(id) };
         let mask = chunk.mask.load(Ordering::Relaxed);
         (base, id as usize & mask, mask + 1)
@@ -148,9 +167,7 @@ impl RawPool {
     /// The fixed part of node `id`, valid whoever holds the id (rule 1).
     #[inline(always)]
     pub fn meta(&self, id: u32) -> &Meta {
-        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
-        // stays until the pool is dropped; `self` is borrowed for as long as the reference.
-        unsafe { &*self.node(id).cast::<Meta>() }
+        self.at(id).meta()
     }
 
     /// Begins to load node `id`.
@@ -163,7 +180,7 @@ impl RawPool {
     #[inline(always)]
     pub fn pair(&self, id: u32) -> *mut u8 {
         // SAFETY: the pair lies within the node's stride.
-        unsafe { self.node(id).add(self.pair_offset) }
+        unsafe { self.at(id).0.add(self.pair_offset).as_ptr() }
     }
 
     /// When the entry ends unless it is read, in a cache with an idle time.
@@ -183,14 +200,14 @@ impl RawPool {
     ///
     /// # Panics
     /// If all ids are in use: some 1.5 thousand million.
-    pub fn alloc(&self, hash: u32) -> u32 {
-        let id = self.free.pop(self).unwrap_or_else(|| self.fresh());
-        self.meta(id).begin(hash);
-        id
+    pub(super) fn alloc(&self, hash: u32) -> (u32, Address<'_>) {
+        let (id, node) = self.free.pop(self).unwrap_or_else(|| self.fresh());
+        node.meta().begin(hash);
+        (id, node)
     }
 
     #[cold]
-    fn fresh(&self) -> u32 {
+    fn fresh(&self) -> (u32, Address<'_>) {
         let next = |id: u32| (id < FIRST_RESERVED).then(|| successor(id));
         let id = (self.next)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
@@ -199,7 +216,7 @@ impl RawPool {
         if self.chunks[chunk].base().is_none() {
             self.grow(chunk);
         }
-        id
+        (id, self.at(id))
     }
 
     /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory comes
@@ -215,7 +232,7 @@ impl RawPool {
 
     #[cold]
     fn grow(&self, chunk: usize) {
-        let _growing = self.growing.lock();
+        let mut offsets = self.growing.lock();
         let place = &self.chunks[chunk];
         if place.base().is_some() {
             return;
@@ -246,7 +263,7 @@ impl RawPool {
             }
         }
         place.mask.store(chunk_len(chunk) - 1, Ordering::Relaxed);
-        place.offset.store(offset, Ordering::Relaxed);
+        offsets[chunk] = offset as u8;
         // Release pairs with the Acquire in `Chunk::base`.
         place.base.store(base, Ordering::Release);
     }
@@ -308,9 +325,10 @@ impl Drop for RawPool {
     fn drop(&mut self) {
         // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts and
         // no handle is left: all contents are dropped.
+        let offsets = *self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if let Some(base) = chunk.base() {
-                let offset = chunk.offset.load(Ordering::Relaxed);
+                let offset = usize::from(offsets[number]);
                 // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first node;
                 // nobody is left to use it.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
 use super::handle::{Handle, RawHandle};
-use super::raw::{RawPool, Shape};
+use super::raw::{Address, RawPool, Shape};
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::alloc::Layout;
@@ -56,7 +56,7 @@ impl<K, V> Pool<K, V> {
     /// Where node `id` is, found once for several looks at it.
     #[inline(always)]
     pub fn place(&self, id: u32) -> Place<'_, K, V> {
-        Place { node: self.raw.node(id), pool: PhantomData }
+        Place { node: self.raw.at(id), pool: PhantomData }
     }
 
     /// The key of node `id` in `raw`.
@@ -93,17 +93,18 @@ impl<K, V> Pool<K, V> {
 
     /// A new node with its key, yet without a value.
     pub fn draft(&self, hash: u32, key: K) -> Draft<'_, K, V> {
-        let id = self.raw.alloc(hash);
+        let (id, node) = self.raw.alloc(hash);
+        let place: Place<'_, K, V> = Place { node, pool: PhantomData };
         // SAFETY: a node just allocated is ours alone (rule 5); the key's place is within the pair.
-        unsafe { addr_of_mut!((*self.raw.pair(id).cast::<(K, V)>()).0).write(key) };
-        self.meta(id).set_life(life::KEY);
-        Draft { node: Local { pool: self, id } }
+        unsafe { addr_of_mut!((*place.pair()).0).write(key) };
+        place.meta().begin_life(life::KEY);
+        Draft { node: Local { pool: self, place, id } }
     }
 }
 
 /// A node's address.
 pub struct Place<'p, K, V> {
-    node: *const u8,
+    node: Address<'p>,
     pool: PhantomData<&'p Pool<K, V>>,
 }
 
@@ -121,14 +122,12 @@ impl<'p, K, V> Place<'p, K, V> {
 
     #[inline(always)]
     pub fn meta(self) -> &'p Meta {
-        // SAFETY: rule 1, for as long as the pool is borrowed.
-        unsafe { &*self.node.cast::<Meta>() }
+        self.node.meta()
     }
 
     #[inline(always)]
-    fn pair(self) -> *const (K, V) {
-        // SAFETY: the pair lies within the node's stride.
-        unsafe { self.node.add(Self::PAIR).cast::<(K, V)>() }
+    fn pair(self) -> *mut (K, V) {
+        self.node.at_offset(Self::PAIR)
     }
 
     /// # Safety
@@ -157,6 +156,7 @@ impl<'p, K, V> Place<'p, K, V> {
 /// A count on a node, held by the thread that makes it: a [`Handle`] that borrows the pool.
 pub struct Local<'p, K, V> {
     pool: &'p Pool<K, V>,
+    place: Place<'p, K, V>,
     id: u32,
 }
 
@@ -168,13 +168,13 @@ impl<'p, K, V> Local<'p, K, V> {
 
     #[inline]
     pub fn meta(&self) -> &'p Meta {
-        self.pool.meta(self.id)
+        self.place.meta()
     }
 
     #[inline]
     pub fn key(&self) -> &K {
         // SAFETY: a count (rule 2), and a draft begins with its key.
-        unsafe { Pool::<K, V>::key_in(&self.pool.raw, self.id) }
+        unsafe { self.place.key() }
     }
 
     /// # Panics
@@ -183,7 +183,7 @@ impl<'p, K, V> Local<'p, K, V> {
     pub fn value(&self) -> &V {
         assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
         // SAFETY: a count (rule 2), and the value is there.
-        unsafe { Pool::<K, V>::value_in(&self.pool.raw, self.id) }
+        unsafe { self.place.value() }
     }
 
     /// Another count on the node, that may leave this thread.
@@ -231,7 +231,7 @@ impl<'p, K, V> Draft<'p, K, V> {
     /// Rule 6: sharers of a draft never look at the value before they are given it by whoever filled
     /// it, and `self` is consumed, so this is the only write.
     pub fn fill(self, value: V) -> Local<'p, K, V> {
-        let pair = self.node.pool.raw.pair(self.node.id).cast::<(K, V)>();
+        let pair = self.node.place.pair();
         // SAFETY: rule 6; the value's place is uninitialised, as a draft's VALUE bit is not set.
         unsafe { addr_of_mut!((*pair).1).write(value) };
         self.node.meta().set_life(life::VALUE);

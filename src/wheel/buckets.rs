@@ -97,9 +97,12 @@ impl Buckets {
     pub fn push<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, id: u32) {
         debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
         debug_assert!(!is_linked(store, id), "{id} is in a ring already");
-        let last = self.heads[ring.0 as usize].prev();
-        self.join(store, last, id);
-        self.join(store, id, ring.head());
+        let head = &self.heads[ring.0 as usize];
+        let (links, last) = (store.links(id), head.prev());
+        links.set_prev(last);
+        links.set_next(ring.head());
+        head.set_prev(id);
+        self.links(store, last).set_next(id);
         self.mark(ring);
     }
 
@@ -185,6 +188,7 @@ impl Buckets {
         Ok(count)
     }
 
+    #[inline]
     fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: u32) -> &'a Links {
         match id.checked_sub(FIRST_RESERVED) {
             Some(head) => &self.heads[head as usize],
@@ -192,6 +196,7 @@ impl Buckets {
         }
     }
 
+    #[inline]
     fn join<S: TimerStore + ?Sized>(&self, store: &S, before: u32, after: u32) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
@@ -204,6 +209,7 @@ impl Buckets {
     }
 
     /// The backlog has no bit.
+    #[inline]
     fn mark(&mut self, ring: Ring) {
         if let Some(word) = self.occupied.get_mut(ring.level()) {
             *word |= ring.bit();

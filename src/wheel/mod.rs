@@ -71,6 +71,7 @@ mod geometry;
 mod store;
 
 use crate::links::NIL;
+use crate::sync::seeded;
 use buckets::{Buckets, Ring, is_linked};
 use geometry::{is_later, time_left};
 
@@ -249,7 +250,10 @@ impl Wheel {
             *budget = rest;
             self.unlink(store, id);
             match store.deadline(id) {
-                Some(deadline) if time_left(self.clock, deadline).is_none() => {
+                Some(deadline)
+                    if time_left(self.clock, deadline).is_none()
+                        || seeded("wheel-takes-all-for-due") =>
+                {
                     return Poll::Due(id);
                 }
                 Some(deadline) => self.link_by_deadline(store, id, deadline),

@@ -19,6 +19,17 @@ pub fn scale(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
+/// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a suite
+/// that runs again and again does not do the same each time (`.ci/long`).
+pub fn seed(number: u64) -> u64 {
+    number ^ scale("CORTADO_SEED", 0) << 32
+}
+
+/// Says how much was done, for the script that adds it up.
+pub fn counted(number: u64, what: &str) {
+    eprintln!("counted {number} {what}");
+}
+
 std::thread_local! {
     static MEMBER: Cell<bool> = const { Cell::new(false) };
 }

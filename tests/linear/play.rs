@@ -1,6 +1,7 @@
 //! Threads that play random histories on a cache, one key after the other.
 
 use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
+use crate::common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op as Decision};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ const THREADS: usize = 3;
 const LENGTH: usize = 4;
 
 pub fn histories() -> u64 {
-    std::env::var("CORTADO_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000)
+    scale("CORTADO_HISTORIES", 5_000)
 }
 
 struct ReadsGive;
@@ -96,15 +97,6 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
         Op::Persist => Answer::Was(cache.persist(&key)),
         Op::ExpiresIn => Answer::Life(cache.expires_in(&key).map(seconds)),
     }
-}
-
-/// The next number of a SplitMix64 sequence.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 fn random_op(random: u64, value: u64) -> Op {
@@ -231,7 +223,7 @@ fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
 }
 
 /// Plays histories, one per key, and has each explained. Some of its operations are of the kind `favoured`.
-pub fn check(setup: Setup, seed: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
+pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     let (cache, dial) = build(setup);
     let (order, meeting) = (AtomicU64::new(0), Meeting::default());
     let history = Mutex::new(Vec::new());
@@ -246,7 +238,7 @@ pub fn check(setup: Setup, seed: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     };
     let work = |thread: usize| {
         let _attendance = Attendance(&meeting);
-        let mut random = seed << 8 | thread as u64;
+        let mut random = seed(test << 8 | thread as u64);
         for round in 1..=histories() {
             if thread == 0 {
                 dial.start();
@@ -294,4 +286,5 @@ pub fn check(setup: Setup, seed: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
         }
     });
     cache.audit();
+    counted(histories(), "histories");
 }

@@ -132,7 +132,7 @@ impl Sim {
         self.requests += 1;
         if let Some(&id) = self.ids.get(&key) {
             self.hits += 1;
-            self.policy.access(&self.store, id, 1);
+            self.policy.access(&self.store, id);
             return true;
         }
         let id = self.store.alloc(key, 1);

@@ -8,6 +8,9 @@ pub const HEADER_LEN: usize = 10;
 /// Bytes of an operation: kind, timer, flavour, and eight for a time.
 pub const OP_LEN: usize = 11;
 
+/// A hundred years, in nanoseconds.
+const CENTURY: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+
 /// One operation. Times are relative to the clock.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
@@ -113,6 +116,7 @@ impl Bytes<'_> {
             17 => Op::Lapse { id },
             18..20 => Op::Cancel { id },
             20..23 => Op::Advance { by, budget: Some(budget) },
+            23 if flavour & 31 == 31 => Op::Advance { by: CENTURY, budget: Some(budget) },
             23 => Op::Advance { by, budget: None },
             24 => Op::Advance { by: 0, budget: Some(budget) },
             25..27 => Op::AdvanceToNext { budget },

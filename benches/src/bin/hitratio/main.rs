@@ -4,6 +4,7 @@
 //! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --csv ratios.csv --plots plots/
 //! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --caches cortado --reference ratios.csv
 //! cargo run --release -p cortado-benches --bin hitratio -- cluster4 cluster29 --mode ttl
+//! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --mixed --parts 3 --sizes 0.3,3,30
 //! ```
 //!
 //! Each request is looked up and, on a miss, inserted. A *case* is a trace with a capacity; capacities are
@@ -30,7 +31,7 @@ mod trace;
 #[allow(dead_code, reason = "the example uses the rest")]
 mod workload;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Parser;
 use options::{Mode, Options};
 use scores::{Case, Scores};
@@ -49,23 +50,40 @@ fn main() -> ExitCode {
     }
 }
 
+/// Replays a trace at each size with each cache.
+#[expect(clippy::print_stdout, reason = "says how far it is")]
+fn replay(trace: &Trace, options: &Options, scores: &mut Scores) -> Result<()> {
+    println!("{}", trace.describe());
+    for (class, share) in options.sizes.iter().enumerate() {
+        let capacity = trace.capacity(*share, options);
+        let case = Case { trace: trace.name.clone(), capacity };
+        scores.classify(&case, class);
+        for cache in options.caches() {
+            if !scores.ran(&case, cache) {
+                scores.add(&case, cache, play::mean(options, trace, cache, capacity)?);
+            }
+        }
+    }
+    Ok(())
+}
+
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
 fn run(options: &Options) -> Result<()> {
     let mut scores = Scores::default();
     for path in &options.reference {
         scores.read(path, options.mode)?;
     }
-    for name in &options.traces {
-        let trace = Trace::open(name, options)?;
-        println!("{}", trace.describe());
-        for (class, share) in options.sizes.iter().enumerate() {
-            let capacity = trace.capacity(*share, options);
-            let case = Case { trace: trace.name.clone(), capacity };
-            scores.classify(&case, class);
-            for cache in options.caches() {
-                if !scores.ran(&case, cache) {
-                    scores.add(&case, cache, play::mean(options, &trace, cache, capacity)?);
-                }
+    if options.mixed {
+        ensure!(options.mode != Mode::Ttl, "traces that are mixed have no common time");
+        let traces = options.traces.iter().map(|name| Trace::open(name, options));
+        let mixed = Trace::mixed(&traces.collect::<Result<Vec<_>>>()?);
+        for part in mixed.parts(options.parts) {
+            replay(&part, options, &mut scores)?;
+        }
+    } else {
+        for name in &options.traces {
+            for part in Trace::open(name, options)?.parts(options.parts) {
+                replay(&part, options, &mut scores)?;
             }
         }
     }

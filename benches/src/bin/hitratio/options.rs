@@ -45,6 +45,12 @@ pub struct Options {
     /// At most so many requests of each trace; a made-up workload has this many.
     #[arg(long)]
     pub requests: Option<u64>,
+    /// Replays each trace in so many parts, each of them as a trace of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub parts: u64,
+    /// Replays the traces as one in which they take turns, each as often as it is long, keys kept apart.
+    #[arg(long)]
+    pub mixed: bool,
     /// Hit ratios that are known already: lines of `trace,capacity,policy,hit_ratio`, as --csv writes.
     #[arg(long)]
     pub reference: Vec<PathBuf>,

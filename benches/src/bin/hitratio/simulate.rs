@@ -66,7 +66,8 @@ pub struct Simulation {
     /// Who ends when.
     due: BTreeSet<(u64, u32)>,
     reads: Vec<u32>,
-    writes: Vec<u32>,
+    /// Who is new, and in whose place, if that is not 0.
+    writes: Vec<(u32, u32)>,
     most_reads: usize,
     most_writes: usize,
     era_share: u64,
@@ -126,11 +127,12 @@ impl Simulation {
     }
 
     fn write(&mut self, access: &Access, old: Option<u32>) {
-        if let Some(old) = old {
-            self.remove(old);
-        }
         if self.timed && access.ttl == 0 {
+            old.into_iter().for_each(|old| self.remove(old));
             return;
+        }
+        if let Some(old) = old {
+            self.due.remove(&(self.store.0[old as usize].due, old));
         }
         let id = self.free.pop().unwrap_or_else(|| {
             self.store.0.push(Node::default());
@@ -147,7 +149,7 @@ impl Simulation {
         if due != u64::MAX {
             self.due.insert((due, id));
         }
-        self.writes.push(id);
+        self.writes.push((id, old.unwrap_or(0)));
         if self.writes.len() >= self.most_writes {
             self.pass();
         }
@@ -156,12 +158,24 @@ impl Simulation {
     /// Takes a node out of everything.
     fn remove(&mut self, id: u32) {
         let node = &self.store.0[id as usize];
-        self.index.remove(&node.key);
+        if self.index.get(&node.key) == Some(&id) {
+            self.index.remove(&node.key);
+        }
         self.due.remove(&(node.due, id));
         self.reads.retain(|&other| other != id);
-        self.writes.retain(|&other| other != id);
-        self.policy.remove(&self.store, id);
-        self.free.push(id);
+        if let Some(place) = self.writes.iter().position(|&(new, _)| new == id) {
+            let (_, old) = self.writes.remove(place);
+            self.discard(old);
+        }
+        self.discard(id);
+    }
+
+    /// Takes a node from the policy, if it is there, and frees it, if there is one.
+    fn discard(&mut self, id: u32) {
+        if id != 0 {
+            self.policy.remove(&self.store, id);
+            self.free.push(id);
+        }
     }
 
     fn expire(&mut self, now: u64) {
@@ -179,14 +193,19 @@ impl Simulation {
             if self.store.region(id) == Region::None {
                 late.push(id);
             } else {
-                self.policy.access(&self.store, id, 1);
+                self.policy.access(&self.store, id);
             }
         }
-        for id in std::mem::take(&mut self.writes) {
-            self.policy.add(&self.store, id);
+        for (id, old) in std::mem::take(&mut self.writes) {
+            if old == 0 {
+                self.policy.add(&self.store, id);
+            } else {
+                self.policy.replace(&self.store, old, id);
+                self.discard(old);
+            }
         }
         for id in late {
-            self.policy.access(&self.store, id, 1);
+            self.policy.access(&self.store, id);
         }
         while let Some(id) = self.policy.victim(&self.store) {
             self.remove(id);

@@ -14,6 +14,9 @@ const MADE: u64 = 1_000_000;
 /// Its seed.
 const SEED: u64 = 1;
 
+/// Odd; its bits are spread evenly.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One request, compactly.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
@@ -58,7 +61,41 @@ impl Trace {
     }
 
     fn new(name: &str, mode: Mode, requests: impl Iterator<Item = Request>) -> Self {
-        let accesses: Vec<Access> = requests.map(|request| Access::new(&request, mode)).collect();
+        Self::of(name, requests.map(|request| Access::new(&request, mode)).collect())
+    }
+
+    /// All of them at once: the next request is that of the trace which has come least far.
+    pub fn mixed(traces: &[Self]) -> Self {
+        let all: usize = traces.iter().map(|trace| trace.accesses.len()).sum();
+        let mut order: Vec<(f64, usize, usize)> = Vec::with_capacity(all);
+        for (number, trace) in traces.iter().enumerate() {
+            let length = trace.accesses.len();
+            order.extend((0..length).map(|at| (at as f64 / length as f64, number, at)));
+        }
+        order.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        let keyed = |(_, number, at): (f64, usize, usize)| {
+            let access = traces[number].accesses[at];
+            // Odd factors: keys of one trace stay different, those of two are alike by chance only.
+            let key =
+                access.key.wrapping_add(number as u64 + 1).wrapping_mul(MIX + 2 * number as u64);
+            Access { key, ..access }
+        };
+        Self::of("mixed", order.into_iter().map(keyed).collect())
+    }
+
+    /// The trace in so many parts of one length.
+    pub fn parts(self, parts: u64) -> Vec<Self> {
+        if parts == 1 {
+            return vec![self];
+        }
+        let length = self.accesses.len().div_ceil(parts as usize).max(1);
+        let part = |(number, part): (usize, &[Access])| {
+            Self::of(&format!("{}-{}", self.name, number + 1), part.to_vec())
+        };
+        self.accesses.chunks(length).enumerate().map(part).collect()
+    }
+
+    fn of(name: &str, accesses: Vec<Access>) -> Self {
         let mut weights = HashMap::new();
         for access in &accesses {
             weights.entry(access.key).or_insert(u64::from(access.weight));

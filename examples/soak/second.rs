@@ -1,0 +1,83 @@
+//! The figures of a second.
+
+use crate::work::{Counts, Meters};
+use cortado::{RemovalCause, Stats};
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+pub struct Second {
+    pub at: u64,
+    pub operations: u64,
+    threads_born: u64,
+    pub entries: u64,
+    values_alive: i64,
+    /// `None` where the system does not say.
+    pub resident_kib: Option<u64>,
+    /// Of all calls in this second 99.99 % took no longer.
+    pub call_micros: u64,
+    /// Of all that expired in this second 99 % were removed no later.
+    pub late_micros: u64,
+    removed: [u64; 4],
+    hit_ratio: f64,
+}
+
+impl Second {
+    pub const HEADER: &str = "seconds,operations,threads_born,entries,values_alive,resident_kib,\
+         call_p9999_us,lateness_p99_us,replaced,explicit,expired,size,hit_ratio";
+
+    pub fn now(since: Duration, stats: &Stats, counts: &Counts, meters: &Meters) -> Self {
+        let causes = [
+            RemovalCause::Replaced,
+            RemovalCause::Explicit,
+            RemovalCause::Expired,
+            RemovalCause::Size,
+        ];
+        let (call_micros, late_micros) = meters.take();
+        Self {
+            at: since.as_secs(),
+            operations: counts.operations.load(Relaxed),
+            threads_born: counts.born.load(Relaxed),
+            entries: stats.entries,
+            values_alive: counts.alive.load(Relaxed),
+            resident_kib: resident_kib(),
+            call_micros,
+            late_micros,
+            removed: causes.map(|cause| stats.removed(cause)),
+            hit_ratio: stats.hit_ratio(),
+        }
+    }
+}
+
+impl fmt::Display for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, operations, threads_born, entries, values_alive, .. } = self;
+        let Self { call_micros, late_micros, hit_ratio, .. } = self;
+        let resident = self.resident_kib.map_or(String::new(), |kib| kib.to_string());
+        let [replaced, explicit, expired, size] = self.removed;
+        write!(
+            f,
+            "{at},{operations},{threads_born},{entries},{values_alive},{resident},{call_micros},\
+             {late_micros},{replaced},{explicit},{expired},{size},{hit_ratio:.3}"
+        )
+    }
+}
+
+/// What the system says that this process occupies, where it does.
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// After this, all that a cache needs should be there.
+const WARM: u64 = 60;
+
+/// By how many KiB the process ever was larger than at the end of the first minute. `None` if it did not live
+/// so long, or if the system does not say.
+pub fn growth(seconds: &[Second]) -> Option<u64> {
+    let mut later = seconds.iter().skip_while(|second| second.at < WARM);
+    let first = later.next()?.resident_kib?;
+    let most = later.filter_map(|second| second.resident_kib).max()?;
+    Some(most.saturating_sub(first))
+}

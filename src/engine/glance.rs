@@ -1,0 +1,195 @@
+//! Reads, and when a look at the node is all there is to them.
+//!
+//! A hit leaves no trace if the entry lives beyond doubt, has been recorded in this era of the policy's, and is
+//! not to be prolonged or counted. One comparison says so for most: the node's deadline with the time
+//! and the cache's *reach*. What a glance does not settle is [considered](Engine::consider).
+
+use super::Engine;
+use super::lookup::{NodeRef, Spot};
+use super::read::Lookup;
+use crate::clock::NEVER;
+use crate::node::{GONE, NO_ERA};
+use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
+use crossbeam_epoch::Guard;
+use equivalent::Equivalent;
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hash};
+
+/// What an entry must have to live, from a reading of the clock on, for a [`Moment`] to rely on that reading: 68.7 s.
+const FAR: u64 = 1 << 36;
+
+/// How many reads rely on one reading of the clock.
+const READS: u32 = 64;
+
+/// A reading of the clock that some reads in a row share: those of entries that had [`FAR`] to live by it.
+pub struct Moment {
+    coarse: Cell<u64>,
+    left: Cell<u32>,
+}
+
+impl Moment {
+    /// One that has passed.
+    pub fn new() -> Self {
+        Self { coarse: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// The reading, if another read may rely on it.
+    #[inline(always)]
+    fn take(&self) -> Option<u64> {
+        let left = self.left.get().checked_sub(1)?;
+        self.left.set(left);
+        Some(self.coarse.get())
+    }
+
+    fn begin(&self, coarse: u64) {
+        self.coarse.set(coarse);
+        self.left.set(READS);
+    }
+
+    /// Forgets the reading.
+    pub fn end(&self) {
+        self.left.set(0);
+    }
+}
+
+/// How far, after a reading of the clock, a deadline must be for a glance to be enough.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// After a coarse reading of the same call.
+    pub now: u64,
+    /// After the reading of a [`Moment`].
+    pub moment: u64,
+}
+
+impl Reach {
+    /// `doubt` is how far a coarse reading may be behind; `enough` the life that is not prolonged by a read,
+    /// if reads prolong lives; `counts` says whether each read is to be counted.
+    pub fn new(doubt: u64, enough: Option<u64>, counts: bool) -> Self {
+        if counts || enough == Some(NEVER) {
+            return Self { now: NEVER, moment: NEVER };
+        }
+        let now = doubt.max(enough.unwrap_or(0));
+        // With no coarse clock each reading is worth having.
+        Self { now, moment: if doubt > 0 { now.max(FAR) } else { NEVER } }
+    }
+}
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
+    /// cache afterwards if that is due, best after it has let go of the guard.
+    #[inline(never)]
+    pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let coarse = self.core.ticker.coarse();
+        let found = self.find(guard, self.hash(key), key);
+        self.consider(found, coarse)
+    }
+
+    /// [`read`](Self::read) of the value, and whether the cache is to be tended to afterwards.
+    #[inline(always)]
+    pub fn read_value<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Option<&'g V>, bool)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        // Before the lookup: what has ended by this reading was in the index after it had ended, so that the
+        // key had no living entry then. By a later one, the entry may have been replaced in time.
+        let coarse = self.core.ticker.coarse();
+        match self.find(guard, hash, key) {
+            Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
+                (Some(node.value()), self.wants_attention(coarse))
+            }
+            Some(node) => self.consider_value(node.spot(), node.seen(), coarse),
+            None => self.consider_value(Spot::NONE, GONE, coarse),
+        }
+    }
+
+    /// [`read_value`](Self::read_value), by a clock that is read once for many of them where that makes no
+    /// difference. Tends to the cache itself.
+    #[inline(always)]
+    pub fn read_at<'g, Q>(&'g self, guard: &'g Guard, moment: &Moment, key: &Q) -> Option<&'g V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        if let Some(coarse) = moment.take()
+            && let Some(node) = self.find(guard, hash, key)
+            && self.is_plain(node, coarse, self.reach.moment)
+        {
+            if !self.is_recorded(node) {
+                self.record_and_attend(node.spot());
+            }
+            return Some(node.value());
+        }
+        self.read_anew(guard, moment, hash, key)
+    }
+
+    /// [`read_at`](Self::read_at) of a moment that begins with it.
+    #[inline(never)]
+    fn read_anew<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        moment: &Moment,
+        hash: u32,
+        key: &Q,
+    ) -> Option<&'g V>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let coarse = self.core.ticker.coarse();
+        let found = self.find(guard, hash, key);
+        moment.end();
+        // Where lives are short, a moment would be looked at in vain.
+        if found.is_some_and(|node| self.is_plain(node, coarse, self.reach.moment)) {
+            moment.begin(coarse);
+        }
+        let lookup = self.consider(found, coarse);
+        if lookup.due {
+            self.attend();
+        }
+        lookup.node.map(NodeRef::value)
+    }
+}
+
+// Nodes go to the slower ways in two pieces: so they stay in registers.
+impl<K, V, S> Engine<K, V, S> {
+    /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it has more
+    /// than `reach` to live.
+    #[inline(always)]
+    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: u64, reach: u64) -> bool {
+        let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
+        seen.saturating_sub(coarse) > reach && node.meta().generation() == self.core.generation()
+    }
+
+    /// Whether the policy knows, or does not want to know, that the node is read in this era.
+    #[inline(always)]
+    fn is_recorded(&self, node: NodeRef<'_, K, V>) -> bool {
+        let era = self.core.hot.era.load(Ordering::Relaxed);
+        era == NO_ERA || era == node.meta().era()
+    }
+
+    #[inline(never)]
+    fn consider_value<'g>(
+        &'g self,
+        spot: Spot<'g, K, V>,
+        seen: u64,
+        coarse: u64,
+    ) -> (Option<&'g V>, bool) {
+        let lookup = self.consider(spot.node(seen), coarse);
+        (lookup.node.map(NodeRef::value), lookup.due)
+    }
+
+    #[inline(never)]
+    fn record_and_attend(&self, spot: Spot<'_, K, V>) {
+        if spot.node(NEVER).is_some_and(|node| self.record(node)) {
+            self.attend();
+        }
+    }
+}

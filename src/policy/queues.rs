@@ -1,0 +1,227 @@
+//! The queues under one set of rules: who goes where, who duels whom, who comes back.
+//!
+//! The same code keeps the cache's entries in order and those of its [shadows](super::trial).
+
+use super::admission::Admission;
+use super::ghost::Ghost;
+use super::regions::{End, Regions};
+use super::rules::Rules;
+use super::store::{PolicyStore, Region};
+
+/// At most so many nodes are moved by one call to bring a region back to its target.
+pub const MOVES: usize = 4;
+
+/// Of what the window leaves, the share of the protected region.
+const PROTECTED_SHARE: f64 = 0.8;
+
+#[derive(Debug)]
+pub struct Queues {
+    pub regions: Regions,
+    ghost: Ghost,
+    rules: Rules,
+    max_weight: u64,
+    window_target: u64,
+    protected_target: u64,
+    /// The candidate that won a duel but not yet all its room, and how much it won.
+    claim: (u32, u64),
+}
+
+impl Queues {
+    pub fn new(max_weight: u64, rules: Rules, seed: u64) -> Self {
+        let mut queues = Self {
+            regions: Regions::default(),
+            ghost: Ghost::new(seed),
+            rules,
+            max_weight,
+            window_target: 0,
+            protected_target: 0,
+            claim: (0, 0),
+        };
+        queues.retarget();
+        queues
+    }
+
+    pub fn max_weight(&self) -> u64 {
+        self.max_weight
+    }
+
+    pub fn window_target(&self) -> u64 {
+        self.window_target
+    }
+
+    /// Changes the bound. What is too much now is for [`Queues::victim`] to name.
+    pub fn set_max_weight(&mut self, max_weight: u64) {
+        self.max_weight = max_weight;
+        self.retarget();
+    }
+
+    /// Changes the rules. Nothing is moved: the calls to come bring the regions to their new targets.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.retarget();
+    }
+
+    /// Begins to load what is remembered of a key.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        self.ghost.prefetch(hash);
+    }
+
+    /// Takes in a node that is on no list.
+    pub fn arrive<S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        id: u32,
+        admission: &mut Admission,
+    ) {
+        let recalled = self.ghost.take(store.hash(id)) && {
+            let victim = self.regions.main_victim().map(|victim| store.hash(victim));
+            admission.recalls(store.hash(id), victim, self.rules.chance)
+        };
+        self.place(store, id, if recalled { self.rules.recall } else { Region::Window });
+        self.ghost.fit(self.regions.len());
+        self.settle(store);
+    }
+
+    /// Puts a node that is on no list where a hit sends one that was in `from`.
+    pub fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region) {
+        let to = match from {
+            Region::Probation => Region::Protected,
+            Region::Weightless => Region::Window,
+            other => other,
+        };
+        self.place(store, id, to);
+        self.settle(store);
+    }
+
+    /// Takes a node out and says from where.
+    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) -> Region {
+        let from = self.regions.remove(store, id);
+        if from != Region::None {
+            self.ghost.fit(self.regions.len());
+        }
+        from
+    }
+
+    /// While the weight is over the maximum: a node to evict, which is no longer held.
+    pub fn victim<S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        admission: &mut Admission,
+    ) -> Option<u32> {
+        self.settle(store);
+        if self.regions.weight() <= self.max_weight {
+            return None;
+        }
+        let id = self.loser(store, admission)?;
+        self.remove(store, id);
+        Some(id)
+    }
+
+    /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
+    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+        if self.regions.main_victim().is_none()
+            && let Some(other) = self.regions.window.list.back()
+        {
+            // Alone in the main region, it would be its victim again.
+            self.regions.move_to_front(store, other, Region::Probation);
+        }
+        let to = if store.weight(id) == 0 { Region::Weightless } else { Region::Protected };
+        self.regions.insert(store, id, to, End::Front);
+        self.ghost.fit(self.regions.len());
+    }
+
+    /// Recounts lists and tables, and checks the targets.
+    ///
+    /// # Errors
+    ///
+    /// Says what does not hold.
+    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+        self.regions.validate(store)?;
+        self.ghost.validate()?;
+        let Self { window_target, protected_target, max_weight, .. } = self;
+        if window_target + protected_target > *max_weight {
+            return Err(format!("{window_target} + {protected_target} of {max_weight}"));
+        }
+        Ok(())
+    }
+
+    /// Links a node that is on no list to the front of `region`, or to where its weight sends it.
+    fn place<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, region: Region) {
+        let weight = u64::from(store.weight(id));
+        let (to, end) = match region {
+            _ if weight == 0 => (Region::Weightless, End::Front),
+            Region::Window if weight > self.window_target => (Region::Window, End::Back),
+            Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),
+            region => (region, End::Front),
+        };
+        self.regions.insert(store, id, to, end);
+    }
+
+    /// Brings window and protected nearer to their targets.
+    #[inline(always)]
+    fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
+        let over = self.regions.weight().saturating_sub(self.max_weight);
+        // All in the window have weight.
+        if self.regions.window.weight > self.window_target + over
+            || self.regions.protected.weight > self.protected_target
+        {
+            self.move_surplus(store, over);
+        }
+    }
+
+    #[inline(never)]
+    fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
+        for _ in 0..MOVES {
+            let window = self.regions.window.list.back();
+            let protected = self.regions.protected.list.back();
+            let id = match (window, protected) {
+                (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
+                (_, Some(id)) if self.regions.protected.weight > self.protected_target => id,
+                _ => return,
+            };
+            self.regions.move_to_front(store, id, Region::Probation);
+        }
+    }
+
+    /// Whether the window can give up a node of this weight without a duel: there is room for all, or
+    /// enough is left of the window for the duels to come.
+    fn is_surplus(&self, weight: u64, over: u64) -> bool {
+        let window = self.regions.window.weight;
+        match over {
+            0 => window > self.window_target,
+            _ => window - weight >= self.window_target + over,
+        }
+    }
+
+    /// Who is to go. A candidate that has won its room moves to probation.
+    fn loser<S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        admission: &mut Admission,
+    ) -> Option<u32> {
+        let (candidate, victim) = (self.regions.window.list.back(), self.regions.main_victim());
+        let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
+        if self.regions.window.weight <= self.window_target {
+            return victim;
+        }
+        if !admission.admits(store.hash(c), store.hash(v)) {
+            self.ghost.put(store.hash(c));
+            return candidate;
+        }
+        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(store.weight(v));
+        self.claim = (c, won);
+        if won >= u64::from(store.weight(c)) {
+            self.claim = (0, 0);
+            self.regions.move_to_front(store, c, Region::Probation);
+        }
+        victim
+    }
+
+    fn retarget(&mut self) {
+        let window = (self.max_weight as f64 * self.rules.window).round() as u64;
+        self.window_target = window.max(1).min(self.max_weight);
+        let main = self.max_weight - self.window_target;
+        self.protected_target = ((main as f64 * PROTECTED_SHARE) as u64).min(main);
+    }
+}

@@ -1,0 +1,127 @@
+//! The keys of the shadows: what each of them would hold, without values.
+//!
+//! A key has one node for all shadows, with links and a region of its own for each; it is there as long
+//! as some shadow holds it. A [`Lane`] is one shadow's view of the nodes.
+
+use super::rules::Rules;
+use super::store::{PolicyStore, Region};
+use crate::links::Links;
+use crate::list::LinkStore;
+use crate::sketch::blocks::spread;
+use hashbrown::HashTable;
+use std::cell::Cell;
+
+const SHADOWS: usize = Rules::ALL.len();
+
+#[derive(Debug, Default)]
+struct Node {
+    hash: u32,
+    regions: [Cell<Region>; SHADOWS],
+    links: [Links; SHADOWS],
+}
+
+impl Node {
+    fn is_held(&self) -> bool {
+        self.regions.iter().any(|region| region.get() != Region::None)
+    }
+}
+
+/// The nodes, found by hash. Two keys of one hash are one.
+#[derive(Debug)]
+pub struct Keys {
+    /// The first one names no key.
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+    seed: u64,
+}
+
+impl Keys {
+    pub fn new(seed: u64) -> Self {
+        let nodes = vec![Node::default()];
+        Self { nodes, free: Vec::new(), index: HashTable::new(), seed }
+    }
+
+    pub fn find(&self, hash: u32) -> Option<u32> {
+        let spread = spread(hash, self.seed);
+        self.index.find(spread, |&id| self.nodes[id as usize].hash == hash).copied()
+    }
+
+    /// The node of a key, which may be new and then held by no shadow.
+    pub fn get_or_insert(&mut self, hash: u32) -> u32 {
+        if let Some(id) = self.find(hash) {
+            return id;
+        }
+        let id = self.free.pop().unwrap_or(self.nodes.len() as u32);
+        if id as usize == self.nodes.len() {
+            self.nodes.push(Node::default());
+        }
+        let Self { nodes, seed, .. } = self;
+        nodes[id as usize].hash = hash;
+        let spread_of = |&id: &u32| spread(nodes[id as usize].hash, *seed);
+        self.index.insert_unique(spread(hash, *seed), id, spread_of);
+        id
+    }
+
+    /// Forgets a key that no shadow holds any more.
+    pub fn release(&mut self, id: u32) {
+        let node = &self.nodes[id as usize];
+        if node.is_held() {
+            return;
+        }
+        if let Ok(entry) = self.index.find_entry(spread(node.hash, self.seed), |&other| other == id)
+        {
+            entry.remove();
+            self.free.push(id);
+        }
+    }
+
+    /// The keys that some shadow holds and whose hash is `unwanted`.
+    pub fn matching(&self, unwanted: impl Fn(u32) -> bool) -> Vec<u32> {
+        self.index.iter().copied().filter(|&id| unwanted(self.nodes[id as usize].hash)).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub fn lane(&self, shadow: usize) -> Lane<'_> {
+        Lane { nodes: &self.nodes, shadow }
+    }
+}
+
+/// The nodes as one shadow sees them. Each weighs one.
+#[derive(Debug)]
+pub struct Lane<'a> {
+    nodes: &'a [Node],
+    shadow: usize,
+}
+
+impl LinkStore for Lane<'_> {
+    #[inline]
+    fn links(&self, id: u32) -> &Links {
+        &self.nodes[id as usize].links[self.shadow]
+    }
+}
+
+impl PolicyStore for Lane<'_> {
+    #[inline]
+    fn weight(&self, _: u32) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn hash(&self, id: u32) -> u32 {
+        self.nodes[id as usize].hash
+    }
+
+    #[inline]
+    fn region(&self, id: u32) -> Region {
+        self.nodes[id as usize].regions[self.shadow].get()
+    }
+
+    #[inline]
+    fn set_region(&self, id: u32, region: Region) {
+        self.nodes[id as usize].regions[self.shadow].set(region);
+    }
+}
