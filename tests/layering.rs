@@ -32,18 +32,6 @@ const LAYERS: &[&[&str]] = &[
 /// The face's two halves: a cache is made by its builder and names it.
 const MUTUAL: (&str, &str) = ("cache", "builder");
 
-/// Where `unsafe` may be.
-const UNSAFE: &[&str] = &[
-    "src/clock.rs",
-    "src/engine/lookup.rs",
-    "src/index/memory.rs",
-    "src/index/tags.rs",
-    "src/pool/handle.rs",
-    "src/pool/raw.rs",
-    "src/pool/typed.rs",
-    "src/prefetch.rs",
-];
-
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -111,18 +99,43 @@ fn modules_use_only_what_is_below_them() {
     assert!(edges > 100, "only {edges} uses found: the test does not see them");
 }
 
+/// Blocks, functions and implementations.
+fn uses_of_unsafe(code: &str) -> usize {
+    ["unsafe {", "unsafe fn ", "unsafe impl"].iter().map(|what| code.matches(what).count()).sum()
+}
+
+/// `docs/unsafe.md` says of each file what it needs `unsafe` for and what guards it.
 #[test]
-fn unsafe_code_is_only_where_it_is_known_to_be() {
-    let allowed: Vec<String> = crate_sources()
-        .into_iter()
-        .filter(|(_, code)| {
-            code.contains("expect(unsafe_code") || code.contains("allow(unsafe_code")
+fn the_inventory_of_unsafe_is_what_the_code_has() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/unsafe.md")).unwrap();
+    let listed: BTreeMap<String, usize> = page
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `src/")?.split('|').map(str::trim);
+            let file = cells.next()?.trim_end_matches('`');
+            Some((format!("src/{file}"), cells.next()?.parse().ok()?))
         })
-        .map(|(file, _)| file)
         .collect();
-    let mut allowed: Vec<&str> = allowed.iter().map(String::as_str).collect();
-    allowed.sort_unstable();
-    assert_eq!(allowed, UNSAFE);
+    let found: BTreeMap<String, usize> = crate_sources()
+        .into_iter()
+        .filter(|(_, code)| code.contains("unsafe_code"))
+        .map(|(file, code)| (file, uses_of_unsafe(&code)))
+        .collect();
+    assert_eq!(listed, found);
+    // The models and tests that it names exist.
+    let mut tests = Vec::new();
+    sources(&root.join("tests"), &mut tests);
+    let tests: Vec<(PathBuf, String)> =
+        tests.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect();
+    let rows = page.lines().filter(|line| line.starts_with("| `src/"));
+    for name in rows.flat_map(|row| row.rsplit('|').nth(1).unwrap().split('`').skip(1).step_by(2)) {
+        let is_there = tests.iter().any(|(path, text)| {
+            path.file_stem().is_some_and(|stem| stem == name)
+                || text.contains(&format!("fn {name}("))
+        });
+        assert!(is_there, "docs/unsafe.md: no test or model `{name}`");
+    }
 }
 
 #[test]
