@@ -41,6 +41,19 @@ fn an_extension_needs_no_call() {
 }
 
 #[test]
+fn a_timer_takes_anothers_place_if_that_has_one() {
+    let timers = Timers::new(3);
+    let mut wheel = Wheel::new(Geometry::default(), 0);
+    (1..=3).for_each(|id| timers.set(id, 2 * TICK));
+    wheel.schedule(&timers, 1);
+    assert!(wheel.replace(&timers, 1, 2));
+    assert!(!timers.is_linked(1) && timers.is_linked(2));
+    assert!(!wheel.replace(&timers, 1, 3), "it is not on the wheel any more");
+    assert!(!timers.is_linked(3));
+    assert_eq!(advance(&mut wheel, &timers, 3 * TICK), [2]);
+}
+
+#[test]
 fn a_timer_without_a_deadline_is_let_go() {
     let (mut wheel, timers) = wheel(&[2 * TICK]);
     timers.set(1, None);
