@@ -7,7 +7,7 @@
 //! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `added-after-removed`, `reclaim-under-handles`, `outbox_two_deliverers` |
 //! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again` |
 //! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
-//! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions` |
+//! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_two_deliverers` |
@@ -137,6 +137,7 @@ fn extend_vs_expire() {
         );
         let end = read.as_ref().map(|entry| entry.age() + entry.expires_in().unwrap());
         let extended = end == Some(150 * SECOND);
+        assert_eq!(read.is_some(), extended, "a hit prolongs");
         assert_eq!(cache.contains_key(&1), extended);
         drop(read);
         ledger.settle(&cache, 1);

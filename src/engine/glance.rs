@@ -6,7 +6,7 @@
 
 use super::Engine;
 use super::lookup::{NodeRef, Spot};
-use super::read::Lookup;
+use super::read::{Considered, Lookup};
 use crate::clock::NEVER;
 use crate::node::{GONE, NO_ERA};
 use crate::sync::atomic::Ordering;
@@ -21,6 +21,16 @@ const FAR: u64 = 1 << 36;
 
 /// How many reads rely on one reading of the clock.
 const READS: u32 = 64;
+
+/// What is to be done after a read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// The caller's share of the maintenance.
+    Attend,
+    /// The read, anew.
+    Again,
+}
 
 /// A reading of the clock that some reads in a row share: those of entries that had [`FAR`] to live by it.
 pub struct Moment {
@@ -86,9 +96,20 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let coarse = self.core.ticker.coarse();
-        let found = self.find(guard, self.hash(key), key);
-        self.consider(found, coarse)
+        self.read_hashed(guard, self.hash(key), key)
+    }
+
+    fn read_hashed<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        loop {
+            let coarse = self.core.ticker.coarse();
+            let found = self.find(guard, hash, key);
+            if let Considered::Done(lookup) = self.consider(found, coarse) {
+                return lookup;
+            }
+        }
     }
 
     /// [`read`](Self::read) of the value, and whether the cache is to be tended to afterwards.
@@ -105,13 +126,32 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         // Before the lookup: what has ended by this reading was in the index after it had ended, so that the
         // key had no living entry then. By a later one, the entry may have been replaced in time.
         let coarse = self.core.ticker.coarse();
-        match self.find(guard, hash, key) {
+        let (value, after) = match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
-                (Some(node.value()), self.wants_attention(coarse))
+                return (Some(node.value()), self.wants_attention(coarse));
             }
             Some(node) => self.consider_value(node.spot(), node.seen(), coarse),
             None => self.consider_value(Spot::NONE, GONE, coarse),
+        };
+        match after {
+            After::Again => self.read_value_again(guard, hash, key),
+            after => (value, after == After::Attend),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_value_again<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Option<&'g V>, bool)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let lookup = self.read_hashed(guard, hash, key);
+        (lookup.node.map(NodeRef::value), lookup.due)
     }
 
     /// [`read_value`](Self::read_value), by a clock that is read once for many of them where that makes no
@@ -153,7 +193,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         if found.is_some_and(|node| self.is_plain(node, coarse, self.reach.moment)) {
             moment.begin(coarse);
         }
-        let lookup = self.consider(found, coarse);
+        let lookup = match self.consider(found, coarse) {
+            Considered::Done(lookup) => lookup,
+            Considered::Again => self.read_hashed(guard, hash, key),
+        };
         if lookup.due {
             self.attend();
         }
@@ -184,9 +227,13 @@ impl<K, V, S> Engine<K, V, S> {
         spot: Spot<'g, K, V>,
         seen: u64,
         coarse: u64,
-    ) -> (Option<&'g V>, bool) {
-        let lookup = self.consider(spot.node(seen), coarse);
-        (lookup.node.map(NodeRef::value), lookup.due)
+    ) -> (Option<&'g V>, After) {
+        match self.consider(spot.node(seen), coarse) {
+            Considered::Done(Lookup { node, due }) => {
+                (node.map(NodeRef::value), if due { After::Attend } else { After::Nothing })
+            }
+            Considered::Again => (None, After::Again),
+        }
     }
 
     #[inline(never)]

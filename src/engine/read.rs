@@ -22,6 +22,20 @@ pub struct Lookup<'g, K, V> {
     pub due: bool,
 }
 
+/// What a read that was more than a glance came to.
+pub(super) enum Considered<'g, K, V> {
+    Done(Lookup<'g, K, V>),
+    /// The entry was to be prolonged and left the cache before it could be: to be looked up again.
+    Again,
+}
+
+/// What became of an entry that a read was to prolong.
+enum Renewed<'g, K, V> {
+    Hit(NodeRef<'g, K, V>),
+    Over,
+    Gone,
+}
+
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read that leaves no trace.
     pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
@@ -56,18 +70,25 @@ impl<K, V, S> Engine<K, V, S> {
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
         coarse: u64,
-    ) -> Lookup<'g, K, V> {
+    ) -> Considered<'g, K, V> {
         let mut due = self.wants_attention(coarse);
-        let node = found.filter(|node| self.was_living(*node, coarse)).and_then(|node| {
-            if self.renews { self.renew(node, coarse, &mut due) } else { Some(node) }
-        });
+        let mut node = found.filter(|node| self.was_living(*node, coarse));
+        if self.renews
+            && let Some(living) = node
+        {
+            node = match self.renew(living, coarse, &mut due) {
+                Renewed::Hit(node) => Some(node),
+                Renewed::Over => None,
+                Renewed::Gone => return Considered::Again,
+            };
+        }
         if let Some(node) = node {
             due |= self.record(node);
         }
         if let Some(recorder) = &self.core.recorder {
             if node.is_some() { recorder.hit() } else { recorder.miss() }
         }
-        Lookup { node, due }
+        Considered::Done(Lookup { node, due })
     }
 
     /// Whether a pass is due, or wanted and not begun.
@@ -83,9 +104,9 @@ impl<K, V, S> Engine<K, V, S> {
         era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. None if its life
-    /// turned out to be over. Of one that was replaced or removed since it was found nothing is prolonged;
-    /// the read came before that.
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. Of one that has left the
+    /// cache since it was found nothing can be prolonged, and it is no hit either: it may have expired by
+    /// now, and had the read come before that, it would have lived on.
     ///
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
@@ -101,12 +122,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// one has given, while this one was held up. Where the coarse reading at the read's beginning is good
     /// enough, it is used only to prolong.
     #[inline(never)]
-    fn renew<'g>(
-        &self,
-        node: NodeRef<'g, K, V>,
-        coarse: u64,
-        due: &mut bool,
-    ) -> Option<NodeRef<'g, K, V>> {
+    fn renew<'g>(&self, node: NodeRef<'g, K, V>, coarse: u64, due: &mut bool) -> Renewed<'g, K, V> {
         let ticker = &self.core.ticker;
         let coarsely = self.coarsely;
         let meta = node.meta();
@@ -116,17 +132,21 @@ impl<K, V, S> Engine<K, V, S> {
         loop {
             let deadline = meta.deadline();
             if deadline == GONE {
-                return Some(node);
+                return match mine {
+                    Some(mine) => Renewed::Hit(node.with_deadline(mine)),
+                    None if seeded("gone-is-a-hit") => Renewed::Hit(node),
+                    None => Renewed::Gone,
+                };
             }
             if let Some(mine) = mine
                 && deadline != mine
             {
-                return Some(node.with_deadline(mine));
+                return Renewed::Hit(node.with_deadline(mine));
             }
             let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
                 // It was alive when this read prolonged it, if it did.
-                return mine.map(|mine| node.with_deadline(mine));
+                return mine.map_or(Renewed::Over, |mine| Renewed::Hit(node.with_deadline(mine)));
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, Cap::load);
@@ -143,7 +163,7 @@ impl<K, V, S> Engine<K, V, S> {
             let new = self.core.lifetimes.deadline(now, new_cap);
             if coarsely && new < deadline && new != new_cap {
                 // A later read was faster.
-                return Some(node.with_deadline(deadline));
+                return Renewed::Hit(node.with_deadline(deadline));
             }
             if new != deadline {
                 if !meta.change_deadline(deadline, new) {
@@ -156,7 +176,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let is_current = |word: Cap<'_>| word.load() == new_cap;
             if cap_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return Some(node.with_deadline(new));
+                return Renewed::Hit(node.with_deadline(new));
             }
             if !seeded("renewals-are-made-again") {
                 mine = Some(new);
