@@ -46,14 +46,13 @@
 //!    that long may also be early by 1/1024 of it. Shorter lifetimes, and other clocks, are exact. A view made
 //!    by [`pin`](Cache::pin) reads the system clock at least every 64 lookups; between two readings it takes
 //!    entries that had more than 68.7 s to live by the first to be alive, unless reads prolong lives. So it returns one after its
-//!    deadline only if fewer than 64 of its lookups take longer than that, and after a
-//!    [`repin`](Pinned::repin) never.)
+//!    deadline only if fewer than 64 of its lookups take longer than that.)
 //! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
 //!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. (Values
 //!    still inside when the last handle is dropped are dropped unannounced; [`Cache::close`] announces
 //!    them. A value that a loader made and that was not kept, see [`Cache::get_with`], was never inside.)
 //! 3. Per key, operations are *linearizable*: a computation ([`KeyEntry::and_compute_with`]) also against
-//!    plain inserts and removals. Iteration is *weakly consistent*.
+//!    plain inserts and removals. Iteration is *weakly consistent*, and of views 1 says how far a clock may be behind.
 //! 4. No call does unbounded maintenance: a million entries that expire at one instant, or an
 //!    [`invalidate_all`](Cache::invalidate_all) of them, stall nobody. (Calls that are asked for all of
 //!    it are the exception: `run_pending_tasks`, `retain`, iteration, `close`.)

@@ -43,6 +43,8 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
+        // By a reading of its own, and no later lookup goes by an earlier one.
+        self.moment.end();
         let lookup = self.engine.read(&self.guard, key);
         if lookup.due {
             self.engine.attend();

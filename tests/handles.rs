@@ -175,6 +175,11 @@ fn keys_and_values_of_every_size_and_alignment() {
         }
     }
 
+    /// More than fits a byte, and as much as a page.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[repr(align(4096))]
+    struct Page(u32);
+
     go_through(|n| n as u8, |n| n as u16);
     go_through(|n| n, |_| ());
     go_through(|_| (), |n| n);
@@ -182,6 +187,7 @@ fn keys_and_values_of_every_size_and_alignment() {
     go_through(|n| [n; 40], |n| [u64::from(n); 100]);
     go_through(Wide, |n| n as u8);
     go_through(|n| n as u8, Wide);
+    go_through(Page, |n| n as u8);
     go_through(u128::from, |n| Some(Box::new(n)));
 }
 

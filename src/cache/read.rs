@@ -101,11 +101,10 @@ where
     /// While it is held, memory of values removed from *any* cache of the process cannot be
     /// released: hold it for a request, not for ever, and not across an `await`.
     ///
-    /// *Expiration*: as for [`get`](Self::get), by a clock that is read for each lookup of an entry with
-    /// less than 68.7 s to live, and for the others at least every 64 lookups and after a
-    /// [`repin`](Pinned::repin). A view that makes fewer lookups than that in 68.7 s may return an entry
-    /// that has ended meanwhile. With a clock of your own, or where reads prolong lives, each lookup reads
-    /// the clock.
+    /// *Expiration*: as for [`get`](Self::get), by a clock that is read at least every 64 lookups, after a
+    /// [`repin`](Pinned::repin), and for each entry that had no more than 68.7 s to live by the last reading. A
+    /// view that makes fewer than 64 lookups in 68.7 s may return an entry that has ended meanwhile. With a
+    /// clock of your own, or where reads prolong lives, each lookup reads the clock.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);

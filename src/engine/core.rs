@@ -61,7 +61,8 @@ pub struct Core {
     pub writes: WriteBuffer,
     pub status: DrainStatus,
     pub maintenance: Mutex<Maintenance>,
-    /// How many threads must have the maintenance lock. A hint: nothing follows from it.
+    /// How many threads must have the maintenance lock. A hint, carried by nothing: who reads an old value runs a
+    /// pass that was not needed, or leaves to the waiting thread's what it would have done.
     pub waiting: CarriedU32,
     pub flights: Flights,
     pub outbox: Outbox<Notice>,

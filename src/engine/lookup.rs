@@ -166,6 +166,13 @@ impl<K, V, S> Engine<K, V, S> {
         self.lives(seen, node.meta(), coarse)
     }
 
+    /// Whether a node that was found not to be living was judged by a reading of the clock from after the lookup,
+    /// and has changed since the lookup: it may have been replaced or prolonged in time.
+    #[inline]
+    pub fn has_changed(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+        node.seen > coarse && node.meta().deadline() != node.seen
+    }
+
     /// Whether a node that somebody keeps is in the cache and alive at this moment.
     pub fn is_living(&self, meta: &Meta, coarse: u64) -> bool {
         self.lives(meta.deadline(), meta, coarse)

@@ -25,7 +25,8 @@ pub struct Lookup<'g, K, V> {
 /// What a read that was more than a glance came to.
 pub(super) enum Considered<'g, K, V> {
     Done(Lookup<'g, K, V>),
-    /// The entry was to be prolonged and left the cache before it could be: to be looked up again.
+    /// The entry has changed, or left the cache, since it was found, so that nothing can be said of it by the
+    /// time that it is now: to be looked up again.
     Again,
 }
 
@@ -42,8 +43,17 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let coarse = self.core.ticker.coarse();
-        self.find(guard, self.hash(key), key).filter(|node| self.was_living(*node, coarse))
+        let hash = self.hash(key);
+        loop {
+            let coarse = self.core.ticker.coarse();
+            let found = self.find(guard, hash, key)?;
+            if self.was_living(found, coarse) {
+                return Some(found);
+            }
+            if !self.has_changed(found, coarse) {
+                return None;
+            }
+        }
     }
 }
 
@@ -73,6 +83,11 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Considered<'g, K, V> {
         let mut due = self.wants_attention(coarse);
         let mut node = found.filter(|node| self.was_living(*node, coarse));
+        if let (None, Some(found)) = (node, found)
+            && self.has_changed(found, coarse)
+        {
+            return Considered::Again;
+        }
         if self.renews
             && let Some(living) = node
         {
@@ -145,6 +160,10 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
+                if meta.deadline() != deadline {
+                    // Prolonged since, in time.
+                    continue;
+                }
                 // It was alive when this read prolonged it, if it did.
                 return mine.map_or(Renewed::Over, |mine| Renewed::Hit(node.with_deadline(mine)));
             }

@@ -19,7 +19,8 @@ impl Hint {
         Self(AtomicUsize::new(Self::of(table)))
     }
 
-    /// Follows the root, also when it moves on meanwhile.
+    /// Follows the root, also when it moves on meanwhile; if it does so at the very moment, perhaps not before it
+    /// moves again.
     pub fn follow(&self, root: &Root, guard: &Guard) {
         // The model checker need not look at what changes nothing.
         while !cfg!(cortado_loom) {

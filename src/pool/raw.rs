@@ -50,7 +50,7 @@ pub struct RawPool {
     next: AtomicU32,
     free: FreeList,
     /// How far the first node of each chunk is from the start of its allocation.
-    growing: Mutex<[u8; CHUNKS]>,
+    growing: Mutex<[usize; CHUNKS]>,
 }
 
 /// A chunk of nodes, or the place for one.
@@ -147,6 +147,7 @@ impl RawPool {
     #[inline(always)]
     fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
         // The ids above the last chunk's are reserved, and name no node.
+        debug_assert!(id < FIRST_RESERVED, "{id:#x} names no node");
         let chunk = &self.chunks[(id >> INDEX_BITS) as usize % CHUNKS];
         let Some(base) = chunk.base() else { no_such_node(id) };
         let mask = chunk.mask.load(Ordering::Relaxed);
@@ -263,7 +264,7 @@ impl RawPool {
             }
         }
         place.mask.store(chunk_len(chunk) - 1, Ordering::Relaxed);
-        offsets[chunk] = offset as u8;
+        offsets[chunk] = offset;
         // Release pairs with the Acquire in `Chunk::base`.
         place.base.store(base, Ordering::Release);
     }
@@ -328,7 +329,7 @@ impl Drop for RawPool {
         let offsets = *self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if let Some(base) = chunk.base() {
-                let offset = usize::from(offsets[number]);
+                let offset = offsets[number];
                 // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first node;
                 // nobody is left to use it.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
