@@ -121,7 +121,8 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Gives the entry the lifetime that it has after a read: idle time and read hook. Of one that has left the
     /// cache since it was found nothing can be prolonged, and it is no hit either: it may have expired by
-    /// now, and had the read come before that, it would have lived on.
+    /// now, and had the read come before that, it would have lived on. (Unless the hook has been asked: it is
+    /// asked once.)
     ///
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
@@ -149,7 +150,8 @@ impl<K, V, S> Engine<K, V, S> {
             if deadline == GONE {
                 return match mine {
                     Some(mine) => Renewed::Hit(node.with_deadline(mine)),
-                    None if seeded("gone-is-a-hit") => Renewed::Hit(node),
+                    // The hook has been told of this read; and it may be what replaces the entry, each time.
+                    None if advice.is_some() || seeded("gone-is-a-hit") => Renewed::Hit(node),
                     None => Renewed::Gone,
                 };
             }
