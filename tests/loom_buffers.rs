@@ -71,9 +71,8 @@ impl Client {
     fn pass(&self, limit: usize) {
         let mut applied = self.applied.lock();
         self.required.swap(false, AcqRel);
-        let mut scratch = Vec::new();
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        if self.buffer.drain_batches(&mut scratch, limit, apply).more {
+        if self.buffer.drain(&mut Vec::new(), limit, apply).more {
             self.required.swap(true, AcqRel);
         }
     }

@@ -37,7 +37,8 @@ impl Client {
     fn try_pass(&self) -> bool {
         let Some(mut applied) = self.applied.try_lock() else { return false };
         let pass = self.status.begin();
-        let drained = self.buffer.drain(self.limit, |event| applied.push(event));
+        let apply = |batch: &[u64]| applied.extend_from_slice(batch);
+        let drained = self.buffer.drain(&mut Vec::new(), self.limit, apply);
         let _ = pass.finish(if drained.more { Left::More } else { Left::Nothing });
         true
     }

@@ -47,7 +47,7 @@ impl Buffer for WriteBuffer {
     }
 
     fn drain(&self) -> usize {
-        Self::drain(self, usize::MAX, |event| _ = black_box(event)).count
+        Self::drain(self, &mut Vec::new(), usize::MAX, |batch| _ = black_box(batch)).count
     }
 }
 

@@ -150,25 +150,11 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands at most `limit` events to `apply`. A stripe that is pushed into meanwhile gives no more
-    /// than it can hold at once.
+    /// Hands at most `limit` events to `apply`: whatever a stripe has at once, by way of `scratch`. A stripe
+    /// that is pushed into meanwhile gives no more than it can hold at once.
     ///
-    /// The events stay accounted as pending until the stripe has been worked off, or `apply` panics:
-    /// then the event it was given counts as applied and the others stay in the buffer.
-    pub fn drain(&self, limit: usize, mut apply: impl FnMut(u64)) -> Drained {
-        let mut drained = Drained { count: 0, more: false };
-        for stripe in self.stripes.rotate() {
-            let quota = (limit - drained.count).min(self.stripe_capacity);
-            let (count, more) = stripe.drain(quota, &mut apply);
-            drained.count += count;
-            drained.more |= more;
-        }
-        drained
-    }
-
-    /// As [`drain`](Self::drain), but hands over whatever a stripe has at once, by way of `scratch`. It
-    /// stays accounted as pending until `apply` has returned or panicked.
-    pub fn drain_batches(
+    /// What was handed over stays accounted as pending until `apply` has returned or panicked.
+    pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
         limit: usize,
@@ -208,23 +194,6 @@ impl WriteBuffer {
     /// Sum of the weights that wait, in all stripes together.
     pub fn pending_weight(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.pending.load(Relaxed) & WEIGHT).sum()
-    }
-}
-
-impl Stripe {
-    /// How many events were applied, and whether the stripe has others.
-    fn drain(&self, quota: usize, apply: &mut impl FnMut(u64)) -> (usize, bool) {
-        let mut taken = Taken { stripe: self, pending: 0 };
-        let mut count = 0;
-        while count < quota
-            && let Some((event, weight)) = self.queue.pop()
-        {
-            taken.pending += ONE | u64::from(weight);
-            count += 1;
-            apply(event);
-        }
-        let more = taken.settle();
-        (count, more && !(seeded("write_drain_forgets_the_rest") && count < quota))
     }
 }
 

@@ -31,7 +31,7 @@ impl Work<'_> {
             );
             events.clear();
         }
-        let drained = core.writes.drain_batches(&mut events, core.writes.capacity(), |batch| {
+        let drained = core.writes.drain(&mut events, core.writes.capacity(), |batch| {
             self.ahead(batch, Self::prefetch_write, Self::apply);
         });
         self.state.events = events;

@@ -5,10 +5,10 @@
 //! and the cache's *reach*. What a glance does not settle is [considered](Engine::consider).
 
 use super::Engine;
-use super::lookup::{NodeRef, Spot};
+use super::lookup::NodeRef;
 use super::read::{Considered, Lookup};
 use crate::clock::NEVER;
-use crate::node::{GONE, NO_ERA};
+use crate::node::NO_ERA;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 use crossbeam_epoch::Guard;
@@ -21,16 +21,6 @@ const FAR: u64 = 1 << 36;
 
 /// How many reads rely on a reading of the clock, beside the one that took it: 64 in all.
 const READS: u32 = 63;
-
-/// What is to be done after a read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
-    Nothing,
-    /// The caller's share of the maintenance.
-    Attend,
-    /// The read, anew.
-    Again,
-}
 
 /// A reading of the clock that some reads in a row share: those of entries that had [`FAR`] to live by it.
 pub struct Moment {
@@ -96,20 +86,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.read_hashed(guard, self.hash(key), key)
-    }
-
-    fn read_hashed<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        loop {
-            let coarse = self.core.ticker.coarse();
-            let found = self.find(guard, hash, key);
-            if let Considered::Done(lookup) = self.consider(found, coarse) {
-                return lookup;
-            }
-        }
+        let hash = self.hash(key);
+        let coarse = self.core.ticker.coarse();
+        self.settle(guard, hash, key, self.find(guard, hash, key), coarse)
     }
 
     /// [`read`](Self::read) of the value, and whether the cache is to be tended to afterwards.
@@ -123,34 +102,14 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        // Before the lookup: what has ended by this reading was in the index after it had ended, so that the
-        // key had no living entry then. By a later one, the entry may have been replaced in time.
         let coarse = self.core.ticker.coarse();
-        let (value, after) = match self.find(guard, hash, key) {
+        let lookup = match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
                 return (Some(node.value()), self.wants_attention(coarse));
             }
-            Some(node) => self.consider_value(node.spot(), node.seen(), coarse),
-            None => self.consider_value(Spot::NONE, GONE, coarse),
+            Some(node) => self.settle(guard, hash, key, Some(node), coarse),
+            None => self.settle(guard, hash, key, None, coarse),
         };
-        match after {
-            After::Again => self.read_value_again(guard, hash, key),
-            after => (value, after == After::Attend),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_value_again<'g, Q>(
-        &'g self,
-        guard: &'g Guard,
-        hash: u32,
-        key: &Q,
-    ) -> (Option<&'g V>, bool)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let lookup = self.read_hashed(guard, hash, key);
         (lookup.node.map(NodeRef::value), lookup.due)
     }
 
@@ -162,16 +121,16 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        if let Some(coarse) = moment.take()
-            && let Some(node) = self.find(guard, hash, key)
-            && self.is_plain(node, coarse, self.reach.moment)
-        {
-            if !self.is_recorded(node) {
-                self.record_and_attend(node.spot());
-            }
-            return Some(node.value());
+        let Some(coarse) = moment.take() else { return self.read_anew(guard, moment, hash, key) };
+        // Where moments are shared, misses are not counted.
+        let node = self.find(guard, hash, key)?;
+        if !self.is_plain(node, coarse, self.reach.moment) {
+            return self.read_anew(guard, moment, hash, key);
         }
-        self.read_anew(guard, moment, hash, key)
+        if !self.is_recorded(node) {
+            self.record_and_attend(node.id());
+        }
+        Some(node.value())
     }
 
     /// [`read_at`](Self::read_at) of a moment that begins with it.
@@ -193,18 +152,37 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         if found.is_some_and(|node| self.is_plain(node, coarse, self.reach.moment)) {
             moment.begin(coarse);
         }
-        let lookup = match self.consider(found, coarse) {
-            Considered::Done(lookup) => lookup,
-            Considered::Again => self.read_hashed(guard, hash, key),
-        };
+        let lookup = self.settle(guard, hash, key, found, coarse);
         if lookup.due {
             self.attend();
         }
         lookup.node.map(NodeRef::value)
     }
+
+    /// A read of what was found, if anything was, where a glance is not enough. What has changed since it was
+    /// found is looked up again.
+    #[inline(never)]
+    fn settle<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+        mut found: Option<NodeRef<'g, K, V>>,
+        mut coarse: u64,
+    ) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        loop {
+            if let Considered::Done(lookup) = self.consider(found, coarse) {
+                return lookup;
+            }
+            coarse = self.core.ticker.coarse();
+            found = self.find(guard, hash, key);
+        }
+    }
 }
 
-// Nodes go to the slower ways in two pieces: so they stay in registers.
 impl<K, V, S> Engine<K, V, S> {
     /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it has more
     /// than `reach` to live.
@@ -222,23 +200,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     #[inline(never)]
-    fn consider_value<'g>(
-        &'g self,
-        spot: Spot<'g, K, V>,
-        seen: u64,
-        coarse: u64,
-    ) -> (Option<&'g V>, After) {
-        match self.consider(spot.node(seen), coarse) {
-            Considered::Done(Lookup { node, due }) => {
-                (node.map(NodeRef::value), if due { After::Attend } else { After::Nothing })
-            }
-            Considered::Again => (None, After::Again),
-        }
-    }
-
-    #[inline(never)]
-    fn record_and_attend(&self, spot: Spot<'_, K, V>) {
-        if spot.node(NEVER).is_some_and(|node| self.record(node)) {
+    fn record_and_attend(&self, id: u32) {
+        if self.core.touch(id) {
             self.attend();
         }
     }

@@ -4,7 +4,6 @@
 use super::Engine;
 use crate::hash::hash32;
 use crate::index::{Found, Probe};
-use crate::links::NIL;
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle};
 use crate::sync::seeded;
@@ -46,12 +45,6 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         self.seen
     }
 
-    /// The node, without the deadline.
-    #[inline]
-    pub fn spot(self) -> Spot<'g, K, V> {
-        Spot { place: Some(self.place), id: self.id }
-    }
-
     /// The same node, of which the finder has changed the deadline.
     #[inline]
     pub fn with_deadline(self, seen: u64) -> Self {
@@ -69,22 +62,6 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     pub fn value(self) -> &'g V {
         // SAFETY: as for `key`; published nodes have their values.
         unsafe { self.place.value() }
-    }
-}
-
-/// A [`NodeRef`] without the deadline, or none.
-pub struct Spot<'g, K, V> {
-    place: Option<Place<'g, K, V>>,
-    id: u32,
-}
-
-impl<'g, K, V> Spot<'g, K, V> {
-    pub const NONE: Self = Self { place: None, id: NIL };
-
-    /// The node, with the deadline that it had when it was found.
-    #[inline]
-    pub fn node(self, seen: u64) -> Option<NodeRef<'g, K, V>> {
-        self.place.map(|place| NodeRef { place, id: self.id, seen })
     }
 }
 
@@ -166,11 +143,12 @@ impl<K, V, S> Engine<K, V, S> {
         self.lives(seen, node.meta(), coarse)
     }
 
-    /// Whether a node that was found not to be living was judged by a reading of the clock from after the lookup,
-    /// and has changed since the lookup: it may have been replaced or prolonged in time.
+    /// Whether a node has changed since it was found. One that was found and is not living is a miss only if
+    /// it has not: after the reading of the clock that ended it, it was still the key's. Or it may have been
+    /// replaced, or prolonged, in time.
     #[inline]
-    pub fn has_changed(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
-        node.seen > coarse && node.meta().deadline() != node.seen && !seeded("judged-again")
+    pub fn has_changed(&self, node: NodeRef<'_, K, V>) -> bool {
+        node.meta().deadline() != node.seen && !seeded("judged-again")
     }
 
     /// Whether a node that somebody keeps is in the cache and alive at this moment.

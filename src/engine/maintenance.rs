@@ -161,32 +161,33 @@ impl<'a> Work<'a> {
         wheel.advance(&timers, self.now);
         // In batches, so that the lines which the removals touch are all on their way at once.
         let mut due = [NIL; EXPIRED_AT_ONCE];
-        let mut more = true;
-        while more {
-            let mut count = 0;
-            while count < due.len() {
-                more = budget.take();
-                if !more {
-                    break;
-                }
-                let mut visits = UNITS_PER_LOOK;
-                let poll = self.state.wheel.poll(&timers, &mut visits);
-                budget.spend(UNITS_PER_LOOK - visits);
-                match poll {
-                    Poll::Due(id) => {
-                        self.prefetch_unlink(id);
-                        due[count] = id;
-                        count += 1;
-                    }
-                    Poll::Exhausted => {}
-                    Poll::Idle => {
-                        more = false;
-                        break;
-                    }
-                }
+        let mut count = due.len();
+        while count == due.len() {
+            count = 0;
+            while count < due.len()
+                && let Some(id) = self.next_due(&timers, budget)
+            {
+                self.prefetch_unlink(id);
+                due[count] = id;
+                count += 1;
             }
             due[..count].iter().for_each(|&id| self.expire_one(id));
         }
+    }
+
+    /// The next of the wheel's ids that are due, within the budget.
+    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<u32> {
+        while budget.take() {
+            let mut visits = UNITS_PER_LOOK;
+            let poll = self.state.wheel.poll(timers, &mut visits);
+            budget.spend(UNITS_PER_LOOK - visits);
+            match poll {
+                Poll::Due(id) => return Some(id),
+                Poll::Exhausted => {}
+                Poll::Idle => break,
+            }
+        }
+        None
     }
 
     /// Begins to load what taking the node out of the index and the policy's lists will touch.

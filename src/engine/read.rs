@@ -50,7 +50,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             if self.was_living(found, coarse) {
                 return Some(found);
             }
-            if !self.has_changed(found, coarse) {
+            if !self.has_changed(found) {
                 return None;
             }
         }
@@ -58,6 +58,13 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 }
 
 impl Core {
+    /// Tells the policy of a hit; true if the read buffer wants to be drained.
+    #[inline]
+    pub(super) fn touch(&self, id: u32) -> bool {
+        let era = self.hot.era.load(Ordering::Relaxed);
+        era != NO_ERA && self.pool.meta(id).touch(era) && self.record(id)
+    }
+
     /// Puts a read into the read buffer; true if that wants to be drained.
     #[inline(never)]
     fn record(&self, id: u32) -> bool {
@@ -83,9 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Considered<'g, K, V> {
         let mut due = self.wants_attention(coarse);
         let mut node = found.filter(|node| self.was_living(*node, coarse));
-        if let (None, Some(found)) = (node, found)
-            && self.has_changed(found, coarse)
-        {
+        if node.is_none() && found.is_some_and(|found| self.has_changed(found)) {
             return Considered::Again;
         }
         if self.renews
@@ -98,7 +103,7 @@ impl<K, V, S> Engine<K, V, S> {
             };
         }
         if let Some(node) = node {
-            due |= self.record(node);
+            due |= self.core.touch(node.id());
         }
         if let Some(recorder) = &self.core.recorder {
             if node.is_some() { recorder.hit() } else { recorder.miss() }
@@ -110,13 +115,6 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     pub(super) fn wants_attention(&self, coarse: u64) -> bool {
         self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable)
-    }
-
-    /// Tells the policy of a hit; true if the read buffer wants to be drained.
-    #[inline]
-    pub(super) fn record(&self, node: NodeRef<'_, K, V>) -> bool {
-        let era = self.core.hot.era.load(Ordering::Relaxed);
-        era != NO_ERA && node.meta().touch(era) && self.core.record(node.id())
     }
 
     /// Gives the entry the lifetime that it has after a read: idle time and read hook. Of one that has left the
