@@ -74,21 +74,39 @@ impl List {
     /// Puts an unlinked id first.
     #[inline]
     pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.link_between(store, NIL, id, self.head);
+        self.link_front(store, id, store.links(id));
+    }
+
+    /// [`push_front`](Self::push_front) for whoever has the id's links at hand.
+    #[inline]
+    pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
+        self.link_between(store, NIL, (id, links), self.head);
         self.len += 1;
     }
 
     /// Puts an unlinked id last.
     #[inline]
     pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.link_between(store, self.tail, id, NIL);
+        self.link_back(store, id, store.links(id));
+    }
+
+    /// [`push_back`](Self::push_back) for whoever has the id's links at hand.
+    #[inline]
+    pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
+        self.link_between(store, self.tail, (id, links), NIL);
         self.len += 1;
     }
 
     /// Takes `id`, an element, out of the list.
     #[inline]
     pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.unlink(store, id);
+        self.unlink(store, store.links(id));
+    }
+
+    /// [`remove`](Self::remove) for whoever has the element's links at hand.
+    #[inline]
+    pub fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
+        self.detach(store, links);
         self.len -= 1;
     }
 
@@ -112,8 +130,9 @@ impl List {
     #[inline]
     pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.head != id {
-            self.unlink(store, id);
-            self.link_between(store, NIL, id, self.head);
+            let links = store.links(id);
+            self.detach(store, links);
+            self.link_between(store, NIL, (id, links), self.head);
         }
     }
 
@@ -121,15 +140,20 @@ impl List {
     #[inline]
     pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.tail != id {
-            self.unlink(store, id);
-            self.link_between(store, self.tail, id, NIL);
+            let links = store.links(id);
+            self.detach(store, links);
+            self.link_between(store, self.tail, (id, links), NIL);
         }
     }
 
-    /// Puts `new`, unlinked, in the place of `old`, an element, which leaves.
+    /// Puts an unlinked id in the place of the element whose links these are, which leaves.
     #[inline]
-    pub fn replace<S: LinkStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
-        let (links, to) = (store.links(old), store.links(new));
+    pub fn replace<S: LinkStore + ?Sized>(
+        &mut self,
+        store: &S,
+        links: &Links,
+        (new, to): (u32, &Links),
+    ) {
         let (prev, next) = (links.prev(), links.next());
         links.set_prev(NIL);
         links.set_next(NIL);
@@ -182,17 +206,21 @@ impl List {
 
     /// Links `id` between two neighbours, either of which may be the outside ([`NIL`]).
     #[inline]
-    fn link_between<S: LinkStore + ?Sized>(&mut self, store: &S, prev: u32, id: u32, next: u32) {
+    fn link_between<S: LinkStore + ?Sized>(
+        &mut self,
+        store: &S,
+        prev: u32,
+        (id, links): (u32, &Links),
+        next: u32,
+    ) {
         debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
-        let links = store.links(id);
         links.set_prev(prev);
         links.set_next(next);
         self.join(store, prev, id, next, id);
     }
 
     #[inline]
-    fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
-        let links = store.links(id);
+    fn detach<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next, next, prev);
         links.set_prev(NIL);

@@ -53,7 +53,7 @@ fn step(store: &Store, lists: &mut [(List, VecDeque<u32>); 2], op: u8, which: bo
         }
         (_, true) => {
             if let Some(new) = unlinked {
-                list.replace(store, id, new);
+                list.replace(store, store.links(id), (new, store.links(new)));
                 *model.iter_mut().find(|other| **other == id).unwrap() = new;
             }
         }

@@ -10,6 +10,7 @@
 //! to a fifth.
 
 pub mod read;
+pub mod ring;
 pub mod write;
 
 mod stripes;

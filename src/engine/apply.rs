@@ -8,7 +8,7 @@
 use super::event::Event;
 use super::maintenance::Work;
 use crate::links::{FIRST_RESERVED, NIL};
-use crate::node::{GONE, NO_ERA, life};
+use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
@@ -105,7 +105,7 @@ impl Work<'_> {
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
             // Nothing may be written to a node that is not linked: it was pushed under a guard, but drained it
             // may be after the node has become another's.
-            Event::Rescheduled(id) => self.schedule(id),
+            Event::Rescheduled(id) => self.schedule(id, self.core.pool.meta(id)),
         }
     }
 
@@ -128,8 +128,8 @@ impl Work<'_> {
         if let Some(policy) = &mut self.state.policy {
             policy.add(&*self.core.pool, id);
         }
-        self.schedule(id);
-        self.sweep_if_old(id);
+        self.schedule(id, meta);
+        self.sweep_if_old(id, meta);
     }
 
     /// The node was published in the place of another. It takes that one's place here, too, if that one
@@ -162,17 +162,16 @@ impl Work<'_> {
         let timers = self.timers();
         if !(in_place && self.state.wheel.replace(&timers, old, new)) {
             self.state.wheel.cancel(&timers, old);
-            self.schedule(new);
+            self.schedule(new, meta);
         }
-        self.sweep_if_old(new);
-        self.removed(old);
+        self.sweep_if_old(new, meta);
+        self.left(old, before);
     }
 
     /// The sweep may have passed its bucket just before it was published.
-    fn sweep_if_old(&mut self, id: u32) {
-        if self.core.pool.meta(id).generation() != self.core.generation()
-            && !seeded("added-skips-the-sweep")
-        {
+    #[inline]
+    fn sweep_if_old(&mut self, id: u32, meta: &Meta) {
+        if meta.generation() != self.core.generation() && !seeded("added-skips-the-sweep") {
             self.sweep_one(id);
         }
     }
@@ -180,16 +179,21 @@ impl Work<'_> {
     /// The node left the index, by a writer's hand.
     fn removed(&mut self, id: u32) {
         let meta = self.core.pool.meta(id);
+        self.forget(id, meta);
+        self.left(id, meta);
+    }
+
+    /// The node, which is on no list any more, has left the index.
+    #[inline]
+    fn left(&mut self, id: u32, meta: &Meta) {
         meta.set_life(life::REMOVED);
-        self.forget(id);
         if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
             self.dead(id);
         }
     }
 
     /// Takes the node off the wheel and the policy's lists, if it is on them.
-    pub(super) fn forget(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
+    pub(super) fn forget(&mut self, id: u32, meta: &Meta) {
         if meta.life() & life::LINKED == 0 {
             return;
         }
@@ -203,10 +207,12 @@ impl Work<'_> {
     }
 
     /// Puts the node where its deadline belongs.
-    pub(super) fn schedule(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        if meta.life() & life::LINKED != 0 && meta.deadline() != GONE {
-            self.state.wheel.schedule(&self.timers(), id);
+    pub(super) fn schedule(&mut self, id: u32, meta: &Meta) {
+        let deadline = meta.deadline();
+        if meta.life() & life::LINKED != 0 && deadline != GONE {
+            let timers = self.timers();
+            let deadline = timers.show(deadline);
+            self.state.wheel.schedule_at(&timers, (id, &meta.timer), deadline);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::drain::Left;
 use crate::index::Locked;
 use crate::links::NIL;
-use crate::node::{GONE, NO_ERA, life};
+use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
@@ -34,6 +34,8 @@ const MAX_STUCK: u32 = 16;
 const MOVES: usize = 64;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
+/// With more room than this share of its capacity a cache does not record reads.
+const ROOM: u64 = 8;
 /// An era's evictions, as a share of the entries.
 const ERA_EVICTIONS: u64 = 64;
 /// A pass that finds its time this far behind the wheel's has a clock that was set back: the wheel
@@ -56,6 +58,8 @@ pub struct Maintenance {
     evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) retired: Vec<u32>,
+    /// Who was to be evicted next when it was last asked.
+    losers: [Option<u32>; 2],
     /// What is just being drained.
     pub(super) events: Vec<u64>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
@@ -76,6 +80,7 @@ impl Maintenance {
             recorded: 0,
             evicted: 0,
             retired: Vec::new(),
+            losers: [None; 2],
             events: Vec::new(),
             sweep: None,
             swept: 0,
@@ -204,10 +209,10 @@ impl<'a> Work<'a> {
             return;
         }
         let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
-        if judged > self.now || !self.unlink(id, RemovalCause::Expired, claim) {
+        if judged > self.now || !self.unlink((id, meta), RemovalCause::Expired, claim) {
             // Extended, or in use by a computation: back onto the wheel, where a deadline that has
             // passed comes up again within a tick.
-            self.schedule(id);
+            self.schedule(id, meta);
         }
     }
 
@@ -224,8 +229,9 @@ impl<'a> Work<'a> {
             let Some(id) = policy.victim(&*core.pool) else { return false };
             self.state.evicted += 1;
             self.look_ahead();
-            if core.pool.meta(id).deadline() != GONE
-                && !self.unlink(id, RemovalCause::Size, None)
+            let meta = core.pool.meta(id);
+            if meta.deadline() != GONE
+                && !self.unlink((id, meta), RemovalCause::Size, None)
                 && let Some(policy) = &mut self.state.policy
             {
                 policy.readmit(&*core.pool, id);
@@ -239,10 +245,12 @@ impl<'a> Work<'a> {
 
     /// Begins to load what the next evictions will touch: the nodes next in line, and what hangs on the
     /// first of them.
-    fn look_ahead(&self) {
+    fn look_ahead(&mut self) {
         let Some(policy) = &self.state.policy else { return };
         let core = self.core;
-        for id in policy.next_losers().into_iter().flatten() {
+        let losers = policy.next_losers();
+        let before = std::mem::replace(&mut self.state.losers, losers);
+        for id in losers.into_iter().flatten().filter(|&id| !before.contains(&Some(id))) {
             let meta = core.pool.meta(id);
             policy.prefetch(meta.hash());
             core.index.prefetch(meta.hash());
@@ -252,9 +260,14 @@ impl<'a> Work<'a> {
 
     /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
     /// is `None`); false if it is there and has to stay, also because a computation works on its key.
-    fn unlink(&mut self, id: u32, cause: RemovalCause, judged: Option<u64>) -> bool {
+    fn unlink(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Option<u64>,
+    ) -> bool {
         let core = self.core;
-        let hash = core.pool.meta(id).hash();
+        let hash = meta.hash();
         // Outlives the bucket's lock.
         let _hold;
         let Some(mut locked) = core.index.lock_id(self.guard, hash, id) else {
@@ -268,27 +281,26 @@ impl<'a> Work<'a> {
             let Some(again) = core.index.lock_id(self.guard, hash, id) else { return true };
             locked = again;
         }
-        self.unlink_locked(locked, id, cause, judged)
+        self.unlink_locked(locked, (id, meta), cause, judged)
     }
 
     /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
     /// computation finds the key without an entry then, which is what it was for everyone.
     pub(super) fn sweep_one(&mut self, id: u32) {
-        let hash = self.core.pool.meta(id).hash();
-        if let Some(locked) = self.core.index.lock_id(self.guard, hash, id) {
-            self.unlink_locked(locked, id, RemovalCause::Explicit, None);
+        let meta = self.core.pool.meta(id);
+        if let Some(locked) = self.core.index.lock_id(self.guard, meta.hash(), id) {
+            self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, None);
         }
     }
 
     fn unlink_locked(
         &mut self,
         mut locked: Locked<'_>,
-        id: u32,
+        (id, meta): (u32, &Meta),
         cause: RemovalCause,
         judged: Option<u64>,
     ) -> bool {
         let core = self.core;
-        let meta = core.pool.meta(id);
         let deadline = match judged {
             Some(judged) if !meta.change_deadline(judged, GONE) => return false,
             Some(judged) => judged,
@@ -301,7 +313,7 @@ impl<'a> Work<'a> {
         core.announce(id, cause, deadline, now);
         drop(locked);
         meta.set_life(life::REMOVED);
-        self.forget(id);
+        self.forget(id, meta);
         if meta.life() & life::ADDED != 0 {
             self.dead(id);
         }
@@ -370,12 +382,12 @@ impl<'a> Work<'a> {
     /// many reads as there are entries. Hit ratios of replayed traces with every first touch since the
     /// last drain recorded, with eras of a sixteenth, and of a quarter: oltp at 5 % of its keys
     /// 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 / 92.5, orm_night 86.6 / 89.1 / 88.2; zipf
-    /// reads then cost 144 / 95 / 73 ns. While the cache is not half full nothing is recorded: it has
+    /// reads then cost 144 / 95 / 73 ns. While an eighth of the cache is free nothing is recorded: it has
     /// nothing to choose.
     fn turn_era(&mut self) {
         let Some(policy) = &self.state.policy else { return };
         let era = &self.core.hot.era;
-        if policy.weight() < policy.max_weight() / 2 {
+        if policy.weight() < policy.max_weight() - policy.max_weight() / ROOM {
             era.store(NO_ERA, Ordering::Relaxed);
         } else if era.load(Ordering::Relaxed) == NO_ERA
             || (self.state.recorded > self.state.count / ERA_SHARE

@@ -33,6 +33,9 @@ const PATIENT_UNITS: u32 = 4096;
 /// guard.
 const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 
+/// Rounds of waiting for threads that are in the middle of a write, which may also be new ones each time.
+const HELD_UP_ROUNDS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
+
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -109,16 +112,11 @@ impl<K, V, S> Engine<K, V, S> {
     /// panic kept back would leave a node in the index of which the maintenance never hears.
     pub fn write_event(&self, event: Event, weight: u32, now: u64) {
         let core = &self.core;
-        let mut event = event.pack();
-        let pressure = loop {
-            match core.writes.push(event, weight) {
-                Ok(pressure) => break pressure,
-                Err(_) if seeded("full-buffer-drops-the-event") => return,
-                Err(full) => {
-                    event = full;
-                    self.pass_now(now);
-                }
-            }
+        let event = event.pack();
+        let pressure = match core.writes.push(event, weight) {
+            Ok(pressure) => pressure,
+            Err(_) if seeded("full-buffer-drops-the-event") => return,
+            Err(_) => self.push_again(event, weight, now),
         };
         match pressure {
             Pressure::Low => {
@@ -142,6 +140,20 @@ impl<K, V, S> Engine<K, V, S> {
             }
             Pressure::Urgent if seeded("urgent-writers-go-on") => {}
             Pressure::Urgent => self.pass_now(now),
+        }
+    }
+
+    /// Makes room for an event that the write buffer has refused. One that somebody is just storing may hold
+    /// up a drain: then that thread is given the core.
+    #[cold]
+    fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
+        loop {
+            self.pass_now(now);
+            match self.core.writes.push(event, weight) {
+                Ok(pressure) => return pressure,
+                Err(full) => event = full,
+            }
+            crate::sync::thread::yield_now();
         }
     }
 
@@ -262,10 +274,17 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
     pub fn run_pending(&self) {
         let mut grace = 0;
+        let mut held_up = 0;
         loop {
             let left = self.patient_pass();
             self.aftermath(usize::MAX);
             if left.work {
+                continue;
+            }
+            // What has been written must not wait for a thread that is just storing something else.
+            if left.writes && held_up < HELD_UP_ROUNDS {
+                held_up += 1;
+                crate::sync::thread::yield_now();
                 continue;
             }
             if self.core.undropped.load(Ordering::Relaxed) == 0 || grace == GRACE_ROUNDS {

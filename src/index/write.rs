@@ -11,21 +11,23 @@ use crate::links::NIL;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
-#[derive(Clone, Copy, Debug)]
-struct Place<'g> {
-    bucket: &'g Bucket,
-    slot: usize,
-}
-
-/// What a scan of a chain came upon.
+/// What a scan of a chain came upon: the entry that matched, else the first free slot, else no slot of the last
+/// bucket.
 #[derive(Clone, Copy, Debug)]
 struct Seen<'g> {
-    /// The entry that matched.
-    hit: Option<(Place<'g>, u32)>,
-    /// The first free slot; unknown if there was a match before it.
-    free: Option<Place<'g>>,
-    /// The last bucket that was scanned.
-    tail: &'g Bucket,
+    bucket: &'g Bucket,
+    slot: u8,
+    /// The entry's, or [`NIL`].
+    id: u32,
+}
+
+impl Seen<'_> {
+    const NO_SLOT: u8 = u8::MAX;
+
+    #[inline]
+    fn hit(&self) -> Option<u32> {
+        (self.id != NIL).then_some(self.id)
+    }
 }
 
 /// The result of a search, and what it was found in.
@@ -67,18 +69,19 @@ fn scan<'g>(
     tag: u8,
     is_match: &mut impl FnMut(u32) -> bool,
 ) -> Seen<'g> {
-    let mut seen = Seen { hit: None, free: None, tail: home };
+    let mut seen = Seen { bucket: home, slot: Seen::NO_SLOT, id: NIL };
     for bucket in chain {
         let tags = bucket.tags();
         for slot in tags.matching(tag) {
             let id = bucket.id(slot);
             if id != NIL && is_match(id) {
-                seen.hit = Some((Place { bucket, slot }, id));
-                return seen;
+                return Seen { bucket, slot: slot as u8, id };
             }
         }
-        seen.free = seen.free.or_else(|| Some(Place { bucket, slot: tags.free().next()? }));
-        seen.tail = bucket;
+        if seen.slot == Seen::NO_SLOT {
+            let slot = tags.free().next().map_or(Seen::NO_SLOT, |slot| slot as u8);
+            seen = Seen { bucket, slot, id: NIL };
+        }
     }
     seen
 }
@@ -98,7 +101,7 @@ impl<'g> Found<'g> {
     /// The id that matched, when it was looked at.
     #[inline]
     pub fn id(&self) -> Option<u32> {
-        self.seen.hit.map(|(_, id)| id)
+        self.seen.hit()
     }
 
     /// Locks the bucket, if it has not changed since the search began: what was found (or not
@@ -130,7 +133,7 @@ impl<'g> Locked<'g> {
     /// The entry's id, if it is in the index.
     #[inline]
     pub fn id(&self) -> Option<u32> {
-        self.seen.hit.map(|(_, id)| id)
+        self.seen.hit()
     }
 
     /// Adds the entry. The node must be complete: readers may come upon it at once.
@@ -140,12 +143,14 @@ impl<'g> Locked<'g> {
     /// If the entry is there already.
     #[inline]
     pub fn insert(&mut self, id: u32) {
-        assert!(self.seen.hit.is_none(), "there is an entry already");
+        assert!(self.seen.id == NIL, "there is an entry already");
         debug_assert_ne!(id, NIL);
-        let place = self.free_place();
+        if self.seen.slot == Seen::NO_SLOT {
+            self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NIL };
+        }
         self.lock.mark_changed();
-        place.bucket.put(place.slot, self.tag, id);
-        self.seen.hit = Some((place, id));
+        self.seen.bucket.put(usize::from(self.seen.slot), self.tag, id);
+        self.seen.id = id;
     }
 
     /// Puts a new id in the place of the old one, which is returned. The node must be complete, and
@@ -157,10 +162,10 @@ impl<'g> Locked<'g> {
     #[inline]
     pub fn replace(&mut self, id: u32) -> u32 {
         debug_assert_ne!(id, NIL);
-        let (place, old) = self.seen.hit.expect("there is no entry");
+        let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
-        place.bucket.replace(place.slot, id);
-        self.seen.hit = Some((place, id));
+        self.seen.bucket.replace(usize::from(self.seen.slot), id);
+        self.seen.id = id;
         old
     }
 
@@ -171,16 +176,10 @@ impl<'g> Locked<'g> {
     /// If there is no entry.
     #[inline]
     pub fn remove(&mut self) -> u32 {
-        let (place, old) = self.seen.hit.take().expect("there is no entry");
+        let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
-        place.bucket.clear(place.slot);
-        self.seen.free = Some(place);
+        self.seen.bucket.clear(usize::from(self.seen.slot));
+        self.seen.id = NIL;
         old
-    }
-
-    /// A free slot: the one that was seen, else the first of a bucket appended to the chain.
-    #[inline]
-    fn free_place(&self) -> Place<'g> {
-        self.seen.free.unwrap_or_else(|| Place { bucket: append(self.seen.tail), slot: 0 })
     }
 }

@@ -50,7 +50,7 @@ mod store;
 mod trial;
 
 pub use queues::MOVES;
-pub use store::{PolicyStore, Region};
+pub use store::{PolicyNode, PolicyStore, Region};
 
 use admission::Admission;
 use queues::Queues;
@@ -129,25 +129,27 @@ impl Policy {
 
     /// Takes in a new node. Counts as a request that missed.
     pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.admission.count(store.hash(id));
+        let hash = store.hash(id);
+        self.admission.count(hash);
         self.queues.arrive(store, id, &mut self.admission);
         self.admission.fit(self.len());
-        self.try_rules(store.hash(id));
+        self.try_rules(hash);
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit. If
     /// `old` is no longer held, `new` is taken in as new.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
-        match self.queues.regions.remove(store, old) {
+        match self.queues.regions.remove(store, store.node(old)) {
             Region::None => self.add(store, new),
-            region => self.hit(store, new, region),
+            region => self.hit(store, (new, store.node(new)), region),
         }
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request. False,
     /// and nothing done, if `old` is not held or the two differ in weight.
     pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
-        store.weight(old) == store.weight(new) && self.queues.regions.replace(store, old, new)
+        let (from, to) = (store.node(old), store.node(new));
+        from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
     }
 
     /// Begins to load what is known of a key that is about to be added or evicted.
@@ -172,18 +174,20 @@ impl Policy {
     /// Counts requests that hit since the node's last record, however many, as one. A node no longer held
     /// is ignored.
     pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        match self.queues.regions.remove(store, id) {
+        let node = store.node(id);
+        match self.queues.regions.remove(store, node) {
             Region::None => {}
-            region => self.hit(store, id, region),
+            region => self.hit(store, (id, node), region),
         }
     }
 
     /// Lets go of a node, if it is held.
     pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        if self.queues.remove(store, id) != Region::None {
+        let node = store.node(id);
+        if self.queues.remove(store, node) != Region::None {
             self.admission.fit(self.len());
             if let Some(trial) = &mut self.trial {
-                trial.forget(store.hash(id));
+                trial.forget(node.hash());
             }
         }
     }
@@ -231,10 +235,16 @@ impl Policy {
         self.trial.as_ref().map_or(Ok(()), Trial::validate)
     }
 
-    fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region) {
-        self.admission.count(store.hash(id));
-        self.queues.hit(store, id, from);
-        self.try_rules(store.hash(id));
+    fn hit<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        node: (u32, S::Node<'a>),
+        from: Region,
+    ) {
+        let hash = node.1.hash();
+        self.admission.count(hash);
+        self.queues.hit(store, node, from);
+        self.try_rules(hash);
     }
 
     /// Plays a request to the shadows, and takes over the rules that they find best.

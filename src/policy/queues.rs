@@ -6,7 +6,7 @@ use super::admission::Admission;
 use super::ghost::Ghost;
 use super::regions::{End, Regions};
 use super::rules::Rules;
-use super::store::{PolicyStore, Region};
+use super::store::{PolicyNode, PolicyStore, Region};
 
 /// At most so many nodes are moved by one call to bring a region back to its target.
 pub const MOVES: usize = 4;
@@ -74,29 +74,35 @@ impl Queues {
         id: u32,
         admission: &mut Admission,
     ) {
-        let recalled = self.ghost.take(store.hash(id)) && {
+        let node = store.node(id);
+        let recalled = self.ghost.take(node.hash()) && {
             let victim = self.regions.main_victim().map(|victim| store.hash(victim));
-            admission.recalls(store.hash(id), victim, self.rules.chance)
+            admission.recalls(node.hash(), victim, self.rules.chance)
         };
-        self.place(store, id, if recalled { self.rules.recall } else { Region::Window });
+        self.place(store, (id, node), if recalled { self.rules.recall } else { Region::Window });
         self.ghost.fit(self.regions.len());
         self.settle(store);
     }
 
     /// Puts a node that is on no list where a hit sends one that was in `from`.
-    pub fn hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, from: Region) {
+    pub fn hit<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        node: (u32, S::Node<'a>),
+        from: Region,
+    ) {
         let to = match from {
             Region::Probation => Region::Protected,
             Region::Weightless => Region::Window,
             other => other,
         };
-        self.place(store, id, to);
+        self.place(store, node, to);
         self.settle(store);
     }
 
     /// Takes a node out and says from where.
-    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) -> Region {
-        let from = self.regions.remove(store, id);
+    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+        let from = self.regions.remove(store, node);
         if from != Region::None {
             self.ghost.fit(self.regions.len());
         }
@@ -114,7 +120,7 @@ impl Queues {
             return None;
         }
         let id = self.loser(store, admission)?;
-        self.remove(store, id);
+        self.remove(store, store.node(id));
         Some(id)
     }
 
@@ -126,8 +132,9 @@ impl Queues {
             // Alone in the main region, it would be its victim again.
             self.regions.move_to_front(store, other, Region::Probation);
         }
-        let to = if store.weight(id) == 0 { Region::Weightless } else { Region::Protected };
-        self.regions.insert(store, id, to, End::Front);
+        let node = store.node(id);
+        let to = if node.weight() == 0 { Region::Weightless } else { Region::Protected };
+        self.regions.insert(store, (id, node), to, End::Front);
         self.ghost.fit(self.regions.len());
     }
 
@@ -147,15 +154,20 @@ impl Queues {
     }
 
     /// Links a node that is on no list to the front of `region`, or to where its weight sends it.
-    fn place<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, region: Region) {
-        let weight = u64::from(store.weight(id));
+    fn place<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        (id, node): (u32, S::Node<'a>),
+        region: Region,
+    ) {
+        let weight = u64::from(node.weight());
         let (to, end) = match region {
             _ if weight == 0 => (Region::Weightless, End::Front),
             Region::Window if weight > self.window_target => (Region::Window, End::Back),
             Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),
             region => (region, End::Front),
         };
-        self.regions.insert(store, id, to, end);
+        self.regions.insert(store, (id, node), to, end);
     }
 
     /// Brings window and protected nearer to their targets.
@@ -205,13 +217,14 @@ impl Queues {
         if self.regions.window.weight <= self.window_target {
             return victim;
         }
-        if !admission.admits(store.hash(c), store.hash(v)) {
-            self.ghost.put(store.hash(c));
+        let (of_c, of_v) = (store.node(c), store.node(v));
+        if !admission.admits(of_c.hash(), of_v.hash()) {
+            self.ghost.put(of_c.hash());
             return candidate;
         }
-        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(store.weight(v));
+        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(of_v.weight());
         self.claim = (c, won);
-        if won >= u64::from(store.weight(c)) {
+        if won >= u64::from(of_c.weight()) {
             self.claim = (0, 0);
             self.regions.move_to_front(store, c, Region::Probation);
         }

@@ -2,7 +2,7 @@
 //!
 //! Every call is O(1), and keeps list, weight and the node's region byte in step.
 
-use super::store::{PolicyStore, Region};
+use super::store::{PolicyNode, PolicyStore, Region};
 use crate::list::List;
 
 /// One list and the weight of what is in it.
@@ -52,46 +52,58 @@ impl Regions {
 
     /// Links a node that is in no region.
     #[inline]
-    pub fn insert<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region, end: End) {
-        debug_assert_eq!(store.region(id), Region::None, "{id} is in a region already");
+    pub fn insert<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        (id, node): (u32, S::Node<'a>),
+        to: Region,
+        end: End,
+    ) {
+        debug_assert_eq!(node.region(), Region::None, "{id} is in a region already");
         let Some(lane) = self.lane(to) else { return };
         match end {
-            End::Front => lane.list.push_front(store, id),
-            End::Back => lane.list.push_back(store, id),
+            End::Front => lane.list.link_front(store, id, node.links()),
+            End::Back => lane.list.link_back(store, id, node.links()),
         }
-        lane.weight += u64::from(store.weight(id));
-        store.set_region(id, to);
+        lane.weight += u64::from(node.weight());
+        node.set_region(to);
     }
 
     /// Unlinks a node and says from where.
     #[inline]
-    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) -> Region {
-        let from = store.region(id);
+    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+        let from = node.region();
         if let Some(lane) = self.lane(from) {
-            lane.list.remove(store, id);
-            lane.weight -= u64::from(store.weight(id));
-            store.set_region(id, Region::None);
+            lane.list.unlink(store, node.links());
+            lane.weight -= u64::from(node.weight());
+            node.set_region(Region::None);
         }
         from
     }
 
-    /// Puts `new`, which is in no region and weighs the same, in the place of `old`. False if `old` is in
-    /// no region.
-    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
-        let region = store.region(old);
+    /// Puts `new`, which is in no region and weighs the same, in the place of the node `from`. False if that
+    /// is in no region.
+    pub fn replace<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        from: S::Node<'a>,
+        (new, to): (u32, S::Node<'a>),
+    ) -> bool {
+        let region = from.region();
         let Some(lane) = self.lane(region) else { return false };
-        lane.list.replace(store, old, new);
-        store.set_region(old, Region::None);
-        store.set_region(new, region);
+        lane.list.replace(store, from.links(), (new, to.links()));
+        from.set_region(Region::None);
+        to.set_region(region);
         true
     }
 
     /// Makes a node the first of the region given.
     #[inline]
     pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region) {
-        if store.region(id) != to {
-            self.remove(store, id);
-            self.insert(store, id, to, End::Front);
+        let node = store.node(id);
+        if node.region() != to {
+            self.remove(store, node);
+            self.insert(store, (id, node), to, End::Front);
         } else if let Some(lane) = self.lane(to) {
             lane.list.move_to_front(store, id);
         }

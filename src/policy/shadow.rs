@@ -4,7 +4,7 @@
 //! as some shadow holds it. A [`Lane`] is one shadow's view of the nodes.
 
 use super::rules::Rules;
-use super::store::{PolicyStore, Region};
+use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::Links;
 use crate::list::LinkStore;
 use crate::sketch::blocks::spread;
@@ -105,23 +105,47 @@ impl LinkStore for Lane<'_> {
 }
 
 impl PolicyStore for Lane<'_> {
+    type Node<'a>
+        = InLane<'a>
+    where
+        Self: 'a;
+
     #[inline]
-    fn weight(&self, _: u32) -> u32 {
+    fn node(&self, id: u32) -> InLane<'_> {
+        InLane { node: &self.nodes[id as usize], shadow: self.shadow }
+    }
+}
+
+/// A node as one shadow sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct InLane<'a> {
+    node: &'a Node,
+    shadow: usize,
+}
+
+impl<'a> PolicyNode<'a> for InLane<'a> {
+    #[inline]
+    fn links(self) -> &'a Links {
+        &self.node.links[self.shadow]
+    }
+
+    #[inline]
+    fn weight(self) -> u32 {
         1
     }
 
     #[inline]
-    fn hash(&self, id: u32) -> u32 {
-        self.nodes[id as usize].hash
+    fn hash(self) -> u32 {
+        self.node.hash
     }
 
     #[inline]
-    fn region(&self, id: u32) -> Region {
-        self.nodes[id as usize].regions[self.shadow].get()
+    fn region(self) -> Region {
+        self.node.regions[self.shadow].get()
     }
 
     #[inline]
-    fn set_region(&self, id: u32, region: Region) {
-        self.nodes[id as usize].regions[self.shadow].set(region);
+    fn set_region(self, region: Region) {
+        self.node.regions[self.shadow].set(region);
     }
 }

@@ -1,20 +1,49 @@
 //! What the policy asks of the nodes: the window through which it sees the pool.
 
+use crate::links::Links;
 use crate::list::LinkStore;
 
 /// The nodes as the policy sees them. All calls come from the holder of the maintenance lock.
 ///
 /// Weight and hash of a node never change while a region holds it.
 pub trait PolicyStore: LinkStore {
-    fn weight(&self, id: u32) -> u32;
+    /// A node, found once for several looks at it.
+    type Node<'a>: PolicyNode<'a>
+    where
+        Self: 'a;
+
+    fn node(&self, id: u32) -> Self::Node<'_>;
+
+    #[inline]
+    fn weight(&self, id: u32) -> u32 {
+        self.node(id).weight()
+    }
+
+    #[inline]
+    fn hash(&self, id: u32) -> u32 {
+        self.node(id).hash()
+    }
+
+    #[inline]
+    fn region(&self, id: u32) -> Region {
+        self.node(id).region()
+    }
+}
+
+/// One of a store's nodes.
+pub trait PolicyNode<'a>: Copy {
+    /// The links that the store finds under the node's id.
+    fn links(self) -> &'a Links;
+
+    fn weight(self) -> u32;
 
     /// A well-mixed hash of the node's key.
-    fn hash(&self, id: u32) -> u32;
+    fn hash(self) -> u32;
 
-    /// What [`PolicyStore::set_region`] stored last, at first [`Region::None`].
-    fn region(&self, id: u32) -> Region;
+    /// What [`PolicyNode::set_region`] stored last, at first [`Region::None`].
+    fn region(self) -> Region;
 
-    fn set_region(&self, id: u32, region: Region);
+    fn set_region(self, region: Region);
 }
 
 /// Which of the policy's lists holds a node.

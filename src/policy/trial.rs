@@ -27,7 +27,7 @@ use super::admission::Admission;
 use super::queues::Queues;
 use super::rules::Rules;
 use super::shadow::Keys;
-use super::store::Region;
+use super::store::{PolicyStore, Region};
 use crate::links::NIL;
 
 /// Bounds of a shadow's capacity, and its share of the entries between them.
@@ -137,11 +137,12 @@ impl Trial {
         let id = self.keys.get_or_insert(hash);
         for number in 0..self.shadows.len() {
             let (lane, shadow) = (self.keys.lane(number), &mut self.shadows[number]);
-            match shadow.queues.remove(&lane, id) {
+            let node = lane.node(id);
+            match shadow.queues.remove(&lane, node) {
                 Region::None => shadow.queues.arrive(&lane, id, admission),
                 region => {
                     shadow.hits += 1;
-                    shadow.queues.hit(&lane, id, region);
+                    shadow.queues.hit(&lane, (id, node), region);
                 }
             }
             self.evict(number, id, admission);
@@ -215,7 +216,8 @@ impl Trial {
     /// Takes a key out of all shadows.
     fn drop_key(&mut self, id: u32) {
         for (number, shadow) in self.shadows.iter_mut().enumerate() {
-            shadow.queues.remove(&self.keys.lane(number), id);
+            let lane = self.keys.lane(number);
+            shadow.queues.remove(&lane, lane.node(id));
         }
         self.keys.release(id);
     }

@@ -73,8 +73,7 @@ impl FreeList {
         for pair in ids.windows(2) {
             pool.meta(pair[0]).timer.set_next(pair[1]);
         }
-        // In turn: those who free, who run maintenance, are not those who need.
-        let head = &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES];
+        let head = self.taker();
         let mut seen = head.load(Ordering::Relaxed);
         loop {
             pool.meta(last).timer.set_next(seen as u32);
@@ -89,6 +88,16 @@ impl FreeList {
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Where the next batch goes: to this thread's stripe if that has run out, else in turn. For those who
+    /// free, who run maintenance, are not those who need, unless there is one thread only.
+    fn taker(&self) -> &AtomicU64 {
+        let own = &self.heads[thread_stripe() % STRIPES];
+        if own.load(Ordering::Relaxed) as u32 == NIL {
+            return own;
+        }
+        &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
     }
 
     /// Walks all free ids, at quiescence.

@@ -8,7 +8,7 @@ use crate::index::HashOf;
 use crate::links::{FIRST_RESERVED, Links};
 use crate::list::LinkStore;
 use crate::node::{Meta, life};
-use crate::policy::{PolicyStore, Region};
+use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::prefetch::prefetch;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -354,24 +354,38 @@ impl LinkStore for RawPool {
 }
 
 impl PolicyStore for RawPool {
+    type Node<'a> = &'a Meta;
+
     #[inline]
-    fn weight(&self, id: u32) -> u32 {
-        self.meta(id).weight()
+    fn node(&self, id: u32) -> &Meta {
+        self.meta(id)
+    }
+}
+
+impl<'a> PolicyNode<'a> for &'a Meta {
+    #[inline]
+    fn links(self) -> &'a Links {
+        &self.queue
     }
 
     #[inline]
-    fn hash(&self, id: u32) -> u32 {
-        self.meta(id).hash()
+    fn weight(self) -> u32 {
+        Meta::weight(self)
     }
 
     #[inline]
-    fn region(&self, id: u32) -> Region {
-        Region::from_byte(self.meta(id).region())
+    fn hash(self) -> u32 {
+        Meta::hash(self)
     }
 
     #[inline]
-    fn set_region(&self, id: u32, region: Region) {
-        self.meta(id).set_region(region as u8);
+    fn region(self) -> Region {
+        Region::from_byte(Meta::region(self))
+    }
+
+    #[inline]
+    fn set_region(self, region: Region) {
+        Meta::set_region(self, region as u8);
     }
 }
 
@@ -394,7 +408,14 @@ impl TimerStore for Timers<'_> {
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        let deadline = self.pool.meta(id).deadline();
+        self.show(self.pool.meta(id).deadline())
+    }
+}
+
+impl Timers<'_> {
+    /// A deadline as the wheel is to see it.
+    #[inline]
+    pub fn show(&self, deadline: u64) -> Option<u64> {
         let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
         (deadline != NEVER).then(|| deadline.clamp(first, last))
     }

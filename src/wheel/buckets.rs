@@ -94,11 +94,16 @@ impl Buckets {
 
     /// Puts an unlinked id last.
     #[inline]
-    pub fn push<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, id: u32) {
+    pub fn push<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        ring: Ring,
+        (id, links): (u32, &Links),
+    ) {
         debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
-        debug_assert!(!is_linked(store, id), "{id} is in a ring already");
+        debug_assert!(!is_linked(links), "{id} is in a ring already");
         let head = &self.heads[ring.0 as usize];
-        let (links, last) = (store.links(id), head.prev());
+        let last = head.prev();
         links.set_prev(last);
         links.set_next(ring.head());
         head.set_prev(id);
@@ -106,10 +111,9 @@ impl Buckets {
         self.mark(ring);
     }
 
-    /// Takes an id out of whichever ring it is in.
+    /// Takes the id whose links these are out of whichever ring it is in.
     #[inline]
-    pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
-        let links = store.links(id);
+    pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next);
         links.set_prev(NIL);
@@ -119,11 +123,11 @@ impl Buckets {
         }
     }
 
-    /// Puts an unlinked id in the place of a linked one.
+    /// Puts an unlinked id in the place of the linked one whose links these are.
     #[inline]
-    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
-        debug_assert!(!is_linked(store, new), "{new} is in a ring already");
-        let (links, to) = (store.links(old), store.links(new));
+    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links, new: u32) {
+        let to = store.links(new);
+        debug_assert!(!is_linked(to), "{new} is in a ring already");
         let (prev, next) = (links.prev(), links.next());
         links.set_prev(NIL);
         links.set_next(NIL);
@@ -223,8 +227,8 @@ impl Buckets {
     }
 }
 
-/// Whether an id is in a ring.
+/// Whether the id whose links these are is in a ring.
 #[inline]
-pub fn is_linked<S: TimerStore + ?Sized>(store: &S, id: u32) -> bool {
-    store.links(id).next() != NIL
+pub fn is_linked(links: &Links) -> bool {
+    links.next() != NIL
 }

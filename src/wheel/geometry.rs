@@ -93,6 +93,8 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     levels: Box<[Level]>,
+    /// The level for a time left, by its binary logarithm.
+    by_magnitude: [u8; 64],
 }
 
 impl Default for Geometry {
@@ -128,7 +130,11 @@ impl Geometry {
         }
         let last = levels.last().expect("a wheel has a level");
         assert!(last.buckets == 1 && last.shift <= 61, "the last level takes the rest");
-        Self { levels }
+        // Each level's range is a power of two.
+        let level_for =
+            |left: u64| levels[..levels.len() - 1].iter().take_while(|l| left >= l.range()).count();
+        let by_magnitude = std::array::from_fn(|magnitude| level_for(1 << magnitude) as u8);
+        Self { levels, by_magnitude }
     }
 
     /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s:
@@ -167,13 +173,8 @@ impl Geometry {
         let Some(left) = time_left(clock, deadline) else {
             return (0, self.levels[0].index(clock));
         };
-        let last = self.levels.len() - 1;
-        for (number, level) in self.levels[..last].iter().enumerate() {
-            if left < level.range() {
-                return (number, level.index(deadline));
-            }
-        }
-        (last, 0)
+        let number = usize::from(self.by_magnitude[left.ilog2() as usize]);
+        (number, self.levels[number].index(deadline))
     }
 }
 

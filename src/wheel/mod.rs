@@ -70,7 +70,7 @@ mod buckets;
 mod geometry;
 mod store;
 
-use crate::links::NIL;
+use crate::links::{Links, NIL};
 use crate::sync::seeded;
 use buckets::{Buckets, Ring, is_linked};
 use geometry::{is_later, time_left};
@@ -163,18 +163,28 @@ impl Wheel {
     /// Puts `id` where its deadline belongs, wherever it was; out of the wheel if it has none.
     /// Inside a callback, an id that is due already joins the backlog.
     pub fn schedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.cancel(store, id);
-        let Some(deadline) = store.deadline(id) else { return };
+        self.schedule_at(store, (id, store.links(id)), store.deadline(id));
+    }
+
+    /// [`schedule`](Self::schedule) for whoever has the id's links and its deadline at hand.
+    pub fn schedule_at<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        (id, links): (u32, &Links),
+        deadline: Option<u64>,
+    ) {
+        self.take(store, (id, links));
+        let Some(deadline) = deadline else { return };
         if self.advancing && time_left(self.clock, deadline).is_none() {
-            self.link(store, self.buckets.backlog(), id);
+            self.link(store, self.buckets.backlog(), (id, links));
         } else {
-            self.link_by_deadline(store, id, deadline);
+            self.link_by_deadline(store, (id, links), deadline);
         }
     }
 
     /// [Schedules](Self::schedule) `id` anew if it is in the wheel. Says whether it was.
     pub fn reschedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
-        let linked = is_linked(store, id);
+        let linked = is_linked(store.links(id));
         if linked {
             self.schedule(store, id);
         }
@@ -183,24 +193,17 @@ impl Wheel {
 
     /// Takes `id` out of the wheel, the backlog or the callback's hand. Says whether it was there.
     pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
-        if is_linked(store, id) {
-            self.unlink(store, id);
-            true
-        } else if self.hand == id && id != NIL {
-            self.hand = NIL;
-            true
-        } else {
-            false
-        }
+        self.take(store, (id, store.links(id)))
     }
 
     /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none. To be
     /// called only if `new` is due no earlier than `old` is looked at: it is then put right, as one whose
     /// deadline was moved is.
     pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
-        let linked = is_linked(store, old);
+        let links = store.links(old);
+        let linked = is_linked(links);
         if linked {
-            self.buckets.replace(store, old, new);
+            self.buckets.replace(store, links, new);
         }
         linked
     }
@@ -248,7 +251,8 @@ impl Wheel {
                 return Poll::Exhausted;
             };
             *budget = rest;
-            self.unlink(store, id);
+            let links = store.links(id);
+            self.unlink(store, links);
             match store.deadline(id) {
                 Some(deadline)
                     if time_left(self.clock, deadline).is_none()
@@ -256,7 +260,7 @@ impl Wheel {
                 {
                     return Poll::Due(id);
                 }
-                Some(deadline) => self.link_by_deadline(store, id, deadline),
+                Some(deadline) => self.link_by_deadline(store, (id, links), deadline),
                 None => {}
             }
         }
@@ -290,7 +294,7 @@ impl Wheel {
                 && verdict == Verdict::Keep
                 && let Some(deadline) = store.deadline(id)
             {
-                pass.wheel.link_by_deadline(store, id, deadline);
+                pass.wheel.link_by_deadline(store, (id, store.links(id)), deadline);
             }
         }
         budget
@@ -349,7 +353,7 @@ impl Wheel {
 
     /// Where `id` is, if it is in the wheel. Follows its ring to the end: for tests.
     pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: u32) -> Option<Location> {
-        let ring = is_linked(store, id).then(|| self.buckets.ring_of(store, id))?;
+        let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
         Some(if ring == self.buckets.backlog() {
             Location::Backlog
         } else {
@@ -400,21 +404,40 @@ impl Wheel {
             .map(move |offset| Ring::of(number, level.index_after(self.clock, offset)))
     }
 
+    /// Takes the id out of where it is. Says whether it was anywhere.
     #[inline]
-    fn link_by_deadline<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32, deadline: u64) {
-        let (level, index) = self.geometry.place(self.clock, deadline);
-        self.link(store, Ring::of(level, index), id);
+    fn take<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (u32, &Links)) -> bool {
+        if is_linked(links) {
+            self.unlink(store, links);
+            true
+        } else if self.hand == id && id != NIL {
+            self.hand = NIL;
+            true
+        } else {
+            false
+        }
     }
 
     #[inline]
-    fn link<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, id: u32) {
-        self.buckets.push(store, ring, id);
+    fn link_by_deadline<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        node: (u32, &Links),
+        deadline: u64,
+    ) {
+        let (level, index) = self.geometry.place(self.clock, deadline);
+        self.link(store, Ring::of(level, index), node);
+    }
+
+    #[inline]
+    fn link<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, node: (u32, &Links)) {
+        self.buckets.push(store, ring, node);
         self.len += 1;
     }
 
     #[inline]
-    fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
-        self.buckets.unlink(store, id);
+    fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
+        self.buckets.unlink(store, links);
         self.len -= 1;
     }
 }
@@ -431,7 +454,8 @@ impl<S: TimerStore + ?Sized> Drop for Pass<'_, S> {
         self.wheel.advancing = false;
         let held = std::mem::replace(&mut self.wheel.hand, NIL);
         if held != NIL {
-            self.wheel.link(self.store, self.wheel.buckets.backlog(), held);
+            let links = self.store.links(held);
+            self.wheel.link(self.store, self.wheel.buckets.backlog(), (held, links));
         }
     }
 }

@@ -3,19 +3,19 @@
 
 use cortado::internals::links::Links;
 use cortado::internals::list::LinkStore;
-use cortado::internals::policy::{Policy, PolicyStore, Region};
+use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
-struct Node {
+pub struct Node {
     links: Links,
     region: Cell<Region>,
     weight: u32,
     hash: u32,
 }
 
-/// Nodes in a vector; ids are reused, the last one freed first. Counts how often links are asked for.
+/// Nodes in a vector; ids are reused, the last one freed first. Counts how often nodes are asked for.
 #[derive(Debug)]
 pub struct Store {
     nodes: Vec<Node>,
@@ -50,7 +50,7 @@ impl Store {
         self.free.push(id);
     }
 
-    /// Calls of `links` since the last time this was asked.
+    /// Nodes asked for since the last time this was asked.
     pub fn take_visits(&self) -> usize {
         self.visits.replace(0)
     }
@@ -64,20 +64,33 @@ impl LinkStore for Store {
 }
 
 impl PolicyStore for Store {
-    fn weight(&self, id: u32) -> u32 {
-        self.nodes[id as usize].weight
+    type Node<'a> = &'a Node;
+
+    fn node(&self, id: u32) -> &Node {
+        self.visits.set(self.visits.get() + 1);
+        &self.nodes[id as usize]
+    }
+}
+
+impl<'a> PolicyNode<'a> for &'a Node {
+    fn links(self) -> &'a Links {
+        &self.links
     }
 
-    fn hash(&self, id: u32) -> u32 {
-        self.nodes[id as usize].hash
+    fn weight(self) -> u32 {
+        self.weight
     }
 
-    fn region(&self, id: u32) -> Region {
-        self.nodes[id as usize].region.get()
+    fn hash(self) -> u32 {
+        self.hash
     }
 
-    fn set_region(&self, id: u32, region: Region) {
-        self.nodes[id as usize].region.set(region);
+    fn region(self) -> Region {
+        self.region.get()
+    }
+
+    fn set_region(self, region: Region) {
+        self.region.set(region);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::play::Tally;
 use crate::traces::{Access, FOREVER};
 use cortado::internals::links::Links;
 use cortado::internals::list::LinkStore;
-use cortado::internals::policy::{Policy, PolicyStore, Region};
+use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
@@ -39,20 +39,32 @@ impl LinkStore for Store {
 }
 
 impl PolicyStore for Store {
-    fn weight(&self, id: u32) -> u32 {
-        self.0[id as usize].weight
+    type Node<'a> = &'a Node;
+
+    fn node(&self, id: u32) -> &Node {
+        &self.0[id as usize]
+    }
+}
+
+impl<'a> PolicyNode<'a> for &'a Node {
+    fn links(self) -> &'a Links {
+        &self.links
     }
 
-    fn hash(&self, id: u32) -> u32 {
-        self.0[id as usize].hash
+    fn weight(self) -> u32 {
+        self.weight
     }
 
-    fn region(&self, id: u32) -> Region {
-        self.0[id as usize].region.get()
+    fn hash(self) -> u32 {
+        self.hash
     }
 
-    fn set_region(&self, id: u32, region: Region) {
-        self.0[id as usize].region.set(region);
+    fn region(self) -> Region {
+        self.region.get()
+    }
+
+    fn set_region(self, region: Region) {
+        self.region.set(region);
     }
 }
 
