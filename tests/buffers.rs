@@ -55,6 +55,14 @@ fn reads_hint_once_at_half_and_are_dropped_when_full() {
 }
 
 #[test]
+fn there_is_a_stripe_for_each_hardware_thread_up_to_sixteen() {
+    let threads = thread::available_parallelism().map_or(4, |threads| threads.get());
+    let stripes = threads.min(16).next_power_of_two();
+    assert_eq!(ReadBuffer::new().capacity(), stripes * 64);
+    assert_eq!(WriteBuffer::new(3, u64::MAX).capacity(), stripes * 6);
+}
+
+#[test]
 fn a_partial_drain_of_reads_keeps_the_count_for_the_hint() {
     let buffer = ReadBuffer::new();
     for id in 0..40 {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{MINUTE, SECOND, TICK, Tested, kept, tested};
 use cortado::Expiry;
-use cortado::RemovalCause::Expired;
+use cortado::RemovalCause::{Expired, Replaced};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -193,6 +193,29 @@ fn a_lifetime_at_the_call_takes_the_place_of_the_policy_but_not_of_the_idle_time
     idle.get(&1);
     assert_eq!(left(&idle), Some(Some(MINUTE)));
     idle.audit();
+}
+
+/// Of a policy that tells the life of a new entry and nothing else.
+#[test]
+fn without_hooks_of_its_own_a_policy_renews_by_writes_and_not_by_reads() {
+    struct Minute;
+    impl Expiry<u32, u32> for Minute {
+        fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+            Some(MINUTE)
+        }
+    }
+    for policy in [Box::new(Minute) as Box<dyn Expiry<u32, u32>>, Box::new(Box::new(Minute))] {
+        let cache = tested(|builder| builder.expire_after(policy));
+        cache.insert(1, 1);
+        cache.hand.advance(20 * SECOND);
+        assert_eq!(cache.get(&1), Some(1));
+        assert_eq!(left(&cache), Some(Some(40 * SECOND)));
+        cache.insert(1, 2);
+        assert_eq!(left(&cache), Some(Some(MINUTE)));
+        cache.pass(MINUTE + TICK);
+        assert_eq!(cache.causes(), [(1, Replaced), (1, Expired)]);
+        cache.audit();
+    }
 }
 
 #[test]

@@ -198,6 +198,8 @@ fn resolutions() {
     assert_eq!(Geometry::with_resolution(Duration::MAX), Geometry::default());
     let tick = Geometry::with_resolution(Duration::from_millis(1)).tick();
     assert!(tick <= Duration::from_millis(1) && tick > Duration::from_micros(500));
+    let fine = Geometry::with_resolution(Duration::ZERO);
+    assert_eq!(Wheel::new(fine.clone(), 0).geometry(), &fine);
 }
 
 #[test]
