@@ -40,7 +40,6 @@ const LARGE: usize = 16 << 10;
 #[test]
 fn expiring_many_entries_frees_and_asks_for_small_blocks_only() {
     let (clock, hand) = Clock::manual();
-    // An index that has grown still frees its last table but one.
     // With its index at full size from the beginning: one that has grown has yet to free its last table.
     let cache: Cache<u64, Box<u64>> = Cache::builder()
         .max_capacity(ENTRIES)

@@ -43,7 +43,8 @@ impl Buffer for WriteBuffer {
     }
 
     fn push(&self, number: u32) -> bool {
-        Self::push(self, u64::from(number) + 1, 1).map_or(true, |pressure| pressure >= Pressure::Drain)
+        Self::push(self, u64::from(number) + 1, 1)
+            .map_or(true, |pressure| pressure >= Pressure::Drain)
     }
 
     fn drain(&self) -> usize {
