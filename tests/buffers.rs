@@ -184,7 +184,7 @@ fn push_and_apply(batch: usize, weight_limit: u64) {
             let (buffer, apply) = (&buffer, &apply);
             scope.spawn(move || {
                 for i in 0..EVENTS {
-                    let event = t << 32 | i + 1;
+                    let event = t << 32 | (i + 1);
                     let mut answer = buffer.push(event, EACH);
                     while answer.is_err() {
                         apply(3);
