@@ -34,6 +34,25 @@ pub fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     std::mem::forget(payload);
 }
 
+/// Waits a little longer each time: what is waited for takes a few instructions, unless the thread that
+/// is at it was preempted.
+#[derive(Default)]
+pub struct Spin(u32);
+
+impl Spin {
+    /// Longer than any thread that runs needs.
+    const HINTS: u32 = 64;
+
+    pub fn pause(&mut self) {
+        if self.0 < Self::HINTS {
+            self.0 += 1;
+            spin_hint();
+        } else {
+            thread::yield_now();
+        }
+    }
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;

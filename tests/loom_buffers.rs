@@ -5,6 +5,7 @@
 //! | `reads` | a drained id was stored, and once; what was stored is drained | `read_push_hides_a_drop` |
 //! | `writes_in_one_stripe` | at quiescence an event that waits has been asked for; none lost, none twice | `write_drain_forgets_the_rest`, `write_first_goes_unasked`, `write_publish_relaxed` |
 //! | `writes_in_two_stripes` | the same, in stripes of their own | `write_drain_forgets_the_rest`, `write_first_goes_unasked` |
+//! | `a_pass_applies_what_was_written_before_it` | an event behind one that is just being stored is not passed over | `write_drain_ends_at_a_gap` |
 //! | `refused_writes` | a refusal leaves no account behind | `write_refusal_keeps_reservation` |
 #![cfg(cortado_loom)]
 
@@ -88,8 +89,6 @@ impl Client {
                 Err(refused) => {
                     assert_eq!(refused, event);
                     self.pass(usize::MAX);
-                    // Somebody may be storing what is next in line.
-                    thread::yield_now();
                 }
             }
         }
@@ -147,4 +146,23 @@ fn writes_in_two_stripes() {
 #[test]
 fn refused_writes() {
     writes(0, 1, 1);
+}
+
+/// Also when the other one is between its two steps, in the place before.
+#[test]
+fn a_pass_applies_what_was_written_before_it() {
+    model(|| {
+        let client = Client::new(4);
+        let other = Arc::clone(&client);
+        let other = thread::spawn(move || {
+            set_thread_stripe(0);
+            other.write(1);
+        });
+        set_thread_stripe(0);
+        client.write(2);
+        client.pass(usize::MAX);
+        assert!(client.applied.lock().contains(&2));
+        other.join().unwrap();
+        client.check(&[1, 2]);
+    });
 }

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! A pusher raises all three parts by one compare-exchange, and has a place of its own, into which it
-//! stores weight and event. The drainer takes events out in the order of their places, up to the first that
-//! is not there yet, and empties the slots; what it has taken leaves the account when it has been dealt
-//! with. So the count is never below what the slots hold, a place is given to somebody else only after
-//! it was emptied, and nobody waits for anybody.
+//! stores weight and event. The drainer takes events out in the order of their places and empties the slots;
+//! what it has taken leaves the account when it has been dealt with. So the count is never below what the slots
+//! hold, and a place is given to somebody else only after it was emptied. Pushers wait for nobody; the
+//! drainer waits for a pusher that is between its two steps, or what others have put behind it since, and
+//! returned, would be late by as long as that one is off its core.
 //!
 //! No part can overflow into its neighbour: the count is at most the capacity, which is at most 512, the
 //! sum at most 512 weights of 32 bits, and the place wraps at the top, where nothing is.
@@ -28,15 +29,16 @@
 //! # Alternatives that lost
 //!
 //! * crossbeam's `ArrayQueue` and an account beside it: two read-modify-writes for a push and one for a pop, where
-//!   this has one and none; and its drainer spins for a pusher that has lost its core between the two
-//!   steps of a push.
+//!   this has one and none.
+//! * A drain that ends at an event that is not there yet: the bound, and the promise that `run_pending_tasks`
+//!   applies what was written before, hung on when the thread in front got its core back.
 
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::carried::CarriedU32;
-use crate::sync::seeded;
+use crate::sync::{Spin, seeded};
 
 /// Most events that a ring can hold.
 pub const MAX_CAPACITY: usize = 512;
@@ -137,22 +139,38 @@ impl Ring {
 
     /// Takes out at most `limit` events, which stay part of the account. By the drainer.
     pub fn take(&self, limit: usize, events: &mut Vec<u64>) -> Taken<'_> {
+        events.reserve(limit.min(self.slots.len()));
         let first = self.head.load(Relaxed);
         let mut head = first;
         let mut account = 0;
         while (head.wrapping_sub(first) as usize) < limit {
             let slot = self.slot(head as usize);
-            let event = slot.event.load(Acquire);
-            if event == 0 {
-                break;
-            }
+            let Some(event) = self.next(slot, account >> COUNT_SHIFT) else { break };
             account += ONE | u64::from(slot.weight.load(Relaxed));
             slot.event.store(0, Relaxed);
             events.push(event);
             head = head.wrapping_add(1);
         }
-        self.head.store(head, Relaxed);
+        if head != first {
+            self.head.store(head, Relaxed);
+        }
         Taken { ring: self, account }
+    }
+
+    /// The event in the slot that is next in line, when so many before it have been taken. If its place has
+    /// been given to somebody, it is waited for: others may have put theirs behind it and returned.
+    #[inline]
+    fn next(&self, slot: &Slot, taken: u64) -> Option<u64> {
+        let mut spin = Spin::default();
+        loop {
+            match slot.event.load(Acquire) {
+                0 if self.account().count() <= taken || seeded("write_drain_ends_at_a_gap") => {
+                    return None;
+                }
+                0 => spin.pause(),
+                event => return Some(event),
+            }
+        }
     }
 
     #[inline]

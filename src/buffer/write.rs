@@ -1,7 +1,7 @@
 //! The write buffer: striped, bounded, lossless; carries events that must be applied exactly once.
 //!
 //! A writer pushes an event into the stripe of its thread. A stripe never drops and never makes
-//! anyone spin: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies events
+//! a writer wait: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies events
 //! itself. Events of one stripe are drained in the order in which they were pushed; between stripes
 //! there is no order, so events that concern one node may be drained in any order.
 //!
@@ -17,9 +17,6 @@
 //! learns it from the account it replaced ([`Pressure::First`]); and a drain learns from the account
 //! that *it* replaced whether it brought the stripe to zero. An account is one word of a [`ring`](super::ring), so
 //! there is one order of these steps, and none of them needs a fence.
-//!
-//! An event that is just being pushed holds up those behind it in its stripe: a drain ends there, and has
-//! `more`.
 //!
 //! # Bounds
 //!

@@ -33,9 +33,6 @@ const PATIENT_UNITS: u32 = 4096;
 /// guard.
 const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 
-/// Rounds of waiting for threads that are in the middle of a write, which may also be new ones each time.
-const HELD_UP_ROUNDS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
-
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,8 +140,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Makes room for an event that the write buffer has refused. One that somebody is just storing may hold
-    /// up a drain: then that thread is given the core.
+    /// Makes room for an event that the write buffer has refused.
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         loop {
@@ -153,7 +149,6 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => return pressure,
                 Err(full) => event = full,
             }
-            crate::sync::thread::yield_now();
         }
     }
 
@@ -274,17 +269,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
     pub fn run_pending(&self) {
         let mut grace = 0;
-        let mut held_up = 0;
         loop {
             let left = self.patient_pass();
             self.aftermath(usize::MAX);
             if left.work {
-                continue;
-            }
-            // What has been written must not wait for a thread that is just storing something else.
-            if left.writes && held_up < HELD_UP_ROUNDS {
-                held_up += 1;
-                crate::sync::thread::yield_now();
                 continue;
             }
             if self.core.undropped.load(Ordering::Relaxed) == 0 || grace == GRACE_ROUNDS {

@@ -1,26 +1,7 @@
 //! The lock of a home bucket, which covers the bucket and its overflow.
 
 use super::bucket::{Bucket, Ctrl};
-use crate::sync::{spin_hint, thread};
-
-/// Waits a little longer each time: the lock is held for a few instructions, unless its holder was
-/// preempted.
-#[derive(Default)]
-pub struct Spin(u32);
-
-impl Spin {
-    /// Longer than any holder that runs needs.
-    const HINTS: u32 = 64;
-
-    pub fn pause(&mut self) {
-        if self.0 < Self::HINTS {
-            self.0 += 1;
-            spin_hint();
-        } else {
-            thread::yield_now();
-        }
-    }
-}
+pub use crate::sync::Spin;
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
 #[derive(Debug)]
