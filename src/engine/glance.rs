@@ -152,11 +152,19 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         if found.is_some_and(|node| self.is_plain(node, coarse, self.reach.moment)) {
             moment.begin(coarse);
         }
-        let lookup = self.settle(guard, hash, key, found, coarse);
-        if lookup.due {
+        let (node, due) = match found {
+            Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
+                (found, self.wants_attention(coarse))
+            }
+            _ => {
+                let lookup = self.settle(guard, hash, key, found, coarse);
+                (lookup.node, lookup.due)
+            }
+        };
+        if due {
             self.attend();
         }
-        lookup.node.map(NodeRef::value)
+        node.map(NodeRef::value)
     }
 
     /// A read of what was found, if anything was, where a glance is not enough. What has changed since it was
