@@ -1,7 +1,7 @@
 //! The lock of a home bucket, which covers the bucket and its overflow.
 
 use super::bucket::{Bucket, Ctrl};
-pub use crate::sync::Spin;
+use crate::sync::Spin;
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 use crossbeam_epoch::Guard;
 
 use super::bucket::{Bucket, Ctrl, tag_of};
-use super::lock::{HomeLock, Spin};
+use super::lock::HomeLock;
 use super::memory::{Chain, Root, append};
 use crate::links::NIL;
+use crate::sync::Spin;
 
 /// The bucket changed between a search and the attempt to lock it: search again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
