@@ -30,7 +30,11 @@ impl Store {
     }
 
     pub fn alloc(&mut self, key: u64, weight: u32) -> u32 {
-        let node = Node { weight, hash: hash(key), ..Node::default() };
+        self.alloc_hashed(hash(key), weight)
+    }
+
+    pub fn alloc_hashed(&mut self, hash: u32, weight: u32) -> u32 {
+        let node = Node { weight, hash, ..Node::default() };
         match self.free.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;
@@ -48,6 +52,11 @@ impl Store {
         let links = &self.nodes[id as usize].links;
         assert_eq!((links.prev(), links.next()), (0, 0), "{id} is still linked");
         self.free.push(id);
+    }
+
+    /// Makes a node weigh something else, which nobody may do while a region holds it.
+    pub fn set_weight(&mut self, id: u32, weight: u32) {
+        self.nodes[id as usize].weight = weight;
     }
 
     /// Nodes asked for since the last time this was asked.
