@@ -139,7 +139,10 @@ fn who_comes_back_has_an_even_chance() {
     assert_eq!(recalled(1), 400, "more frequent");
     for times in [2, 5] {
         let recalled = recalled(times);
-        assert!((150..250).contains(&recalled), "{recalled} of 400, residents asked for {times} times");
+        assert!(
+            (150..250).contains(&recalled),
+            "{recalled} of 400, residents asked for {times} times"
+        );
     }
 }
 
@@ -179,7 +182,8 @@ fn what_just_fits_a_region_goes_to_its_front() {
         assert_eq!(policy.next_losers()[0] == Some(id), at_the_end, "{weight} of 10");
     }
     // Of 90 that the window leaves, 72 are for the protected region.
-    for (weight, to) in [(71, Region::Protected), (72, Region::Protected), (73, Region::Probation)] {
+    for (weight, to) in [(71, Region::Protected), (72, Region::Protected), (73, Region::Probation)]
+    {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
         let id = store.alloc(1, weight);
         policy.add(&store, id);
@@ -187,6 +191,37 @@ fn what_just_fits_a_region_goes_to_its_front() {
         policy.access(&store, id);
         assert_eq!(store.region(id), to, "{weight} of 72");
         policy.validate(&store).unwrap();
+    }
+}
+
+/// A hit on one too heavy for the protected region does not drive the others out of it.
+#[test]
+fn a_heavy_hit_does_not_flush_the_protected() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.02));
+    let light: Vec<u32> = (0..4).map(|key| store.alloc(key, 2)).collect();
+    light.iter().for_each(|&id| policy.add(&store, id));
+    let heavy = store.alloc(100, 85);
+    policy.add(&store, heavy);
+    for &id in light[..3].iter().chain([&heavy]) {
+        assert_eq!(store.region(id), Region::Probation);
+        policy.access(&store, id);
+    }
+    assert_eq!(store.region(heavy), Region::Probation);
+    assert!(light[..3].iter().all(|&id| store.region(id) == Region::Protected));
+}
+
+/// While there is room for all, the window keeps to its target whatever its entries weigh.
+#[test]
+fn with_room_for_all_the_window_keeps_to_its_target() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
+    for key in 0..30 {
+        let id = store.alloc(key, 3);
+        policy.add(&store, id);
+        let window: u32 = (policy.coldest(&store))
+            .filter(|&id| store.region(id) == Region::Window)
+            .map(|id| store.weight(id))
+            .sum();
+        assert!(u64::from(window) <= policy.window_target(), "{window} after {key}");
     }
 }
 
