@@ -294,3 +294,11 @@ fn get_and_its_kin_ask_the_read_hook_and_quiet_reads_do_not() {
     assert_eq!(written(), (2, 1));
     cache.audit();
 }
+
+#[test]
+fn a_cache_has_the_name_it_was_given() {
+    let named: Cache<u32, u32> = Cache::builder().name("sessions").build();
+    let nameless: Cache<u32, u32> = Cache::builder().build();
+    assert_eq!((named.name(), nameless.name()), (Some("sessions"), None));
+    assert!(format!("{named:?}").contains("sessions"));
+}
