@@ -41,6 +41,24 @@ fn clearings_of_nothing_bring_nothing_back() {
     cache.audit();
 }
 
+/// More of them than can wait for their sweep: the bits by which an entry knows its clearing come round, and
+/// what an earlier one took must not come back with them.
+#[test]
+fn clearings_that_run_ahead_of_their_sweep() {
+    const ENTRIES: u32 = 100_000;
+    must_end(|| {
+        let cache: Tested<u32, u32> = tested(|builder| builder);
+        (0..ENTRIES).for_each(|key| cache.insert(key, key));
+        cache.settle();
+        for clearing in 0..200 {
+            cache.invalidate_all();
+            let old = (0..ENTRIES).step_by(997).find(|key| cache.contains_key(key));
+            assert_eq!(old, None, "after {clearing} more");
+        }
+        assert!(cache.causes().into_iter().eq((0..ENTRIES).map(|key| (key, Explicit))));
+    });
+}
+
 #[test]
 fn clearings_among_inserts_from_several_threads() {
     must_end(|| {

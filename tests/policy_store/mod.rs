@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub struct Node {
     links: Links,
     region: Cell<Region>,
-    weight: u32,
+    weight: Cell<u32>,
     hash: u32,
 }
 
@@ -30,7 +30,7 @@ impl Store {
     }
 
     pub fn alloc(&mut self, key: u64, weight: u32) -> u32 {
-        let node = Node { weight, hash: hash(key), ..Node::default() };
+        let node = Node { weight: weight.into(), hash: hash(key), ..Node::default() };
         match self.free.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;
@@ -48,6 +48,11 @@ impl Store {
         let links = &self.nodes[id as usize].links;
         assert_eq!((links.prev(), links.next()), (0, 0), "{id} is still linked");
         self.free.push(id);
+    }
+
+    /// Breaks the word of a store, whose weights never change while a region holds them.
+    pub fn falsify_weight(&self, id: u32, weight: u32) {
+        self.nodes[id as usize].weight.set(weight);
     }
 
     /// Nodes asked for since the last time this was asked.
@@ -78,7 +83,7 @@ impl<'a> PolicyNode<'a> for &'a Node {
     }
 
     fn weight(self) -> u32 {
-        self.weight
+        self.weight.get()
     }
 
     fn hash(self) -> u32 {
