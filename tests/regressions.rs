@@ -203,22 +203,15 @@ fn a_foreign_deferred_destructor_may_use_the_cache() {
     });
 }
 
-/// A payload whose destructor panics, thrown by a listener, stays in its place.
-#[test]
-fn a_listener_may_throw_a_bomb() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the payload");
-        }
-    }
+/// What a listener throws stays in its place, whatever happens when that is dropped.
+fn throws<T: Send + 'static>(payload: fn() -> T) {
     let heard = Arc::new(AtomicUsize::new(0));
     let hears = Arc::clone(&heard);
     let cache: Cache<u64, u64> = Cache::builder()
         .record_stats(true)
         .removal_listener(move |_| {
             hears.fetch_add(1, Ordering::Relaxed);
-            std::panic::panic_any(Bomb);
+            std::panic::panic_any(payload());
         })
         .build();
     (0..10).for_each(|n| cache.insert(n, n));
@@ -227,6 +220,30 @@ fn a_listener_may_throw_a_bomb() {
     assert_eq!(heard.load(Ordering::Relaxed), 10);
     assert_eq!(cache.stats().listener_panics, 10);
     cache.audit();
+}
+
+/// A payload whose destructor panics.
+#[test]
+fn a_listener_may_throw_a_bomb() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the payload");
+        }
+    }
+    throws(|| Bomb);
+}
+
+/// A payload whose destructor throws another of its kind. There is nothing in it that could leak.
+#[test]
+fn a_listener_may_throw_bombs_without_end() {
+    struct Bombs;
+    impl Drop for Bombs {
+        fn drop(&mut self) {
+            std::panic::panic_any(Bombs);
+        }
+    }
+    throws(|| Bombs);
 }
 
 /// A clock that panics when it is told to.
