@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
 use common::{SECOND, must_end, watched};
 use cortado::{Cache, Op};
@@ -232,7 +233,7 @@ fn the_last_handle_may_be_dropped_by_a_value_of_the_cache() {
                 2 => cache.close(),
                 _ => (0..100).for_each(|key| cache.insert(key, Owner(cache.clone()))),
             }
-            cache.run_pending_tasks();
+            cache.audit();
             if way < 3 {
                 drop(cache);
                 // Its value holds the last handle on the cache, and goes with the entry.
@@ -261,12 +262,11 @@ fn a_chain_of_destructors_does_not_grow_the_stack() {
     }
 
     must_end(|| {
-        let cache: Cache<u32, Link> = Cache::builder().build();
+        let cache: Audited<u32, Link> = audited(Cache::builder().build());
         (0..20_000).for_each(|key| cache.insert(key, Link(key, cache.clone())));
         cache.invalidate(&0);
         while cache.entry_count() > 0 {
             cache.run_pending_tasks();
         }
-        cache.audit();
     });
 }
