@@ -23,12 +23,23 @@ impl<K, V, S> Engine<K, V, S> {
     /// Says what does not hold.
     pub fn audit(&self) -> Result<(), String> {
         self.run_pending();
+        self.recount()
+    }
+
+    /// The second half of it.
+    ///
+    /// # Errors
+    /// Says what does not hold.
+    pub fn recount(&self) -> Result<(), String> {
         let core = &self.core;
         let guard = crossbeam_epoch::pin();
         let mut state = core.maintenance.lock();
         let state = &mut *state;
         ensure!(core.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
+        // The scheduler's thread may be at both, with nobody's leave.
+        ensure!(core.scheduled || core.outbox.is_idle(), "removals are not announced");
+        ensure!(core.scheduled || core.doomed.is_empty(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
