@@ -90,14 +90,21 @@ fn is_early(place: Place, operation: &str) -> bool {
     }
 }
 
-/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls.
-fn try_one(
-    place: Place,
-    nth: u32,
-    (name, operation): Operation,
-    capacity: u64,
-    idles: bool,
-) -> bool {
+/// Whether the operation is about one key only, and so happens or does not.
+fn is_of_one_key(operation: &str) -> bool {
+    !["invalidate_all", "retain", "maintenance"].contains(&operation)
+}
+
+/// Of every key in turn its value's serial and what is left of its life.
+type Seen = Vec<Option<(u64, Option<Duration>)>>;
+
+fn seen(subject: &Subject) -> Seen {
+    let look = |key| subject.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
+    (1..=22).chain([MISSING]).map(look).collect()
+}
+
+/// With what every operation begins.
+fn begun(capacity: u64, idles: bool) -> Subject {
     let subject = Subject::new(capacity, idles);
     (1..=12).for_each(|key| subject.insert(key));
     (13..=15).for_each(|key| {
@@ -107,8 +114,21 @@ fn try_one(
     // Some are due, and some writes are waiting.
     subject.advance(10 * SECOND);
     (20..=22).for_each(|key| subject.insert(key));
+    subject
+}
+
+/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls. `done` is what is
+/// seen after it if nothing panics.
+fn try_one(
+    place: Place,
+    nth: u32,
+    (name, operation): Operation,
+    (capacity, idles): (u64, bool),
+    done: &Seen,
+) -> bool {
+    let subject = begun(capacity, idles);
     let roomy = capacity >= 100;
-    let before = (subject.serial_of(THERE), subject.serial_of(MISSING));
+    let before = seen(&subject);
     let mut kept = Vec::new();
     arm(place, nth, move || panic!("of the {place:?}"));
     let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, &mut kept)));
@@ -128,9 +148,18 @@ fn try_one(
             assert!(place != Place::Listener && caught == 0);
         }
     }
+    let after = seen(&subject);
     if result.is_err() && is_early(place, name) && roomy {
-        let after = (subject.serial_of(THERE), subject.serial_of(MISSING));
         assert_eq!(before, after, "the operation has happened");
+    } else if is_of_one_key(name) && roomy {
+        assert!(after == before || after == *done, "half done: {before:?}, {after:?}, {done:?}");
+    } else if roomy {
+        for (n, entry) in after.iter().enumerate() {
+            assert!([before[n], done[n]].contains(entry), "half done: {before:?}, {after:?}");
+        }
+    }
+    if result.is_ok() && roomy {
+        assert_eq!(after, *done, "an operation that returns has happened");
     }
     subject.check();
     // Everything still works, for these keys too.
@@ -162,13 +191,17 @@ fn try_each(places: &[Place], watch: &Watch) {
         let mut tripped = 0;
         for operation in OPERATIONS {
             for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
+                let subject = begun(capacity, idles);
+                operation.1(&subject, &mut Vec::new());
+                let done = seen(&subject);
+                drop(subject);
                 // Far above what any operation calls.
                 let one = |nth: &u32| {
                     let name = operation.0;
                     watch.begin(format!(
                         "{place:?} {nth} in {name}, capacity {capacity}, idles {idles}"
                     ));
-                    try_one(place, *nth, operation, capacity, idles)
+                    try_one(place, *nth, operation, (capacity, idles), &done)
                 };
                 let calls = (1..200).take_while(one).count();
                 assert!(calls < 199, "{place:?} is called without end");

@@ -5,10 +5,10 @@ mod common;
 
 use common::audited::{Audited, audited};
 use common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
-use common::{SECOND, must_end, watched};
+use common::{SECOND, must_end, panic_of, watched};
 use cortado::{Cache, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -214,6 +214,30 @@ fn from_the_clock() {
 #[test]
 fn from_the_listener() {
     from(&PLACES[13..]);
+}
+
+/// What the tests above rest on: neither a thread that waits nor one that is busy goes unnoticed.
+#[test]
+fn a_case_that_hangs_is_noticed() {
+    for busy in [false, true] {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let noticed = panic_of(|| {
+            watched(move |watch| {
+                watch.begin("one".to_owned());
+                watch.begin("another".to_owned());
+                while !ends.load(SeqCst) {
+                    if busy {
+                        std::hint::spin_loop();
+                    } else {
+                        std::thread::park();
+                    }
+                }
+            });
+        });
+        over.store(true, SeqCst);
+        assert_eq!(noticed, "it hangs: another");
+    }
 }
 
 /// A value that keeps its cache alive.
