@@ -286,3 +286,12 @@ fn the_audit_notices_a_load() {
     });
     cache.audit();
 }
+
+/// Of this the audit tells by a panic: the free list may have no end then.
+#[test]
+#[should_panic(expected = "is free twice")]
+fn the_audit_notices_a_node_that_is_free_twice() {
+    let subject = Subject::new();
+    subject.pool().free(&[subject.free]);
+    let _ = subject.cache.engine().recount();
+}
