@@ -50,7 +50,7 @@ mod write;
 
 pub use self::core::Core;
 pub use glance::Moment;
-#[cfg(all(test, not(cortado_loom)))]
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use maintenance::Maintenance;
 pub use tend::Pending;
 
