@@ -2,6 +2,9 @@
 //! them before anything has happened.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::{Audited, audited};
 use cortado::{Cache, Clock, Expiry, expire};
 use std::time::{Duration, Instant};
 
@@ -46,7 +49,7 @@ fn clocks_say_which_they_are() {
 
 #[test]
 fn nothing_looked_up_is_no_hit_and_no_division_by_zero() {
-    let cache: Cache<u32, u32> = Cache::builder().record_stats(true).build();
+    let cache: Audited<u32, u32> = audited(Cache::builder().record_stats(true).build());
     assert_eq!(cache.stats().hit_ratio(), 0.0);
     assert_eq!(cache.get(&1), None);
     cache.insert(1, 1);

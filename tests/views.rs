@@ -2,6 +2,9 @@
 //! only then are they shared. The first lookup of a view takes a reading and the 63 after it rely on it.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::{Audited, audited};
 use cortado::{Cache, Clock, RemovalCause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,8 +14,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Lookups that rely on the reading of the one before them.
 const SHARED: u32 = 63;
 
-fn cache() -> Cache<u32, u32> {
-    Cache::builder().time_to_live(HOUR).build()
+fn cache() -> Audited<u32, u32> {
+    audited(Cache::builder().time_to_live(HOUR).build())
 }
 
 /// A view in the middle of a reading that is shared, taken by key 0.
@@ -38,8 +41,6 @@ fn lookups_that_share_a_reading_see_what_was_written_since() {
     assert_eq!(cache.remove(&1), Some(11));
     assert_eq!(view.get(&1), None);
     assert_eq!(first, Some(&10), "what was read stays");
-    drop(view);
-    cache.audit();
 }
 
 /// Of so many that the sweep after the clearing takes a while.
@@ -54,8 +55,6 @@ fn lookups_that_share_a_reading_see_that_all_was_cleared() {
     assert_eq!(old, None, "after the clearing");
     cache.insert(1, 2);
     assert_eq!(view.get(&1), Some(&2));
-    drop(view);
-    cache.audit();
 }
 
 #[test]
@@ -72,8 +71,6 @@ fn a_short_life_is_judged_by_a_reading_of_its_own() {
     assert_eq!(view.get(&0), Some(&0), "the far one lives");
     cache.insert_with_ttl(0, 1, Duration::ZERO);
     assert_eq!(view.get(&0), None, "of no life");
-    drop(view);
-    cache.audit();
 }
 
 #[test]
@@ -84,15 +81,13 @@ fn a_life_cut_short_is_seen_by_lookups_that_share_a_reading() {
     assert_eq!(view.get(&1), Some(&1));
     assert!(cache.set_ttl(&1, Duration::ZERO));
     assert_eq!(view.get(&1), None);
-    drop(view);
-    cache.audit();
 }
 
 /// Entries that are read through views only, and there only by lookups that share a reading, against
 /// newcomers of whom each comes once: what is not recorded is evicted.
 #[test]
 fn lookups_that_share_a_reading_count_as_reads() {
-    let cache: Cache<u32, u32> = Cache::builder().max_capacity(1000).build();
+    let cache: Audited<u32, u32> = audited(Cache::builder().max_capacity(1000).build());
     cache.insert(0, 0);
     (1..=SHARED).for_each(|key| cache.insert(key, key));
     let mut newcomer = SHARED;
@@ -110,7 +105,6 @@ fn lookups_that_share_a_reading_count_as_reads() {
     cache.run_pending_tasks();
     let stayed = (1..=SHARED).filter(|key| cache.contains_key(key)).count();
     assert!(stayed > 55, "{stayed} of {SHARED} are left");
-    cache.audit();
 }
 
 #[test]
@@ -119,20 +113,20 @@ fn a_view_outlasts_a_clock_that_ends_lives_at_once() {
     let (clock, hand) = Clock::manual();
     let ended = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ended);
-    let cache: Cache<u32, u32> = Cache::builder()
-        .clock(clock)
-        .time_to_live(HOUR)
-        .removal_listener(move |removed| {
-            assert_eq!(removed.cause(), RemovalCause::Expired);
-            count.fetch_add(1, SeqCst);
-        })
-        .build();
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder()
+            .clock(clock)
+            .time_to_live(HOUR)
+            .removal_listener(move |removed| {
+                assert_eq!(removed.cause(), RemovalCause::Expired);
+                count.fetch_add(1, SeqCst);
+            })
+            .build(),
+    );
     let view = viewed!(cache);
     let value = view.get(&0);
     hand.advance(HOUR);
     assert_eq!(view.get(&0), None);
     cache.run_pending_tasks();
     assert_eq!((value, ended.load(SeqCst)), (Some(&0), 1));
-    drop(view);
-    cache.audit();
 }
