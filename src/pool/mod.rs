@@ -36,9 +36,13 @@ mod cap;
 mod free;
 mod handle;
 mod raw;
+mod reserve;
+#[cfg_attr(cortado_loom, allow(dead_code))]
+mod system;
 mod typed;
 
 pub use cap::Cap;
 pub use handle::{Handle, RawHandle};
 pub use raw::{FARTHEST, RawPool, Timers};
+pub use reserve::Surplus;
 pub use typed::{Draft, Local, Place, Pool};
