@@ -3,7 +3,7 @@
 
 use super::cap::Cap;
 use super::free::FreeList;
-use super::reserve::{REFILL, Reserve, Surplus};
+use super::reserve::{REFILL, Reserve};
 use super::system;
 use crate::clock::NEVER;
 use crate::index::HashOf;
@@ -52,7 +52,7 @@ pub struct RawPool {
     next: AtomicU32,
     free: FreeList,
     /// Free ids that were not needed for a while.
-    reserve: Reserve,
+    pub(super) reserve: Reserve,
     /// How far the first node of each chunk is from the start of its allocation.
     growing: Mutex<[usize; CHUNKS]>,
 }
@@ -249,22 +249,6 @@ impl RawPool {
         self.free.pop(self).map(|(id, _)| id)
     }
 
-    /// Gives memory back that was not needed for a while: looks at `most` free ids at most. For one caller
-    /// at a time.
-    pub fn trim(&self, now: u64, most: usize) -> Surplus {
-        self.reserve.trim(self, now, most)
-    }
-
-    /// Moves up to `most` free ids to the reserve, needed or not; how many.
-    pub fn shelve(&self, most: usize) -> usize {
-        self.reserve.put(self, most)
-    }
-
-    /// How many nodes have no memory now, of those that were handed out.
-    pub fn parked(&self) -> usize {
-        self.reserve.parked()
-    }
-
     /// Whether the id's chunk consists of blocks of so many nodes.
     pub(super) fn is_divided(&self, id: u32, block: usize) -> bool {
         self.place(id).2 >= block
@@ -274,7 +258,7 @@ impl RawPool {
     /// the caller's: a Meta of zeros is that of a node which never lived, and rule 1 holds for it.
     pub(super) fn give_back(&self, first: u32, nodes: usize) {
         debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "in use");
-        let (base, index, len) = self.place(first);
+        let (_base, index, len) = self.place(first);
         debug_assert!(index + nodes <= len, "a block is part of a chunk");
         #[cfg(cortado_loom)]
         (first..).take(nodes).for_each(|id| self.meta(id).wipe());
@@ -282,10 +266,10 @@ impl RawPool {
         // SAFETY: the block's strides, and its caps, lie within the chunk's allocation; no node of it has
         // a key or a value, for all of them are free and the caller's, and Metas and caps may be zero.
         unsafe {
-            system::give_back(base.add(index * self.stride), nodes * self.stride);
+            system::give_back(_base.add(index * self.stride), nodes * self.stride);
             if self.shape.capped {
                 let cap = size_of::<AtomicU64>();
-                system::give_back(base.add(len * self.stride + index * cap), nodes * cap);
+                system::give_back(_base.add(len * self.stride + index * cap), nodes * cap);
             }
         }
     }

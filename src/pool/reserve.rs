@@ -208,3 +208,21 @@ impl Reserve {
         }
     }
 }
+
+impl RawPool {
+    /// Gives memory back that was not needed for a while: looks at `most` free ids at most. For one caller
+    /// at a time.
+    pub fn trim(&self, now: u64, most: usize) -> Surplus {
+        self.reserve.trim(self, now, most)
+    }
+
+    /// Moves up to `most` free ids to the reserve, needed or not; how many.
+    pub fn shelve(&self, most: usize) -> usize {
+        self.reserve.put(self, most)
+    }
+
+    /// How many nodes have no memory now, of those that were handed out.
+    pub fn parked(&self) -> usize {
+        self.reserve.parked()
+    }
+}
