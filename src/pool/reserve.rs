@@ -8,9 +8,9 @@ use crate::sync::{Mutex, seeded};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// log2 of the bytes that a block has at least, ...
-const BLOCK_BYTES: u32 = 16;
+const BLOCK_BYTES: u32 = 14;
 /// ... but for this many nodes, as a power of two.
-const BLOCK_NODES: u32 = 10;
+const BLOCK_NODES: u32 = 8;
 /// Ids that leave at once: whoever needs one takes some for others too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
 /// How long, in nanoseconds of the cache's time, a free id was not needed before it is moved here.
@@ -18,7 +18,10 @@ const WINDOW: u64 = 250_000_000;
 /// At least this share of the ids outside has to be free all the time to be worth the work, ...
 const IDLE_SHARE: usize = 8;
 /// ... and this many blocks' worth.
-const IDLE_BLOCKS: usize = 2;
+const IDLE_BLOCKS: usize = 8;
+/// If as many are here in blocks that are not whole, this share of them is moved in each window, needed or
+/// not: they come back as others, of lower blocks, so that the nodes in use gather there.
+const SWAP_SHARE: usize = 32;
 /// Ids moved for each block that may be given back in the same call: giving back costs the system's time.
 const IDS_PER_BLOCK: usize = 64;
 
@@ -136,29 +139,36 @@ impl Reserve {
     /// Moves free ids here that were not needed for a while, `most` at a time. One caller does so at a time.
     pub fn trim(&self, pool: &RawPool, now: u64, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
-        let Some(mut state) = self.state.try_lock() else { return Surplus::None };
+        let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
+        let state = &mut *guard;
         let enough = ((all - self.len().min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
         let watch = &mut state.watch;
         watch.least = watch.least.min(free);
         let watched = now.checked_sub(watch.since);
         if watched.is_none_or(|watched| watched >= WINDOW) {
-            if watched.is_some() && watch.least > enough {
-                watch.surplus = watch.least;
+            let scattered = self.len().saturating_sub(state.parked.len() << self.bits);
+            if watched.is_some() && (watch.least > enough || scattered > enough) {
+                watch.surplus = watch.least.max(scattered / SWAP_SHARE);
             }
             (watch.since, watch.least) = (now, free);
         }
-        if watch.surplus == 0 {
+        let wanted = watch.surplus.min(most);
+        if wanted == 0 {
             let left = (watch.since + WINDOW).saturating_sub(now);
             return if free > enough { Surplus::Unsettled(left) } else { Surplus::None };
         }
-        let wanted = watch.surplus.min(most);
-        drop(state);
+        drop(guard);
         let moved = self.put(pool, wanted);
-        let mut state = self.state.lock();
-        // The others are in use.
-        state.watch.surplus =
-            if moved == 0 { 0 } else { state.watch.surplus.saturating_sub(moved) };
-        if state.watch.surplus > 0 { Surplus::Left } else { Surplus::Unsettled(WINDOW) }
+        let watch = &mut self.state.lock().watch;
+        // If there were no more, the others are in use.
+        watch.surplus = if moved == 0 { 0 } else { watch.surplus.saturating_sub(moved) };
+        if watch.surplus > 0 {
+            Surplus::Left
+        } else if pool.free_len() > enough {
+            Surplus::Unsettled(WINDOW)
+        } else {
+            Surplus::None
+        }
     }
 
     /// Moves up to so many free ids here, and gives whole blocks back. How many.
