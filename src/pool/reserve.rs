@@ -154,7 +154,7 @@ impl Reserve {
         }
         let wanted = watch.surplus.min(most);
         if wanted == 0 {
-            let left = (watch.since + WINDOW).saturating_sub(now);
+            let left = WINDOW - (now - watch.since);
             return if free > enough { Surplus::Unsettled(left) } else { Surplus::None };
         }
         drop(guard);
