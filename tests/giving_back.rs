@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use cortado::internals::pool::{Pool, Surplus};
 use cortado::{Cache, Clock, ManualClock};
 use std::collections::HashSet;
@@ -13,10 +14,10 @@ const CAPACITY: u64 = 1000;
 const WRITES: u64 = 100_000;
 const WINDOW: Duration = Duration::from_millis(250);
 
-fn cache() -> (Cache<u64, String>, ManualClock) {
+fn cache() -> (Audited<u64, String>, ManualClock) {
     let (clock, hand) = Clock::manual();
     let builder = Cache::builder().max_capacity(CAPACITY).time_to_idle(Duration::from_secs(3600));
-    (builder.clock(clock).build(), hand)
+    (audited(builder.clock(clock).build()), hand)
 }
 
 /// Makes the pool large: nothing that is replaced while the view is held can be used again.
