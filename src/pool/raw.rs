@@ -236,7 +236,9 @@ impl RawPool {
     pub(super) fn handed_out(&self) -> usize {
         let end = self.next.load(Ordering::Relaxed);
         let chunk = (end >> INDEX_BITS) as usize;
-        (0..chunk).map(chunk_len).sum::<usize>() + (end as usize & ((1 << INDEX_BITS) - 1))
+        let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
+        let others = chunk % OCTAVE * chunk_len(chunk);
+        octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
     }
 
     /// How many ids are free and not in the reserve, or fewer where others are at it.
