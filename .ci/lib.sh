@@ -8,3 +8,15 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 say() { printf '\n== %s\n' "$*"; }
 
 have_nightly() { rustup run nightly rustc --version >/dev/null 2>&1; }
+
+# A check that cannot be made here: it says so, and `run` does not count it as passed.
+skipped() {
+    echo "skipped: $*"
+    [[ -z ${SKIPS:-} ]] || echo "$(basename "$0"): $*" >>"$SKIPS"
+}
+
+# Is cargo's subcommand there? With INSTALL_TOOLS=1 it is made so, which takes minutes.
+have_tool() {
+    command -v "$1" >/dev/null && return
+    [[ ${INSTALL_TOOLS:-} == 1 ]] && cargo install --locked "$1"
+}

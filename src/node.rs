@@ -108,6 +108,14 @@ impl Meta {
         self.queue.set_next(0);
     }
 
+    /// What the system makes of a node whose memory it takes back, for models.
+    #[cfg(cortado_loom)]
+    pub fn wipe(&self) {
+        self.begin(0);
+        self.refs.store(0, Ordering::Relaxed);
+        self.generation.store(0, Ordering::Relaxed);
+    }
+
     #[inline]
     pub fn deadline(&self) -> u64 {
         self.deadline.load(Ordering::Acquire)

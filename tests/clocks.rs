@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::Expired;
 use cortado::{Builder, Cache, Clock, Op, RemovalCause};
@@ -211,7 +212,8 @@ fn a_source_of_ones_own_is_asked_and_may_go_beyond_the_end() {
     let seconds = Arc::new(AtomicU64::new(5));
     let reading = Arc::clone(&seconds);
     let clock = Clock::custom(move || Duration::from_secs(reading.load(SeqCst)));
-    let cache: Cache<u32, u32> = Cache::builder().clock(clock).time_to_live(MINUTE).build();
+    let cache: Audited<u32, u32> =
+        audited(Cache::builder().clock(clock).time_to_live(MINUTE).build());
     cache.insert(1, 1);
     seconds.store(64, SeqCst);
     assert_eq!(cache.expires_in(&1), Some(Some(SECOND)));
@@ -227,8 +229,8 @@ fn a_source_of_ones_own_is_asked_and_may_go_beyond_the_end() {
 #[test]
 fn caches_may_share_a_clock() {
     let (clock, hand) = Clock::manual();
-    let build = || -> Cache<u32, u32> {
-        Cache::builder().clock(clock.clone()).time_to_live(MINUTE).build()
+    let build = || -> Audited<u32, u32> {
+        audited(Cache::builder().clock(clock.clone()).time_to_live(MINUTE).build())
     };
     let first = build();
     hand.advance(30 * SECOND);
@@ -242,8 +244,6 @@ fn caches_may_share_a_clock() {
     hand.advance(MINUTE);
     assert!(first.get(&1).is_none() && second.get(&1).is_none());
     assert_eq!(hand.now(), 90 * SECOND);
-    first.audit();
-    second.audit();
 }
 
 /// Each thread's clock is another one: ahead, behind, standing still, or back and forth.
@@ -263,7 +263,7 @@ fn clocks_that_differ_by_thread_find_nothing_over_by_their_own_reading() {
                 builder = builder.time_to_idle(MINUTE);
             }
             // The value is when it ends, by the clock of whoever wrote it.
-            let cache: Cache<u64, Duration> = builder.build();
+            let cache: Audited<u64, Duration> = audited(builder.build());
             let taken: u64 = std::thread::scope(|scope| {
                 let work = |thread: u64| {
                     let cache = &cache;

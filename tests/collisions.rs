@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, must_end};
 use cortado::{Cache, Clock, Op};
 use std::hash::{BuildHasher, Hasher};
@@ -29,8 +30,8 @@ impl Hasher for Same {
     fn write(&mut self, _: &[u8]) {}
 }
 
-fn colliding(capacity: u64) -> Cache<u32, u32, Same> {
-    Cache::builder().max_capacity(capacity).build_with_hasher(Same)
+fn colliding(capacity: u64) -> Audited<u32, u32, Same> {
+    audited(Cache::builder().max_capacity(capacity).build_with_hasher(Same))
 }
 
 #[test]
@@ -60,14 +61,16 @@ fn a_computation_may_do_anything_to_other_keys_of_its_hash() {
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u32, u32, Same> = Cache::builder()
-        .max_capacity(10)
-        .clock(clock)
-        .time_to_live(MINUTE)
-        .removal_listener(move |_| {
-            count.fetch_add(1, SeqCst);
-        })
-        .build_with_hasher(Same);
+    let cache: Audited<u32, u32, Same> = audited(
+        Cache::builder()
+            .max_capacity(10)
+            .clock(clock)
+            .time_to_live(MINUTE)
+            .removal_listener(move |_| {
+                count.fetch_add(1, SeqCst);
+            })
+            .build_with_hasher(Same),
+    );
     must_end(move || {
         for key in 0..6 {
             let clears = key % 2 == 1;
@@ -104,7 +107,7 @@ fn a_computation_may_do_anything_to_other_keys_of_its_hash() {
 
 #[test]
 fn retain_does_not_remove_an_entry_in_the_middle_of_its_computation() {
-    let cache: Cache<u32, u32> = Cache::new(100);
+    let cache: Audited<u32, u32> = audited(Cache::new(100));
     cache.insert(1, 1);
     let retaining = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -123,14 +126,13 @@ fn retain_does_not_remove_an_entry_in_the_middle_of_its_computation() {
     });
     // What it judged is no longer there.
     assert_eq!(cache.get(&1), Some(2));
-    cache.audit();
 }
 
 /// The maintenance must get past computations of other keys, wherever these are on the board.
 #[test]
 fn computations_among_evictions_hold_nobody_up() {
     must_end(|| {
-        let cache: Cache<u32, u32> = Cache::new(64);
+        let cache: Audited<u32, u32> = audited(Cache::new(64));
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let cache = &cache;
@@ -157,9 +159,11 @@ fn computations_among_evictions_hold_nobody_up() {
 fn many_clearings_during_a_computation_bring_nothing_back() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
-    let cache: Cache<u32, u32> = Cache::builder()
-        .removal_listener(move |removed| log.lock().unwrap().push(*removed.key()))
-        .build();
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder()
+            .removal_listener(move |removed| log.lock().unwrap().push(*removed.key()))
+            .build(),
+    );
     let inner = cache.clone();
     must_end(move || {
         for rounds in [1, 100, 253, 254, 255, 256, 257, 300, 600] {

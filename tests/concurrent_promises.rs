@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock};
 use std::sync::Barrier;
@@ -48,8 +49,8 @@ const LOOKUPS: [Lookup; 5] = [
 fn no_value_is_seen_at_its_deadline() {
     const KEYS: u64 = 32;
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u64, Doomed> =
-        Cache::builder().clock(clock).expiry_resolution(Duration::from_millis(1)).build();
+    let cache: Audited<u64, Doomed> =
+        audited(Cache::builder().clock(clock).expiry_resolution(Duration::from_millis(1)).build());
     cache.insert_with_ttl(0, Doomed { deadline: Duration::ZERO }, Duration::from_secs(1));
     let origin = cache.expires_at(&0).flatten().expect("it has a term") - Duration::from_secs(1);
     cache.invalidate(&0);
@@ -150,14 +151,13 @@ fn always_found(cache: &Cache<u64, u64>, hand: &ManualClock) {
         counted(reads, "reads");
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
-    cache.audit();
 }
 
 #[test]
 fn a_key_that_is_there_is_found() {
     for scheduled in [false, true] {
         let (clock, hand) = Clock::manual();
-        always_found(&Cache::builder().clock(clock).scheduler(scheduled).build(), &hand);
+        always_found(&audited(Cache::builder().clock(clock).scheduler(scheduled).build()), &hand);
     }
 }
 
@@ -166,7 +166,7 @@ fn a_key_that_is_there_is_found() {
 fn a_key_that_is_there_is_found_and_prolonged() {
     let (clock, hand) = Clock::manual();
     let idle = Duration::from_secs(1 << 40);
-    always_found(&Cache::builder().clock(clock).time_to_idle(idle).build(), &hand);
+    always_found(&audited(Cache::builder().clock(clock).time_to_idle(idle).build()), &hand);
 }
 
 /// What is in the index when all writers pause, without any maintenance asked for, is within the bound
@@ -177,8 +177,8 @@ fn the_bound_holds_between_passes() {
     const THREADS: u64 = 4;
     let cpus = std::thread::available_parallelism().map_or(4, |cpus| cpus.get()) as u64;
     for (capacity, heaviest) in [(1, 1), (10, 1), (1000, 1), (20_000, 1), (100, 20), (5000, 300)] {
-        let cache: Cache<u64, u32> =
-            Cache::builder().max_capacity(capacity).weigher(|_, &weight| weight).build();
+        let cache: Audited<u64, u32> =
+            audited(Cache::builder().max_capacity(capacity).weigher(|_, &weight| weight).build());
         let slack = (capacity / 16).max(cpus.next_power_of_two() * u64::from(heaviest));
         let (pause, most) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
         std::thread::scope(|scope| {

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::audited::audited;
 use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op, Removed};
 use std::hash::{Hash, Hasher};
@@ -139,7 +140,7 @@ fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, 
             }
         });
     }
-    let cache: Subject = builder.build();
+    let cache = audited(builder.build());
     let register = Register::new();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

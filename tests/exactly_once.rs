@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op, RemovalCause};
 use std::collections::HashMap;
@@ -52,7 +53,7 @@ impl Drop for Tagged {
 type Log = Arc<Mutex<Vec<(u64, u64, RemovalCause)>>>;
 
 struct Bench {
-    cache: Cache<u64, Tagged>,
+    cache: Audited<u64, Tagged>,
     register: Arc<Register>,
     hand: ManualClock,
     log: Log,
@@ -75,7 +76,7 @@ fn bench(bounded: bool, scheduled: bool) -> Bench {
     if bounded {
         builder = builder.max_capacity(KEYS / 4);
     }
-    Bench { cache: builder.build(), register: Arc::default(), hand, log }
+    Bench { cache: audited(builder.build()), register: Arc::default(), hand, log }
 }
 
 /// One random operation. The values of loads, which are perhaps not kept, are noted.

@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::audited::audited;
 use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, Expiry, RemovalCause, Removed};
 use std::iter::Sum;
@@ -146,7 +147,7 @@ fn check(prolongs: Prolongs) {
         Prolongs::Idle => builder.time_to_idle(LIFE),
         Prolongs::Hook => builder.expire_after(Hooks),
     };
-    let cache: Subject = builder.record_stats(true).build();
+    let cache = audited(builder.record_stats(true).build());
     let reads: Reads = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::{Expired, Size};
 use cortado::{Cache, Clock, Expiry, expire};
@@ -268,7 +269,7 @@ fn clocks_begin_anywhere() {
             if let Some(idle) = idle {
                 builder = builder.time_to_idle(idle);
             }
-            let cache: Cache<u32, u32> = builder.build();
+            let cache: Audited<u32, u32> = audited(builder.build());
             cache.insert(1, 1);
             cache.insert_with_ttl(2, 2, NANO);
             cache.insert_with_ttl(3, 3, Duration::MAX);

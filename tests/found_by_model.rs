@@ -1,6 +1,9 @@
 //! Defects that the model found, each with the program that shows it.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::{Audited, audited};
 use cortado::{Cache, Clock, Expiry, ManualClock, RemovalCause};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -32,25 +35,26 @@ impl Expiry<u32, u32> for ReadsGive {
 
 #[test]
 fn a_policy_that_does_not_observe_reads_is_not_asked_beside_an_idle_time() {
-    let cache = Cache::builder().time_to_idle(SECOND).expire_after(ReadsGive(None)).build();
+    let cache =
+        audited(Cache::builder().time_to_idle(SECOND).expire_after(ReadsGive(None)).build());
     cache.insert(1, 1);
     assert_eq!(cache.get(&1), Some(1));
-    cache.audit();
 }
 
 #[test]
 fn a_read_gives_no_deadline_in_the_past() {
     let (clock, hand) = Clock::manual();
-    let cache = Cache::builder()
-        .time_to_live(60 * SECOND)
-        .expire_after(ReadsGive(Some(300 * SECOND)))
-        .clock(clock)
-        .build();
+    let cache = audited(
+        Cache::builder()
+            .time_to_live(60 * SECOND)
+            .expire_after(ReadsGive(Some(300 * SECOND)))
+            .clock(clock)
+            .build(),
+    );
     cache.insert_with_ttl(1, 1, 600 * SECOND);
     hand.advance(120 * SECOND);
     assert_eq!(cache.get(&1), Some(1));
     assert_eq!(cache.expires_in(&1), Some(Some(300 * SECOND)));
-    cache.audit();
 }
 
 #[test]
@@ -66,13 +70,12 @@ fn deadlines_of_three_centuries_ago_are_due() {
 
 #[test]
 fn the_handle_of_an_entry_that_is_evicted_at_once_tells_its_life() {
-    let cache: Cache<u32, u32> =
-        Cache::builder().max_capacity(4).weigher(|_, &value| value).build();
+    let cache: Audited<u32, u32> =
+        audited(Cache::builder().max_capacity(4).weigher(|_, &value| value).build());
     for key in 0..100 {
         let entry = cache.entry(key).or_insert_with(|| 1 + key % 4);
         assert_eq!(entry.expires_in(), None, "key {key}");
     }
-    cache.audit();
 }
 
 /// With no scheduler and no reads, a batch of writes is long in coming.
@@ -91,13 +94,15 @@ fn a_cache_that_is_only_written_to_expires_entries_all_the_same() {
 type Causes = Arc<Mutex<Vec<RemovalCause>>>;
 
 /// A cache whose removals are noted.
-fn announcing() -> (Cache<u32, u32>, ManualClock, Causes) {
+fn announcing() -> (Audited<u32, u32>, ManualClock, Causes) {
     let (clock, hand) = Clock::manual();
     let causes = Causes::default();
     let noted = Arc::clone(&causes);
-    let cache = Cache::builder()
-        .clock(clock)
-        .removal_listener(move |removed| noted.lock().unwrap().push(removed.cause()))
-        .build();
+    let cache = audited(
+        Cache::builder()
+            .clock(clock)
+            .removal_listener(move |removed| noted.lock().unwrap().push(removed.cause()))
+            .build(),
+    );
     (cache, hand, causes)
 }

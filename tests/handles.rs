@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Tested, tested};
 use cortado::{Cache, Clock, CompResult, Entry, Equivalent, Op};
 use std::hash::{Hash, Hasher};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 #[test]
 fn a_handle_keeps_its_value_whatever_happens_to_the_cache() {
     let value = Arc::new(7);
-    let cache: Cache<u32, Arc<i32>> = Cache::builder().max_capacity(10).build();
+    let cache: Audited<u32, Arc<i32>> = audited(Cache::builder().max_capacity(10).build());
     cache.insert(1, Arc::clone(&value));
     let handle = cache.get_entry(&1).unwrap();
     let copies: Vec<Entry<_, _>> = (0..100).map(|_| handle.clone()).collect();
@@ -117,18 +118,17 @@ fn keys_are_looked_up_by_what_they_borrow_as_and_by_what_is_equivalent() {
         }
     }
 
-    let cache: Cache<(String, u32), u32> = Cache::new(10);
+    let cache: Audited<(String, u32), u32> = audited(Cache::new(10));
     cache.insert(("a".to_owned(), 1), 10);
     assert_eq!(cache.get(&Parts("a", 1)), Some(10));
     assert_eq!(cache.get(&Parts("a", 2)), None);
     assert!(cache.touch(&Parts("a", 1)) && cache.set_ttl(&Parts("a", 1), MINUTE));
     assert_eq!(cache.remove(&Parts("a", 1)), Some(10));
-    let cache: Cache<String, u32> = Cache::new(10);
+    let cache: Audited<String, u32> = audited(Cache::new(10));
     cache.insert("a".to_owned(), 1);
     assert_eq!((cache.get("a"), cache.get(&"a".to_owned())), (Some(1), Some(1)));
     assert!(cache.contains_key("a") && cache.pin().get("a").is_some());
     cache.invalidate("a");
-    cache.audit();
 }
 
 /// Inserts, updates, removes and expires many of them, in pools with and without an idle time.
@@ -143,7 +143,7 @@ where
         if idle {
             builder = builder.time_to_idle(MINUTE);
         }
-        let cache: Cache<K, V> = builder.build();
+        let cache: Audited<K, V> = audited(builder.build());
         for n in 0..2000 {
             cache.insert(key(n), value(n));
             assert_eq!(cache.peek(&key(n)).as_deref(), Some(&value(n)));

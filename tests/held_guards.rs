@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::crowd::{counted, scale};
 use cortado::{Cache, Entry};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -83,7 +84,7 @@ fn settle(cache: &Cache<u64, Counted>, living: &AtomicI64) {
 fn what_a_view_holds_back_is_released_after_it() {
     let writes = scale("CORTADO_HELD_WRITES", 200_000);
     let living = Arc::new(AtomicI64::new(0));
-    let cache: Cache<u64, Counted> = Cache::new(CAPACITY);
+    let cache: Audited<u64, Counted> = audited(Cache::new(CAPACITY));
     write(&cache, &living, 0, 2 * CAPACITY);
     settle(&cache, &living);
     assert_eq!(cache.entry_count(), CAPACITY);

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cortado::internals::index::{HashOf, Index, Locked, Probe};
+use cortado::internals::index::{Glimpse, HashOf, Index, Locked, Probe};
 use crossbeam_epoch::{Guard, pin};
 use proptest::prelude::*;
 
@@ -139,10 +139,19 @@ impl Model {
     }
 
     fn find(&self, key: u64) -> Option<u32> {
-        self.index.find(&pin(), self.store.shape.hash(key), |id| {
+        let (guard, hash) = (pin(), self.store.shape.hash(key));
+        let is_match = |id: u32| {
             assert!(!self.gone.contains(&id), "id {id} is not in the index");
-            if self.store.keys[id as usize] == key { Probe::Hit } else { Probe::Other }
-        })
+            self.store.keys[id as usize] == key
+        };
+        let probe = |id| if is_match(id) { Probe::Hit } else { Probe::Other };
+        let found = self.index.find(&guard, hash, probe);
+        match self.index.glimpse(&guard, hash) {
+            Glimpse::Absent => assert_eq!(found, None),
+            Glimpse::Candidate(id) => assert!(!is_match(id) || found == Some(id)),
+            Glimpse::Unsettled => {}
+        }
+        found
     }
 
     fn walk_on(&mut self) {

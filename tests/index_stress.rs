@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use cortado::internals::index::{HashOf, Index, Probe};
+use cortado::internals::index::{Glimpse, HashOf, Index, Probe};
 use crossbeam_epoch::{Guard, pin};
 
 /// The key of a node that is free.
@@ -154,6 +154,16 @@ impl World {
         self.store.retire(&guard, id);
     }
 
+    /// As the cache reads: at a glance if that is enough.
+    fn find(&self, guard: &Guard, key: u64) -> Option<u32> {
+        let hash = hash_of(key);
+        match self.index.glimpse(guard, hash) {
+            Glimpse::Absent => None,
+            Glimpse::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
+            _ => self.index.find(guard, hash, |id| self.store.probe(id, key)),
+        }
+    }
+
     fn write(&self, seed: u64) {
         let mut random = Random(seed);
         for _ in 0..WRITES {
@@ -179,7 +189,7 @@ impl World {
         while self.is_written() {
             let key = random.below(KEYS);
             let guard = pin();
-            let found = self.index.find(&guard, hash_of(key), |id| self.store.probe(id, key));
+            let found = self.find(&guard, key);
             let Some(id) = found else {
                 assert!(key >= PERMANENT, "key {key} has been there all the time");
                 continue;

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::must_end;
 use cortado::{Cache, Clock, ManualClock, Op};
 use std::cell::RefCell;
@@ -63,7 +64,7 @@ fn farewells(first: First, listens: bool) {
     if listens {
         builder = builder.removal_listener(drop);
     }
-    let cache: Numbers = builder.build();
+    let cache = audited(builder.build());
     let done = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (1..=8)
         .map(|thread| {
@@ -139,14 +140,15 @@ fn the_last_handle_is_dropped_by_another_cache() {
         for listens in [false, true] {
             let slot = Arc::new(Mutex::new(Some(filled(listens))));
             let hand = Arc::clone(&slot);
-            let outer: Cache<u32, u32> = Cache::builder()
-                .removal_listener(move |_| drop(hand.lock().unwrap().take()))
-                .build();
+            let outer: Audited<u32, u32> = audited(
+                Cache::builder()
+                    .removal_listener(move |_| drop(hand.lock().unwrap().take()))
+                    .build(),
+            );
             outer.insert(1, 1);
             outer.invalidate(&1);
             assert!(slot.lock().unwrap().is_none());
             assert_eq!(Arc::strong_count(&value), 1);
-            outer.audit();
 
             let holder: Cache<u32, Numbers> = Cache::builder().build();
             holder.insert(1, filled(listens));
@@ -167,20 +169,22 @@ fn a_callback_drops_all_other_handles() {
         let clear = |slot: &Mutex<Vec<Numbers>>| drop(std::mem::take(&mut *slot.lock().unwrap()));
         for callback in 0..4 {
             let (weighing, telling) = (Arc::clone(&slot), Arc::clone(&slot));
-            let cache: Numbers = Cache::builder()
-                .max_capacity(10)
-                .weigher(move |_, _| {
-                    if callback == 0 {
-                        clear(&weighing);
-                    }
-                    1
-                })
-                .removal_listener(move |_| {
-                    if callback == 1 {
-                        clear(&telling);
-                    }
-                })
-                .build();
+            let cache = audited(
+                Cache::builder()
+                    .max_capacity(10)
+                    .weigher(move |_, _| {
+                        if callback == 0 {
+                            clear(&weighing);
+                        }
+                        1
+                    })
+                    .removal_listener(move |_| {
+                        if callback == 1 {
+                            clear(&telling);
+                        }
+                    })
+                    .build(),
+            );
             slot.lock().unwrap().extend((0..3).map(|_| cache.clone()));
             (0..20).for_each(|key| cache.insert(key, Arc::clone(&value)));
             cache.get_with(100, || {

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Told, kept, must_end};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
 use cortado::{Cache, Clock, Op, Removed};
@@ -16,12 +17,14 @@ fn the_values_of_a_key_are_announced_in_the_order_of_their_removals() {
     must_end(|| {
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&told);
-        let cache: Cache<u32, u64> = Cache::builder()
-            .max_capacity(100)
-            .removal_listener(move |removed| {
-                log.lock().unwrap().push((*removed.key(), *removed.value()));
-            })
-            .build();
+        let cache: Audited<u32, u64> = audited(
+            Cache::builder()
+                .max_capacity(100)
+                .removal_listener(move |removed| {
+                    log.lock().unwrap().push((*removed.key(), *removed.value()));
+                })
+                .build(),
+        );
         // Each thread counts up its own keys, by several ways to remove.
         std::thread::scope(|scope| {
             for thread in 0..4 {
@@ -46,7 +49,6 @@ fn the_values_of_a_key_are_announced_in_the_order_of_their_removals() {
             assert!(of_key.windows(2).all(|pair| pair[0] < pair[1]), "key {key}: {of_key:?}");
         }
         assert_eq!(told.len(), 4 * 4000);
-        cache.audit();
     });
 }
 
@@ -57,16 +59,18 @@ fn it_is_called_for_one_removal_at_a_time() {
             (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
         let state = Arc::new((inside, most, calls));
         let shared = Arc::clone(&state);
-        let cache: Cache<u32, u32> = Cache::builder()
-            .max_capacity(10)
-            .removal_listener(move |_| {
-                let (inside, together, calls) = &*shared;
-                together.fetch_add(usize::from(inside.swap(true, SeqCst)), SeqCst);
-                std::thread::yield_now();
-                calls.fetch_add(1, SeqCst);
-                inside.store(false, SeqCst);
-            })
-            .build();
+        let cache: Audited<u32, u32> = audited(
+            Cache::builder()
+                .max_capacity(10)
+                .removal_listener(move |_| {
+                    let (inside, together, calls) = &*shared;
+                    together.fetch_add(usize::from(inside.swap(true, SeqCst)), SeqCst);
+                    std::thread::yield_now();
+                    calls.fetch_add(1, SeqCst);
+                    inside.store(false, SeqCst);
+                })
+                .build(),
+        );
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let cache = &cache;
@@ -76,7 +80,6 @@ fn it_is_called_for_one_removal_at_a_time() {
         cache.close();
         assert_eq!(state.1.load(SeqCst), 0, "two calls at once");
         assert_eq!(state.2.load(SeqCst), 4000);
-        cache.audit();
     });
 }
 
@@ -119,18 +122,20 @@ fn a_slow_one_holds_up_no_other_thread() {
         let (release, released) = channel::<()>();
         let gate = Mutex::new((entered, released, false));
         let (clock, hand) = Clock::manual();
-        let cache: Cache<u32, u32> = Cache::builder()
-            .max_capacity(50)
-            .clock(clock)
-            .removal_listener(move |_| {
-                let mut gate = gate.lock().unwrap();
-                if !gate.2 {
-                    gate.2 = true;
-                    gate.0.send(()).unwrap();
-                    gate.1.recv().unwrap();
-                }
-            })
-            .build();
+        let cache: Audited<u32, u32> = audited(
+            Cache::builder()
+                .max_capacity(50)
+                .clock(clock)
+                .removal_listener(move |_| {
+                    let mut gate = gate.lock().unwrap();
+                    if !gate.2 {
+                        gate.2 = true;
+                        gate.0.send(()).unwrap();
+                        gate.1.recv().unwrap();
+                    }
+                })
+                .build(),
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 cache.insert(1, 1);
@@ -153,7 +158,6 @@ fn a_slow_one_holds_up_no_other_thread() {
             assert_eq!(cache.entry_count(), 0);
             release.send(()).unwrap();
         });
-        cache.audit();
     });
 }
 
@@ -161,11 +165,13 @@ fn a_slow_one_holds_up_no_other_thread() {
 fn what_it_gets_may_be_kept_and_sent() {
     let (sender, receiver) = channel();
     let (clock, hand) = Clock::manual();
-    let cache: Cache<String, Vec<u8>> = Cache::builder()
-        .clock(clock)
-        .weigher(|_, value: &Vec<u8>| value.len() as u32)
-        .removal_listener(move |removed| sender.send(removed).unwrap())
-        .build();
+    let cache: Audited<String, Vec<u8>> = audited(
+        Cache::builder()
+            .clock(clock)
+            .weigher(|_, value: &Vec<u8>| value.len() as u32)
+            .removal_listener(move |removed| sender.send(removed).unwrap())
+            .build(),
+    );
     cache.insert_with_ttl("a".into(), vec![1; 100], SECOND);
     hand.advance(SECOND);
     hand.advance(TICK);
@@ -191,12 +197,14 @@ fn every_way_out_has_its_cause() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u32, u32> = Cache::builder()
-        .max_capacity(100)
-        .weigher(|_, weight| *weight)
-        .clock(clock)
-        .removal_listener(move |removed| log.lock().unwrap().push(removed.cause()))
-        .build();
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder()
+            .max_capacity(100)
+            .weigher(|_, weight| *weight)
+            .clock(clock)
+            .removal_listener(move |removed| log.lock().unwrap().push(removed.cause()))
+            .build(),
+    );
     let cause_of = |act: &dyn Fn()| -> Vec<RemovalCause> {
         act();
         cache.run_pending_tasks();
@@ -267,23 +275,25 @@ fn close_waits_for_the_announcement_that_another_thread_is_making() {
         let slot: &'static OnceLock<Cache<u32, u32>> = kept(OnceLock::new());
         let (entered, announced) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (inside, count) = (entered.clone(), announced.clone());
-        let cache = Cache::builder()
-            .removal_listener(move |removed: Removed<u32, u32>| {
-                let cache = slot.get().expect("set below");
-                if *removed.key() == 1 {
-                    inside.store(true, SeqCst);
-                    // Until the other thread closes the cache, which then stores nothing, and somewhat
-                    // longer.
-                    while cache.get_with(2, || 2) == 2 && cache.contains_key(&2) {
-                        cache.invalidate(&2);
-                        std::thread::yield_now();
+        let cache = audited(
+            Cache::builder()
+                .removal_listener(move |removed: Removed<u32, u32>| {
+                    let cache = slot.get().expect("set below");
+                    if *removed.key() == 1 {
+                        inside.store(true, SeqCst);
+                        // Until the other thread closes the cache, which then stores nothing, and somewhat
+                        // longer.
+                        while cache.get_with(2, || 2) == 2 && cache.contains_key(&2) {
+                            cache.invalidate(&2);
+                            std::thread::yield_now();
+                        }
+                        (0..1000).for_each(|_| std::thread::yield_now());
                     }
-                    (0..1000).for_each(|_| std::thread::yield_now());
-                }
-                count.fetch_add(1, SeqCst);
-            })
-            .record_stats(true)
-            .build();
+                    count.fetch_add(1, SeqCst);
+                })
+                .record_stats(true)
+                .build(),
+        );
         slot.set(cache.clone()).unwrap();
         (0..100).for_each(|key| cache.insert(key + 10, key));
         cache.insert(1, 1);
@@ -297,6 +307,5 @@ fn close_waits_for_the_announcement_that_another_thread_is_making() {
         let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
         assert_eq!(announced.load(SeqCst), removed);
         announcer.join().unwrap();
-        cache.audit();
     });
 }

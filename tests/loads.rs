@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, Tested, must_end, panic_of, tested};
 use cortado::RemovalCause::{Expired, Explicit};
 use cortado::{Cache, CompResult, Op};
@@ -204,7 +205,7 @@ fn what_does_not_concern_the_key_does_not_overtake_its_load() {
 #[test]
 fn a_load_of_the_key_that_is_being_loaded_panics_instead_of_waiting_for_ever() {
     must_end(|| {
-        let cache: Cache<u32, u64> = Cache::new(100);
+        let cache: Audited<u32, u64> = audited(Cache::new(100));
         assert_eq!(panic_of(|| cache.get_with(1, || cache.get_with(1, || 1))), OWN_KEY);
         let chain = || cache.get_with(1, || cache.get_with(2, || cache.get_with(1, || 1)));
         assert_eq!(panic_of(chain), OWN_KEY);
@@ -218,14 +219,13 @@ fn a_load_of_the_key_that_is_being_loaded_panics_instead_of_waiting_for_ever() {
         assert_eq!(panic_of(computes), OWN_KEY);
         // Other keys are no trouble, and neither are these afterwards.
         assert_eq!(cache.get_with(1, || cache.get_with(2, || cache.get_with(3, || 3)) + 1), 4);
-        cache.audit();
     });
 }
 
 #[test]
 fn a_computation_that_writes_its_own_key_panics_instead_of_waiting_for_ever() {
     must_end(|| {
-        let cache: Cache<u32, u64> = Cache::new(100);
+        let cache: Audited<u32, u64> = audited(Cache::new(100));
         cache.insert(1, 1);
         type Write = fn(&Cache<u32, u64>);
         let writes: [Write; 8] = [
@@ -259,7 +259,6 @@ fn a_computation_that_writes_its_own_key_panics_instead_of_waiting_for_ever() {
             Op::Put(*entry.unwrap() + 10)
         });
         assert_eq!((cache.get(&1), cache.get(&2), cache.get(&3)), (Some(11), Some(2), Some(3)));
-        cache.audit();
     });
 }
 
@@ -267,7 +266,7 @@ fn a_computation_that_writes_its_own_key_panics_instead_of_waiting_for_ever() {
 fn a_load_waits_for_a_computation_and_takes_its_result() {
     must_end(|| {
         for put in [true, false] {
-            let cache: Cache<u32, u64> = Cache::new(100);
+            let cache: Audited<u32, u64> = audited(Cache::new(100));
             let loading = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 cache.entry(1).and_compute_with(|_| {
@@ -283,7 +282,6 @@ fn a_load_waits_for_a_computation_and_takes_its_result() {
                     if put { Op::Put(1) } else { Op::Nop }
                 });
             });
-            cache.audit();
         }
     });
 }

@@ -10,7 +10,7 @@ mod explore;
 
 use std::sync::Arc;
 
-use cortado::internals::index::{Changed, HashOf, Index, Probe};
+use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Probe};
 use crossbeam_epoch::{Guard, pin};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
@@ -118,7 +118,12 @@ impl World {
     }
 
     fn find_in(&self, guard: &Guard, key: u64) -> Option<u32> {
-        self.index.find(guard, hash_of(key), |id| self.store.probe(id, key))
+        let hash = hash_of(key);
+        match self.index.glimpse(guard, hash) {
+            Glimpse::Absent => None,
+            Glimpse::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
+            _ => self.index.find(guard, hash, |id| self.store.probe(id, key)),
+        }
     }
 
     /// Whether the key was not there and was put in.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Tested, kept, must_end, panic_of, tested};
 use cortado::RemovalCause::{Expired, Explicit, Replaced, Size};
 use cortado::{Cache, CompResult, Expiry, Op, RemovalCause};
@@ -67,18 +68,19 @@ fn a_hook_that_panics_leaves_the_operation_without_effect() {
 fn a_listener_that_panics_is_caught_and_counted_and_hears_of_the_next_removal() {
     let heard = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&heard);
-    let cache: Cache<u32, u32> = Cache::builder()
-        .record_stats(true)
-        .removal_listener(move |_| {
-            assert!(count.fetch_add(1, SeqCst) % 2 == 1, "every other time");
-        })
-        .build();
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder()
+            .record_stats(true)
+            .removal_listener(move |_| {
+                assert!(count.fetch_add(1, SeqCst) % 2 == 1, "every other time");
+            })
+            .build(),
+    );
     (0..1000).for_each(|n| cache.insert(n, n));
     (0..1000).for_each(|n| cache.invalidate(&n));
     cache.run_pending_tasks();
     assert_eq!(heard.load(SeqCst), 1000);
     assert_eq!(cache.stats().listener_panics, 500);
-    cache.audit();
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn invalidate_all_is_complete_at_once_and_announces_each_entry_once() {
 
 #[test]
 fn a_computation_is_atomic_against_plain_inserts_and_removals() {
-    let cache: Cache<u32, u64> = Cache::new(100);
+    let cache: Audited<u32, u64> = audited(Cache::new(100));
     let (threads, rounds) = (4, 2000);
     let barrier = Barrier::new(threads);
     let added = AtomicUsize::new(0);
@@ -159,12 +161,11 @@ fn a_computation_is_atomic_against_plain_inserts_and_removals() {
     });
     assert_eq!(cache.get(&1), Some((threads * rounds) as u64));
     assert_eq!(added.load(SeqCst), threads * rounds);
-    cache.audit();
 }
 
 #[test]
 fn an_insert_waits_for_the_computation_of_its_key() {
-    let cache: Cache<u32, u64> = Cache::new(100);
+    let cache: Audited<u32, u64> = audited(Cache::new(100));
     cache.insert(1, 1);
     let inserting = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -184,7 +185,6 @@ fn an_insert_waits_for_the_computation_of_its_key() {
         assert!(matches!(result, CompResult::ReplacedWith(n) if *n == 2));
     });
     assert_eq!(cache.get(&1), Some(100));
-    cache.audit();
 }
 
 #[test]
@@ -205,12 +205,12 @@ fn capacity_zero_turns_caching_off() {
 #[test]
 fn dropping_the_last_handle_announces_nothing_and_close_announces_each() {
     let told = Arc::new(Mutex::new(Vec::new()));
-    let build = |told: &Arc<Mutex<Vec<(u32, RemovalCause)>>>| -> Cache<u32, Arc<()>> {
+    let build = |told: &Arc<Mutex<Vec<(u32, RemovalCause)>>>| -> Audited<u32, Arc<()>> {
         let log = Arc::clone(told);
         let listener = move |removed: cortado::Removed<u32, Arc<()>>| {
             log.lock().unwrap().push((*removed.key(), removed.cause()));
         };
-        Cache::builder().removal_listener(listener).build()
+        audited(Cache::builder().removal_listener(listener).build())
     };
     let value = Arc::new(());
     let cache = build(&told);
@@ -233,7 +233,6 @@ fn dropping_the_last_handle_announces_nothing_and_close_announces_each() {
     assert!(cache.get(&1).is_none());
     cache.run_pending_tasks();
     assert_eq!(*told.lock().unwrap(), [(1, Explicit)]);
-    cache.audit();
     drop(cache);
     assert_eq!(Arc::strong_count(&value), 1);
     assert_eq!(told.lock().unwrap().len(), 1);

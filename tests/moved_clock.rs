@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use cortado::{Cache, RemovalCause};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ fn moved(file: &Path) {
             if idles {
                 builder = builder.time_to_idle(2 * LIVES[1]);
             }
-            let cache: Cache<usize, u64> = builder.build();
+            let cache: Audited<usize, u64> = audited(builder.build());
             for (key, life) in LIVES.into_iter().enumerate() {
                 cache.insert_with_ttl(key, 0, life);
             }
@@ -109,7 +110,6 @@ fn moved(file: &Path) {
             displaced.step(2 * HOUR);
             assert!((10..12).all(|key| !cache.contains_key(&key)), "{step}: over and found");
             removed(&cache, if step < 0 { 2 } else { 4 });
-            cache.audit();
         }
     }
 }

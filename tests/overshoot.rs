@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::crowd::{Crowd, Ending, counted, draw, scale, seed};
 use cortado::{Cache, Clock, Op};
 use std::sync::Arc;
@@ -30,17 +31,19 @@ impl Case {
         (self.capacity / 16).max(stripes * heaviest)
     }
 
-    fn build(self, crowd: &Arc<Crowd>) -> (Cache<u64, u32>, cortado::ManualClock) {
+    fn build(self, crowd: &Arc<Crowd>) -> (Audited<u64, u32>, cortado::ManualClock) {
         let (clock, hand) = Clock::manual();
         let telling = Arc::clone(crowd);
-        let cache = Cache::builder()
-            .max_capacity(self.capacity)
-            .clock(clock)
-            .scheduler(self.scheduled)
-            .expiry_resolution(Duration::from_millis(1))
-            .weigher(|_, &weight| weight)
-            .removal_listener(move |_| telling.rest())
-            .build();
+        let cache = audited(
+            Cache::builder()
+                .max_capacity(self.capacity)
+                .clock(clock)
+                .scheduler(self.scheduled)
+                .expiry_resolution(Duration::from_millis(1))
+                .weigher(|_, &weight| weight)
+                .removal_listener(move |_| telling.rest())
+                .build(),
+        );
         (cache, hand)
     }
 }

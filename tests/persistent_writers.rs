@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::audited;
 use common::{MINUTE, kept, must_end};
 use cortado::{Cache, Expiry};
 use std::sync::OnceLock;
@@ -48,7 +49,7 @@ impl Expiry<u32, u32> for &'static Writing {
 fn a_hook_that_writes_another_key_each_time() {
     must_end(|| {
         let hooks: &'static Writing = kept(Default::default());
-        let cache: Numbers = Cache::builder().expire_after(hooks).build();
+        let cache = audited(Cache::builder().expire_after(hooks).build());
         hooks.cache.set(cache.clone()).unwrap();
         for key in 0..200 {
             cache.insert(key, key);
@@ -57,14 +58,13 @@ fn a_hook_that_writes_another_key_each_time() {
             assert_eq!(cache.get_with(key + 300, || key), key);
             assert_eq!(cache.get(&(key + 1000)), Some(key));
         }
-        cache.audit();
     });
 }
 
 #[test]
 fn a_condition_that_writes_another_key_each_time() {
     must_end(|| {
-        let cache: Numbers = Cache::new(10_000);
+        let cache = audited(Cache::new(10_000));
         for key in 0..200 {
             cache.insert(key, key);
             let removed = cache.remove_if(&key, |key, _| {
@@ -81,7 +81,6 @@ fn a_condition_that_writes_another_key_each_time() {
             *key >= 1000
         });
         assert!((0..200).all(|key| !cache.contains_key(&key)));
-        cache.audit();
     });
 }
 
@@ -96,13 +95,12 @@ fn a_hook_that_clears_the_cache_each_time() {
             }
         }
         let hooks: &'static Clearing = kept(Clearing(OnceLock::new()));
-        let cache: Numbers = Cache::builder().expire_after(hooks).build();
+        let cache = audited(Cache::builder().expire_after(hooks).build());
         hooks.0.set(cache.clone()).unwrap();
         for key in 0..100 {
             cache.insert(key, key);
             assert!(cache.iter().count() <= 1);
         }
-        cache.audit();
     });
 }
 
@@ -134,12 +132,11 @@ fn a_read_hook_that_sets_the_life_of_its_own_key_each_time() {
                 builder = builder.time_to_idle(30 * MINUTE);
             }
             // On the system's clock, by which each setting is another.
-            let cache: Numbers = builder.build();
+            let cache = audited(builder.build());
             hooks.0.set(cache.clone()).unwrap();
             cache.insert(1, 1);
             assert_eq!(cache.get(&1), Some(1));
             assert!(cache.expires_in(&1).unwrap().unwrap() > 15 * MINUTE);
-            cache.audit();
         }
     });
 }

@@ -5,6 +5,7 @@ use cortado::internals::node::Meta;
 use cortado::internals::policy::{PolicyNode, PolicyStore, Region};
 use cortado::internals::pool::{FARTHEST, Local, Pool, RawPool, Timers};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -23,9 +24,9 @@ fn free_ids(raw: &RawPool) -> BTreeSet<u32> {
 }
 
 /// Each node has memory of its own, aligned as its parts have to be, and is found by its id again.
-fn nodes_are_apart<K: Copy + Send + Sync + 'static>(capped: bool, key_of: impl Fn(u32) -> K)
+fn nodes_are_apart<K>(capped: bool, key_of: impl Fn(u32) -> K)
 where
-    K: PartialEq + std::fmt::Debug,
+    K: Copy + Debug + PartialEq + Send + Sync + 'static,
 {
     let pool: Pool<K, u64> = Pool::new(capped);
     let nodes: Vec<Local<'_, K, u64>> =

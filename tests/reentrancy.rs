@@ -3,11 +3,12 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
-use common::{SECOND, must_end, watched};
+use common::{SECOND, must_end, panic_of, watched};
 use cortado::{Cache, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -215,6 +216,30 @@ fn from_the_listener() {
     from(&PLACES[13..]);
 }
 
+/// What the tests above rest on: neither a thread that waits nor one that is busy goes unnoticed.
+#[test]
+fn a_case_that_hangs_is_noticed() {
+    for busy in [false, true] {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let noticed = panic_of(|| {
+            watched(move |watch| {
+                watch.begin("one".to_owned());
+                watch.begin("another".to_owned());
+                while !ends.load(SeqCst) {
+                    if busy {
+                        std::hint::spin_loop();
+                    } else {
+                        std::thread::park();
+                    }
+                }
+            });
+        });
+        over.store(true, SeqCst);
+        assert_eq!(noticed, "it hangs: another");
+    }
+}
+
 /// A value that keeps its cache alive.
 struct Owner(Cache<u32, Owner>);
 
@@ -232,7 +257,7 @@ fn the_last_handle_may_be_dropped_by_a_value_of_the_cache() {
                 2 => cache.close(),
                 _ => (0..100).for_each(|key| cache.insert(key, Owner(cache.clone()))),
             }
-            cache.run_pending_tasks();
+            cache.audit();
             if way < 3 {
                 drop(cache);
                 // Its value holds the last handle on the cache, and goes with the entry.
@@ -261,12 +286,11 @@ fn a_chain_of_destructors_does_not_grow_the_stack() {
     }
 
     must_end(|| {
-        let cache: Cache<u32, Link> = Cache::builder().build();
+        let cache: Audited<u32, Link> = audited(Cache::builder().build());
         (0..20_000).for_each(|key| cache.insert(key, Link(key, cache.clone())));
         cache.invalidate(&0);
         while cache.entry_count() > 0 {
             cache.run_pending_tasks();
         }
-        cache.audit();
     });
 }

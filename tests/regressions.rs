@@ -1,6 +1,9 @@
 //! Defects that were found by reading the code, each with the program that showed it.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::{Audited, audited};
 use cortado::{Cache, Clock, CompResult, Op, RemovalCause};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -73,14 +76,13 @@ impl Drop for Counted {
 #[test]
 fn a_loader_may_fill_the_cache() {
     ends(|| {
-        let cache: Cache<u64, u64> = Cache::new(50);
+        let cache: Audited<u64, u64> = audited(Cache::new(50));
         let loaded = cache.get_with(u64::MAX, || {
             (0..20_000).for_each(|n| cache.insert(n, n));
             cache.run_pending_tasks();
             7
         });
         assert_eq!(loaded, 7);
-        cache.audit();
     });
 }
 
@@ -88,7 +90,7 @@ fn a_loader_may_fill_the_cache() {
 #[test]
 fn maintenance_within_a_computation_ends() {
     ends(|| {
-        let cache: Cache<u64, u64> = Cache::new(1);
+        let cache: Audited<u64, u64> = audited(Cache::new(1));
         cache.insert(0, 0);
         cache.run_pending_tasks();
         let result = cache.entry(0).and_compute_with(|entry| {
@@ -99,7 +101,6 @@ fn maintenance_within_a_computation_ends() {
             Op::Put(1)
         });
         assert!(matches!(result, CompResult::ReplacedWith(_)));
-        cache.audit();
     });
 }
 
@@ -119,7 +120,7 @@ impl BlockedOrDone for cortado::Pending {
 #[test]
 fn nothing_comes_back_after_many_clearings_within_a_computation() {
     ends(|| {
-        let cache: Cache<u64, u64> = Cache::new(1000);
+        let cache: Audited<u64, u64> = audited(Cache::new(1000));
         (0..500).for_each(|n| cache.insert(n, n));
         cache.run_pending_tasks();
         cache.entry(250).and_compute_with(|_| {
@@ -139,17 +140,18 @@ fn nothing_comes_back_after_many_clearings_within_a_computation() {
 fn reads_see_to_the_last_write() {
     let (clock, hand) = Clock::manual();
     let (sender, receiver) = mpsc::channel();
-    let cache: Cache<u64, u64> = Cache::builder()
-        .clock(clock)
-        .removal_listener(move |removed| sender.send(removed.cause()).unwrap())
-        .build();
+    let cache: Audited<u64, u64> = audited(
+        Cache::builder()
+            .clock(clock)
+            .removal_listener(move |removed| sender.send(removed.cause()).unwrap())
+            .build(),
+    );
     cache.insert_with_ttl(1, 1, SECOND);
     for _ in 0..20 {
         hand.advance(SECOND);
         assert_eq!(cache.get(&2), None);
     }
     assert_eq!(receiver.try_recv(), Ok(RemovalCause::Expired));
-    cache.audit();
 }
 
 /// What a listener's own maintenance takes out is dropped before the outer call returns.
@@ -158,18 +160,20 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
     let alive = Arc::new(AtomicI64::new(0));
     let slot: Arc<Mutex<Option<Cache<u64, Counted>>>> = Arc::default();
     let inner = Arc::clone(&slot);
-    let cache: Cache<u64, Counted> = Cache::builder()
-        .removal_listener(move |removed| {
-            if *removed.key() == 1 {
-                drop(removed);
-                let cache = inner.lock().unwrap().clone().unwrap();
-                while cache.run_pending_tasks_within(1000).reclamations > 0 {
-                    crossbeam_epoch::pin().flush();
-                    std::thread::yield_now();
+    let cache: Audited<u64, Counted> = audited(
+        Cache::builder()
+            .removal_listener(move |removed| {
+                if *removed.key() == 1 {
+                    drop(removed);
+                    let cache = inner.lock().unwrap().clone().unwrap();
+                    while cache.run_pending_tasks_within(1000).reclamations > 0 {
+                        crossbeam_epoch::pin().flush();
+                        std::thread::yield_now();
+                    }
                 }
-            }
-        })
-        .build();
+            })
+            .build(),
+    );
     *slot.lock().unwrap() = Some(cache.clone());
     cache.insert(0, Counted::new(0, &alive));
     cache.insert(1, Counted::new(1, &alive));
@@ -177,7 +181,6 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
     cache.invalidate_all();
     assert_eq!(alive.load(Ordering::Relaxed), 0);
     slot.lock().unwrap().take();
-    cache.audit();
 }
 
 /// Another user of the process-wide epoch may have left a destructor that uses the cache: it must not
@@ -185,7 +188,7 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
 #[test]
 fn a_foreign_deferred_destructor_may_use_the_cache() {
     ends(|| {
-        let cache: Cache<u64, u64> = Cache::new(50);
+        let cache: Audited<u64, u64> = audited(Cache::new(50));
         let ran = Arc::new(AtomicUsize::new(0));
         for n in 0..20_000 {
             if n % 10 == 0 {
@@ -199,11 +202,30 @@ fn a_foreign_deferred_destructor_may_use_the_cache() {
             cache.insert(n, n);
         }
         assert!(ran.load(Ordering::Relaxed) > 0);
-        cache.audit();
     });
 }
 
-/// A payload whose destructor panics, thrown by a listener, stays in its place.
+/// What a listener throws stays in its place, whatever happens when that is dropped.
+fn throws<T: Send + 'static>(payload: fn() -> T) {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let hears = Arc::clone(&heard);
+    let cache: Audited<u64, u64> = audited(
+        Cache::builder()
+            .record_stats(true)
+            .removal_listener(move |_| {
+                hears.fetch_add(1, Ordering::Relaxed);
+                std::panic::panic_any(payload());
+            })
+            .build(),
+    );
+    (0..10).for_each(|n| cache.insert(n, n));
+    cache.retain(|_, _| false);
+    cache.run_pending_tasks();
+    assert_eq!(heard.load(Ordering::Relaxed), 10);
+    assert_eq!(cache.stats().listener_panics, 10);
+}
+
+/// A payload whose destructor panics.
 #[test]
 fn a_listener_may_throw_a_bomb() {
     struct Bomb;
@@ -212,21 +234,19 @@ fn a_listener_may_throw_a_bomb() {
             panic!("the payload");
         }
     }
-    let heard = Arc::new(AtomicUsize::new(0));
-    let hears = Arc::clone(&heard);
-    let cache: Cache<u64, u64> = Cache::builder()
-        .record_stats(true)
-        .removal_listener(move |_| {
-            hears.fetch_add(1, Ordering::Relaxed);
-            std::panic::panic_any(Bomb);
-        })
-        .build();
-    (0..10).for_each(|n| cache.insert(n, n));
-    cache.retain(|_, _| false);
-    cache.run_pending_tasks();
-    assert_eq!(heard.load(Ordering::Relaxed), 10);
-    assert_eq!(cache.stats().listener_panics, 10);
-    cache.audit();
+    throws(|| Bomb);
+}
+
+/// A payload whose destructor throws another of its kind. There is nothing in it that could leak.
+#[test]
+fn a_listener_may_throw_bombs_without_end() {
+    struct Bombs;
+    impl Drop for Bombs {
+        fn drop(&mut self) {
+            std::panic::panic_any(Bombs);
+        }
+    }
+    throws(|| Bombs);
 }
 
 /// A clock that panics when it is told to.
@@ -289,7 +309,7 @@ fn a_panicking_clock_breaks_nothing() {
                 if idle {
                     builder = builder.time_to_idle(10 * SECOND);
                 }
-                let cache: Cache<u64, Counted> = builder.build();
+                let cache: Audited<u64, Counted> = audited(builder.build());
                 for n in 0..300 {
                     let key = n % 40;
                     trap.snaps(at, || operation(&cache, &alive, key));

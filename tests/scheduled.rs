@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::{HANG, MINUTE, SECOND};
 use cortado::RemovalCause::{self, Expired, Explicit, Size};
 use cortado::{Builder, Cache, Clock, Removed};
@@ -16,13 +17,13 @@ const MILLI: Duration = Duration::from_millis(1);
 /// A scheduled cache that sends what its listener is told.
 fn scheduled(
     configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>,
-) -> (Cache<u32, u32>, Receiver<Removed<u32, u32>>) {
+) -> (Audited<u32, u32>, Receiver<Removed<u32, u32>>) {
     let (sender, receiver) = channel();
     let builder = Cache::builder()
         .scheduler(true)
         .expiry_resolution(MILLI)
         .removal_listener(move |removed| _ = sender.send(removed));
-    (configure(builder).build(), receiver)
+    (audited(configure(builder).build()), receiver)
 }
 
 fn next(receiver: &Receiver<Removed<u32, u32>>) -> (u32, RemovalCause) {
@@ -98,13 +99,12 @@ fn removals_and_evictions_are_announced_without_further_calls() {
 #[test]
 fn values_are_dropped_without_further_calls() {
     let value = Arc::new(());
-    let cache: Cache<u32, Arc<()>> =
-        Cache::builder().scheduler(true).expiry_resolution(MILLI).build();
+    let cache: Audited<u32, Arc<()>> =
+        audited(Cache::builder().scheduler(true).expiry_resolution(MILLI).build());
     (0..100).for_each(|key| cache.insert_with_ttl(key, Arc::clone(&value), 5 * MILLI));
     (100..200).for_each(|key| cache.insert(key, Arc::clone(&value)));
     (100..200).for_each(|key| cache.invalidate(&key));
     eventually(|| Arc::strong_count(&value) == 1);
-    cache.audit();
 }
 
 #[test]
@@ -164,15 +164,17 @@ fn the_last_handle_may_be_dropped_by_the_listener_on_the_background_thread() {
 fn panics_on_the_background_thread_do_not_end_it() {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
-    let listening: Cache<u32, u32> = Cache::builder()
-        .scheduler(true)
-        .expiry_resolution(MILLI)
-        .record_stats(true)
-        .removal_listener(move |_| {
-            count.fetch_add(1, SeqCst);
-            panic!("of the listener");
-        })
-        .build();
+    let listening: Audited<u32, u32> = audited(
+        Cache::builder()
+            .scheduler(true)
+            .expiry_resolution(MILLI)
+            .record_stats(true)
+            .removal_listener(move |_| {
+                count.fetch_add(1, SeqCst);
+                panic!("of the listener");
+            })
+            .build(),
+    );
     let reading = Arc::new(AtomicBool::new(false));
     let breaks = Arc::clone(&reading);
     let started = Instant::now();
@@ -196,7 +198,6 @@ fn panics_on_the_background_thread_do_not_end_it() {
     told.sort();
     assert_eq!(told, [(1, Expired), (2, Expired)]);
     timed.audit();
-    listening.audit();
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! then: 14 ms in one call.)
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::{Audited, audited};
 use cortado::{Cache, Clock};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -41,12 +44,14 @@ const LARGE: usize = 16 << 10;
 fn expiring_many_entries_frees_and_asks_for_small_blocks_only() {
     let (clock, hand) = Clock::manual();
     // With its index at full size from the beginning: one that has grown has yet to free its last table.
-    let cache: Cache<u64, Box<u64>> = Cache::builder()
-        .max_capacity(ENTRIES)
-        .initial_capacity(ENTRIES as usize)
-        .time_to_live(Duration::from_secs(60))
-        .clock(clock)
-        .build();
+    let cache: Audited<u64, Box<u64>> = audited(
+        Cache::builder()
+            .max_capacity(ENTRIES)
+            .initial_capacity(ENTRIES as usize)
+            .time_to_live(Duration::from_secs(60))
+            .clock(clock)
+            .build(),
+    );
     for key in 0..ENTRIES {
         cache.insert(key, Box::new(key));
     }

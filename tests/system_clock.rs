@@ -2,6 +2,9 @@
 //! never late. Each bound is between readings taken before and after, so that no delay can break it.
 #![cfg(not(cortado_loom))]
 
+mod common;
+
+use common::audited::audited;
 use cortado::{Cache, Clock};
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ fn check(cache: &Cache<u32, u32>, ttl: Duration, early: Duration, write: impl Fn
 
 #[test]
 fn short_lifetimes_are_exact() {
-    let cache = Cache::new(10_000);
+    let cache = audited(Cache::new(10_000));
     for ttl in [Duration::from_secs(1), LONG - Duration::from_nanos(1)] {
         check(&cache, ttl, Duration::ZERO, |key| cache.insert_with_ttl(key, 0, ttl));
     }
@@ -40,18 +43,18 @@ fn short_lifetimes_are_exact() {
 
 #[test]
 fn long_lifetimes_are_early_by_the_lag_of_the_coarse_clock_at_most_and_never_late() {
-    let cache = Cache::new(10_000);
+    let cache = audited(Cache::new(10_000));
     for ttl in [LONG, Duration::from_secs(3600), Duration::from_secs(1 << 30)] {
         check(&cache, ttl, LAG, |key| cache.insert_with_ttl(key, 0, ttl));
     }
     let hour = Duration::from_secs(3600);
-    let fixed = Cache::builder().max_capacity(10_000).time_to_live(hour).build();
+    let fixed = audited(Cache::builder().max_capacity(10_000).time_to_live(hour).build());
     check(&fixed, hour, LAG, |key| fixed.insert(key, 0));
 }
 
 #[test]
 fn a_changed_term_counts_from_the_call() {
-    let cache = Cache::new(10_000);
+    let cache = audited(Cache::new(10_000));
     let ttl = Duration::from_secs(60);
     check(&cache, ttl, Duration::ZERO, |key| {
         cache.insert(key, 0);
@@ -65,7 +68,7 @@ fn idle_times_are_prolonged_by_reads_exactly_if_short_and_nearly_if_long() {
         (Duration::from_secs(2), Duration::ZERO),
         (Duration::from_secs(10), LAG + Duration::from_secs(10) / 1024),
     ] {
-        let cache = Cache::builder().max_capacity(10_000).time_to_idle(idle).build();
+        let cache = audited(Cache::builder().max_capacity(10_000).time_to_idle(idle).build());
         (0..1000).for_each(|key| cache.insert(key, 0));
         check(&cache, idle, early, |key| assert_eq!(cache.get(&key), Some(0)));
     }
@@ -74,7 +77,7 @@ fn idle_times_are_prolonged_by_reads_exactly_if_short_and_nearly_if_long() {
 /// A view that has just read an entry with an hour to live does not take one with little time for granted.
 #[test]
 fn a_view_sees_short_lives_end_between_long_ones() {
-    let cache = Cache::new(10_000);
+    let cache = audited(Cache::new(10_000));
     let (long, short) = (Duration::from_secs(3600), Duration::from_millis(50));
     cache.insert_with_ttl(0, 0, long);
     let view = cache.pin();
@@ -95,7 +98,7 @@ fn a_view_sees_short_lives_end_between_long_ones() {
 fn a_view_asks_a_clock_of_ones_own_at_each_lookup() {
     let (clock, hand) = Clock::manual();
     let hour = Duration::from_secs(3600);
-    let cache = Cache::builder().max_capacity(10).time_to_live(hour).clock(clock).build();
+    let cache = audited(Cache::builder().max_capacity(10).time_to_live(hour).clock(clock).build());
     cache.insert(1, 1);
     let view = cache.pin();
     assert_eq!(view.get(&1), Some(&1));

@@ -6,6 +6,7 @@
 
 mod common;
 
+use common::audited::{Audited, audited};
 use common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op};
 use std::time::Duration;
@@ -56,12 +57,14 @@ fn check(cache: &Cache<u64, u32>) {
 
 fn mixed(threads: u64) {
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u64, u32> = Cache::builder()
-        .max_capacity(CAPACITY)
-        .weigher(|_, &weight| weight)
-        .clock(clock)
-        .expiry_resolution(Duration::from_millis(1))
-        .build();
+    let cache: Audited<u64, u32> = audited(
+        Cache::builder()
+            .max_capacity(CAPACITY)
+            .weigher(|_, &weight| weight)
+            .clock(clock)
+            .expiry_resolution(Duration::from_millis(1))
+            .build(),
+    );
     for round in 0..3 {
         std::thread::scope(|scope| {
             for thread in 0..threads {

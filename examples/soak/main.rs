@@ -8,6 +8,7 @@
 //! and counts: every value that was given to it has been announced, once, and dropped.
 
 mod chart;
+mod heap;
 mod second;
 mod work;
 
@@ -101,7 +102,7 @@ fn report(
     writeln!(out, "{}", Second::HEADER)?;
     while Instant::now() < end {
         std::thread::sleep(Duration::from_secs(1));
-        let second = Second::now(begun.elapsed(), &cache.stats(), counts, meters);
+        let second = Second::now(begun.elapsed(), cache, counts, meters);
         writeln!(out, "{second}")?;
         out.flush()?;
         seconds.push(second);

@@ -1,7 +1,8 @@
 //! The figures of a second.
 
+use crate::Subject;
 use crate::work::{Counts, Meters};
-use cortado::{RemovalCause, Stats};
+use cortado::RemovalCause;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -14,6 +15,11 @@ pub struct Second {
     values_alive: i64,
     /// `None` where the system does not say.
     pub resident_kib: Option<u64>,
+    /// What it has asked the allocator for.
+    heap_kib: u64,
+    /// Of the cache's pool, and how many of them have been given back.
+    nodes: usize,
+    parked: usize,
     /// Of all calls in this second 99.99 % took no longer.
     pub call_micros: u64,
     /// Of all that expired in this second 99 % were removed no later.
@@ -23,16 +29,17 @@ pub struct Second {
 }
 
 impl Second {
-    pub const HEADER: &str = "seconds,operations,threads_born,entries,values_alive,resident_kib,\
+    pub const HEADER: &str = "seconds,operations,threads_born,entries,values_alive,resident_kib,heap_kib,nodes,parked,\
          call_p9999_us,lateness_p99_us,replaced,explicit,expired,size,hit_ratio";
 
-    pub fn now(since: Duration, stats: &Stats, counts: &Counts, meters: &Meters) -> Self {
+    pub fn now(since: Duration, cache: &Subject, counts: &Counts, meters: &Meters) -> Self {
         let causes = [
             RemovalCause::Replaced,
             RemovalCause::Explicit,
             RemovalCause::Expired,
             RemovalCause::Size,
         ];
+        let (stats, pool) = (cache.stats(), cache.pool());
         let (call_micros, late_micros) = meters.take();
         Self {
             at: since.as_secs(),
@@ -41,6 +48,9 @@ impl Second {
             entries: stats.entries,
             values_alive: counts.alive.load(Relaxed),
             resident_kib: resident_kib(),
+            heap_kib: crate::heap::kib(),
+            nodes: pool.ids().count(),
+            parked: pool.parked(),
             call_micros,
             late_micros,
             removed: causes.map(|cause| stats.removed(cause)),
@@ -52,12 +62,12 @@ impl Second {
 impl fmt::Display for Second {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, operations, threads_born, entries, values_alive, .. } = self;
-        let Self { call_micros, late_micros, hit_ratio, .. } = self;
+        let Self { heap_kib, nodes, parked, call_micros, late_micros, hit_ratio, .. } = self;
         let resident = self.resident_kib.map_or(String::new(), |kib| kib.to_string());
         let [replaced, explicit, expired, size] = self.removed;
         write!(
             f,
-            "{at},{operations},{threads_born},{entries},{values_alive},{resident},{call_micros},\
+            "{at},{operations},{threads_born},{entries},{values_alive},{resident},{heap_kib},{nodes},{parked},{call_micros},\
              {late_micros},{replaced},{explicit},{expired},{size},{hit_ratio:.3}"
         )
     }

@@ -1,5 +1,7 @@
 //! The face of the crate.
 
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
+mod damage;
 mod inspect;
 mod iterate;
 mod lifetimes;

@@ -71,4 +71,11 @@ impl<K, V, S> Cache<K, V, S> {
             panic!("audit: {why}");
         }
     }
+
+    /// The memory of its nodes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn pool(&self) -> &crate::pool::RawPool {
+        &self.engine().core.pool
+    }
 }

@@ -23,12 +23,23 @@ impl<K, V, S> Engine<K, V, S> {
     /// Says what does not hold.
     pub fn audit(&self) -> Result<(), String> {
         self.run_pending();
+        self.recount()
+    }
+
+    /// The second half of it.
+    ///
+    /// # Errors
+    /// Says what does not hold.
+    pub fn recount(&self) -> Result<(), String> {
         let core = &self.core;
         let guard = crossbeam_epoch::pin();
         let mut state = core.maintenance.lock();
         let state = &mut *state;
         ensure!(core.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
+        // The scheduler's thread may be at both, with nobody's leave.
+        ensure!(core.scheduled || core.outbox.is_idle(), "removals are not announced");
+        ensure!(core.scheduled || core.doomed.is_empty(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
@@ -71,16 +82,14 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.
+    ///
+    /// # Panics
+    /// If a node is free twice.
     fn audit_pool(&self, indexed: &HashSet<u32>) -> Result<(), String> {
         let pool = &self.core.pool;
         let mut free = HashSet::new();
-        let mut twice = None;
-        pool.for_each_free(|id| {
-            if !free.insert(id) {
-                twice = Some(id);
-            }
-        });
-        ensure!(twice.is_none(), "node {twice:?} is free twice");
+        // At once: a list that comes back to a node has no end at which to say so.
+        pool.for_each_free(|id| assert!(free.insert(id), "audit: node {id} is free twice"));
         let mut owned = 0;
         for id in pool.ids() {
             let bits = pool.meta(id).life();

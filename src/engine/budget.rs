@@ -1,5 +1,6 @@
 //! How much a maintenance pass may do, and what it leaves.
 
+use crate::pool::Surplus;
 use crate::sync::seeded;
 
 /// Units of work in a pass that a caller runs in passing.
@@ -7,22 +8,45 @@ const CALLER_UNITS: u32 = 64;
 /// Units that are spent at once.
 pub const UNITS_PER_LOOK: u32 = 64;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Caller,
+    Scheduler,
+    Request,
+}
+
 /// How much a pass may do.
 #[derive(Debug)]
 pub struct Budget {
     units: u32,
+    run_by: By,
 }
 
 impl Budget {
     /// What a caller does in passing.
     pub fn of_caller() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units }
+        Self { units, run_by: By::Caller }
     }
 
-    /// So many units.
+    /// So many units of a pass that nobody waits for.
+    pub fn of_scheduler(units: u32) -> Self {
+        Self { units, run_by: By::Scheduler }
+    }
+
+    /// So many units of what somebody asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units }
+        Self { units, run_by: By::Request }
+    }
+
+    /// Whether a caller runs the pass beside what it came for.
+    pub fn is_of_caller(&self) -> bool {
+        self.run_by == By::Caller
+    }
+
+    /// Whether somebody asked for the pass, and for all that it can do.
+    pub fn is_asked_for(&self) -> bool {
+        self.run_by == By::Request
     }
 
     /// Takes a unit; false if there is none left.
@@ -54,4 +78,6 @@ pub struct Leftover {
     pub blocked: bool,
     /// The epoch was given something to get rid of.
     pub retired: bool,
+    /// Whether the pool has more memory than it needs.
+    pub surplus: Surplus,
 }

@@ -24,26 +24,27 @@ const READS: u32 = 63;
 
 /// A reading of the clock that some reads in a row share: those of entries that had [`FAR`] to live by it.
 pub struct Moment {
-    coarse: Cell<u64>,
+    /// The reading, and the reach after it.
+    end_of_reach: Cell<u64>,
     left: Cell<u32>,
 }
 
 impl Moment {
     /// One that has passed.
     pub fn new() -> Self {
-        Self { coarse: Cell::new(0), left: Cell::new(0) }
+        Self { end_of_reach: Cell::new(0), left: Cell::new(0) }
     }
 
-    /// The reading, if another read may rely on it.
+    /// The end of the reading's reach, if another read may rely on it.
     #[inline(always)]
     fn take(&self) -> Option<u64> {
         let left = self.left.get().checked_sub(1)?;
         self.left.set(left);
-        Some(self.coarse.get())
+        Some(self.end_of_reach.get())
     }
 
-    fn begin(&self, coarse: u64) {
-        self.coarse.set(coarse);
+    fn begin(&self, end_of_reach: u64) {
+        self.end_of_reach.set(end_of_reach);
         self.left.set(READS);
     }
 
@@ -76,6 +77,12 @@ impl Reach {
             moment: if shares { doubt.max(FAR) } else { NEVER },
         }
     }
+
+    /// Where the reach of a coarse reading of the same call ends. Nothing is beyond the end of time.
+    #[inline(always)]
+    fn now_at(self, coarse: u64) -> u64 {
+        coarse.saturating_add(self.now)
+    }
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
@@ -104,7 +111,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let coarse = self.core.ticker.coarse();
         let lookup = match self.find(guard, hash, key) {
-            Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
+            Some(node)
+                if self.is_plain(node, self.reach.now_at(coarse)) && self.is_recorded(node) =>
+            {
                 return (Some(node.value()), self.wants_attention(coarse));
             }
             Some(node) => self.settle(guard, hash, key, Some(node), coarse),
@@ -121,10 +130,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
-        let Some(coarse) = moment.take() else { return self.read_anew(guard, moment, hash, key) };
+        let Some(reach) = moment.take() else { return self.read_anew(guard, moment, hash, key) };
         // Where moments are shared, misses are not counted.
         let node = self.find(guard, hash, key)?;
-        if !self.is_plain(node, coarse, self.reach.moment) {
+        if !self.is_plain(node, reach) {
             return self.read_anew(guard, moment, hash, key);
         }
         if !self.is_recorded(node) {
@@ -149,11 +158,14 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let found = self.find(guard, hash, key);
         moment.end();
         // Where lives are short, a moment would be looked at in vain.
-        if found.is_some_and(|node| self.is_plain(node, coarse, self.reach.moment)) {
-            moment.begin(coarse);
+        let reach = coarse.saturating_add(self.reach.moment);
+        if found.is_some_and(|node| self.is_plain(node, reach)) {
+            moment.begin(reach);
         }
         let (node, due) = match found {
-            Some(node) if self.is_plain(node, coarse, self.reach.now) && self.is_recorded(node) => {
+            Some(node)
+                if self.is_plain(node, self.reach.now_at(coarse)) && self.is_recorded(node) =>
+            {
                 (found, self.wants_attention(coarse))
             }
             _ => {
@@ -192,12 +204,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it has more
-    /// than `reach` to live.
+    /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it lives
+    /// beyond a reading's `reach`.
     #[inline(always)]
-    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: u64, reach: u64) -> bool {
+    fn is_plain(&self, node: NodeRef<'_, K, V>, reach: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
-        seen.saturating_sub(coarse) > reach && node.meta().generation() == self.core.generation()
+        seen > reach && node.meta().generation() == self.core.generation()
     }
 
     /// Whether the policy knows, or does not want to know, that the node is read in this era.

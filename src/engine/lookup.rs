@@ -3,7 +3,7 @@
 
 use super::Engine;
 use crate::hash::hash32;
-use crate::index::{Found, Probe};
+use crate::index::{Found, Glimpse, Probe};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle};
 use crate::sync::seeded;
@@ -73,26 +73,58 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's node in the index, living or not.
+    ///
+    /// Nearly always the first node with the key's tag, or no node has it: that much is compiled into every
+    /// read, with nothing to be kept for a loop.
     #[inline(always)]
     pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
+        match self.core.index.glimpse(guard, hash) {
+            Glimpse::Absent => None,
+            Glimpse::Candidate(id) => match self.probe(id, hash, key) {
+                Ok(node) => Some(node),
+                Err(_) => self.find_at_length(guard, hash, key),
+            },
+            Glimpse::Unsettled => self.find_at_length(guard, hash, key),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_at_length<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
         let mut hit = None;
-        self.core.index.find(guard, hash, |id| {
-            let place = self.pool.place(id);
-            let mut node = NodeRef { place, id, seen: GONE };
-            if !is_key_of(node, hash, key) {
-                return Probe::Other;
+        self.core.index.find(guard, hash, |id| match self.probe(id, hash, key) {
+            Ok(node) => {
+                hit = Some(node);
+                Probe::Hit
             }
-            node.seen = node.meta().deadline();
-            if node.seen == GONE {
-                return Probe::Gone;
-            }
-            hit = Some(node);
-            Probe::Hit
+            Err(other) => other,
         })?;
         hit
+    }
+
+    /// The node, if it is the key's and in the index.
+    #[inline(always)]
+    fn probe<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut node = NodeRef { place: self.pool.place(id), id, seen: GONE };
+        if !is_key_of(node, hash, key) {
+            return Err(Probe::Other);
+        }
+        node.seen = node.meta().deadline();
+        if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
     }
 
     /// The key's place in the index, for a write, and its node there, living or not.

@@ -19,7 +19,7 @@ use crate::index::Locked;
 use crate::links::NIL;
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::policy::Policy;
-use crate::pool::{FARTHEST, Timers};
+use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
@@ -58,6 +58,10 @@ pub struct Maintenance {
     evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) retired: Vec<u32>,
+    pub(super) retired_weight: u64,
+    /// When the dead were last handed to the epoch, and how many passes have kept some back since.
+    pub(super) last_retired: u64,
+    pub(super) kept_back: u32,
     /// Who was to be evicted next when it was last asked.
     losers: [Option<u32>; 2],
     /// What is just being drained.
@@ -80,6 +84,9 @@ impl Maintenance {
             recorded: 0,
             evicted: 0,
             retired: Vec::new(),
+            retired_weight: 0,
+            last_retired: now,
+            kept_back: 0,
             losers: [None; 2],
             events: Vec::new(),
             sweep: None,
@@ -126,10 +133,16 @@ impl Core {
         left.expirations = work.state.wheel.has_backlog();
         left.excess = work.excess();
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
-        work.retire();
         work.publish();
+        if budget.is_asked_for() {
+            work.retire();
+        } else {
+            work.retire_in_time();
+        }
         left.retired = work.retired;
         left.work |= self.collect();
+        left.surplus = self.trim(now, budget);
+        left.work |= budget.is_asked_for() && left.surplus == Surplus::Left;
         let anything = left.writes || left.work || left.blocked;
         let _ = running.finish(if anything { Left::More } else { Left::Nothing });
         left

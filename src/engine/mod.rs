@@ -50,6 +50,8 @@ mod write;
 
 pub use self::core::Core;
 pub use glance::Moment;
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
+pub use maintenance::Maintenance;
 pub use tend::Pending;
 
 use self::glance::Reach;

@@ -4,23 +4,58 @@
 //! counts are all that is left. A node on which the cache has the only one is the pass's alone: if key and
 //! value have nothing to drop it is free at once, else whoever ran the pass drops them after the lock.
 
-use super::core::Core;
+use super::budget::Budget;
+use super::core::{Core, PASS_DELAY};
 use super::maintenance::Work;
 use crate::node::life;
+use crate::pool::Surplus;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
 /// A pass gives up about this many dead nodes, more by less than a batch.
 const DROPS: usize = 512;
-/// Dead nodes are handed to the epoch in batches of this many, and at the end of each pass.
+/// Dead nodes are handed to the epoch in batches of this many,
 const RETIRE_BATCH: usize = 256;
+/// or of this share of the entries, or of the capacity by weight,
+const RETIRE_SHARE: u64 = 64;
+/// or when the last batch was this long ago,
+const RETIRE_DELAY: u64 = 1_000_000;
+/// or so many passes, whatever the clock does. For each batch costs the epoch two kilobytes, however small it
+/// is, as long as some thread that is off its core holds it up: a batch at the end of every pass took up to
+/// 17 MB for 70,000 nodes, more than the nodes themselves.
+const RETIRE_PASSES: u32 = 16;
+
+/// Free nodes that a pass of a caller's looks at to give memory back, ...
+const TRIM_IN_PASSING: usize = 128;
+/// ... and any other.
+const TRIM: usize = 1024;
 
 impl Work<'_> {
     pub(super) fn dead(&mut self, id: u32) {
         self.state.retired.push(id);
+        self.state.retired_weight += u64::from(self.core.pool.meta(id).weight());
         if self.state.retired.len() >= RETIRE_BATCH {
             self.retire();
         }
+    }
+
+    /// The end of a pass that nobody asked for: the dead may wait for more of them, within limits. If they do,
+    /// whoever operates on the cache after that, or the scheduler, takes care of them.
+    pub(super) fn retire_in_time(&mut self) {
+        let waiting = self.state.retired.len() as u64;
+        if waiting == 0 {
+            return;
+        }
+        let late = self.now.abs_diff(self.state.last_retired) >= RETIRE_DELAY
+            || self.state.kept_back >= RETIRE_PASSES;
+        let many = waiting > self.state.count / RETIRE_SHARE
+            || self.state.retired_weight > self.core.max_capacity / RETIRE_SHARE;
+        if late || many {
+            return self.retire();
+        }
+        self.state.kept_back += 1;
+        self.core.pass_by(self.now.saturating_add(RETIRE_DELAY));
+        self.core.wake_within(PASS_DELAY);
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
@@ -30,6 +65,8 @@ impl Work<'_> {
         }
         let count = self.state.retired.len();
         let batch = std::mem::replace(&mut self.state.retired, Vec::with_capacity(count));
+        (self.state.retired_weight, self.state.kept_back) = (0, 0);
+        self.state.last_retired = self.now;
         self.core.undropped.fetch_add(count, Ordering::Relaxed);
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
@@ -42,6 +79,15 @@ impl Work<'_> {
 }
 
 impl Core {
+    /// Gives memory of free nodes back that were not needed for a while.
+    pub(super) fn trim(&self, now: u64, budget: &Budget) -> Surplus {
+        // A model has no such while, and one of its own for the rest.
+        if cfg!(cortado_loom) {
+            return Surplus::None;
+        }
+        self.pool.trim(now, if budget.is_of_caller() { TRIM_IN_PASSING } else { TRIM })
+    }
+
     /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True
     /// if there are more.
     pub(super) fn collect(&self) -> bool {

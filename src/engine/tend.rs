@@ -14,6 +14,7 @@ use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
 use crate::node::remaining;
+use crate::pool::Surplus;
 use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
 use crate::sync::atomic::Ordering;
@@ -305,12 +306,17 @@ impl<K, V, S> Engine<K, V, S> {
         self.units(PATIENT_UNITS)
     }
 
-    /// Runs a pass of so many units, after whoever is at it.
+    /// Runs a pass of so many units that somebody asked for.
     fn units(&self, units: u32) -> Leftover {
+        self.pass_within(&mut Budget::of_units(units))
+    }
+
+    /// Runs a pass, after whoever is at it.
+    fn pass_within(&self, budget: &mut Budget) -> Leftover {
         let now = self.core.ticker.now();
         let guard = crossbeam_epoch::pin();
         let state = self.core.lock_maintenance();
-        self.pass(&guard, state, now, &mut Budget::of_units(units))
+        self.pass(&guard, state, now, budget)
     }
 
     /// Announces everything, and waits for what another thread is announcing: unless this call comes from
@@ -352,7 +358,7 @@ where
     /// One patient pass; what is left comes back at once, so that other caches get their turn.
     fn run(&self) -> Option<Duration> {
         let _retry = Retry(&self.core);
-        let left = self.patient_pass();
+        let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
         self.aftermath(PATIENT_UNITS as usize);
         if left.work || left.writes || (self.core.announces && !self.core.outbox.is_empty()) {
             return Some(Duration::ZERO);
@@ -363,6 +369,11 @@ where
         }
         let soon = (in_grace || left.blocked).then_some(PASS_DELAY);
         let due = self.core.until_due();
-        soon.into_iter().chain(due).min()
+        let surplus = match left.surplus {
+            Surplus::None => None,
+            Surplus::Unsettled(nanos) => Some(Duration::from_nanos(nanos).max(PASS_DELAY)),
+            Surplus::Left => Some(Duration::ZERO),
+        };
+        soon.into_iter().chain(due).chain(surplus).min()
     }
 }

@@ -129,6 +129,12 @@ impl Bucket {
         Tags::new(self.tags.load(Relaxed), self.ctrl.load(Relaxed))
     }
 
+    /// [`tags`](Self::tags) for whoever has just read the control word.
+    #[inline]
+    pub fn tags_beside(&self, ctrl: Ctrl) -> Tags {
+        Tags::new(self.tags.load(Relaxed), ctrl.0)
+    }
+
     /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
     /// [`Bucket::replace`]: the node that it names is seen complete.
     #[inline]

@@ -18,6 +18,34 @@ pub enum Probe {
     Gone,
 }
 
+/// What one look at a home bucket says of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glimpse {
+    /// This node is the key's, or another must be looked for [at length](find).
+    Candidate(u32),
+    /// There is no entry.
+    Absent,
+    /// The bucket does not tell.
+    Unsettled,
+}
+
+/// See [`Index::glimpse`](super::Index::glimpse).
+#[inline(always)]
+pub fn glimpse(root: &Root, guard: &Guard, hash: u32) -> Glimpse {
+    let home = root.current(guard).home(hash);
+    let Some((ctrl, chain)) = Chain::open(home) else {
+        return if seeded("index_glimpse_at_moved") { Glimpse::Absent } else { Glimpse::Unsettled };
+    };
+    match home.tags_beside(ctrl).matching(tag_of(hash)).next() {
+        Some(slot) => match home.id(slot) {
+            NIL => Glimpse::Unsettled,
+            id => Glimpse::Candidate(id),
+        },
+        None if chain.is_single() => Glimpse::Absent,
+        None => Glimpse::Unsettled,
+    }
+}
+
 enum Scan {
     Hit(u32),
     Miss,

@@ -117,6 +117,12 @@ impl<'g> Chain<'g> {
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
     }
 
+    /// Whether there is nothing after the first bucket.
+    #[inline]
+    pub fn is_single(&self) -> bool {
+        self.0.is_none_or(|bucket| bucket.overflow.load(Relaxed).is_null())
+    }
+
     /// The chain of a bucket that is locked, hence has not moved.
     pub fn locked(lock: &HomeLock<'g>) -> Self {
         Self(Some(lock.home()))

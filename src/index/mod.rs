@@ -104,7 +104,7 @@ mod write;
 use crossbeam_epoch::Guard;
 
 pub use bucket::SLOTS;
-pub use find::Probe;
+pub use find::{Glimpse, Probe};
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
@@ -144,6 +144,13 @@ impl Index {
     #[inline(always)]
     pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
         find::find(&self.root, guard, hash, probe)
+    }
+
+    /// The node that is most likely the key's, or certainly none: what can be said without asking about
+    /// nodes, and without a loop. [`find`](Self::find) settles the rest.
+    #[inline(always)]
+    pub fn glimpse(&self, guard: &Guard, hash: u32) -> Glimpse {
+        find::glimpse(&self.root, guard, hash)
     }
 
     /// Begins to load the home bucket of a hash. Needs no guard: it follows no pointer.

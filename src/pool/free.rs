@@ -69,20 +69,25 @@ impl FreeList {
 
     /// Gives `ids` back, in one step for all of them.
     pub fn push(&self, pool: &RawPool, ids: &[u32]) {
-        let (Some(&first), Some(&last)) = (ids.first(), ids.last()) else { return };
-        for pair in ids.windows(2) {
-            pool.meta(pair[0]).timer.set_next(pair[1]);
-        }
+        let Some(&first) = ids.first() else { return };
         let head = self.taker();
-        let mut seen = head.load(Ordering::Relaxed);
+        // Acquire: to see how many there are, as whoever pushed the first of them has left it.
+        let mut seen = head.load(Ordering::Acquire);
         loop {
-            pool.meta(last).timer.set_next(seen as u32);
+            let (mut below, mut count) = (seen as u32, depth(pool, seen));
+            for &id in ids.iter().rev() {
+                count = count.wrapping_add(1);
+                let links = &pool.meta(id).timer;
+                links.set_next(below);
+                links.set_prev(count);
+                below = id;
+            }
             // Release pairs with the Acquire in `pop`.
             match head.compare_exchange_weak(
                 seen,
                 retag(seen, first),
                 Ordering::Release,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -100,6 +105,18 @@ impl FreeList {
         &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
     }
 
+    /// How many ids there are, or fewer where others are at it.
+    pub fn len(&self, pool: &RawPool) -> usize {
+        let stripe = |head: &CachePadded<AtomicU64>| {
+            let seen = head.load(Ordering::Acquire);
+            let count = depth(pool, seen);
+            // If the first one was taken meanwhile, the count may be anything.
+            let same = head.load(Ordering::Acquire) == seen;
+            if same { count as usize } else { 0 }
+        };
+        self.heads.iter().map(stripe).sum()
+    }
+
     /// Walks all free ids, at quiescence.
     pub fn for_each(&self, pool: &RawPool, mut visit: impl FnMut(u32)) {
         for head in &self.heads {
@@ -110,6 +127,13 @@ impl FreeList {
             }
         }
     }
+}
+
+/// How many ids there are from the first one on, if it is still the first.
+#[inline]
+fn depth(pool: &RawPool, seen: u64) -> u32 {
+    let first = seen as u32;
+    if first == NIL { 0 } else { pool.meta(first).timer.prev() }
 }
 
 #[inline]

@@ -3,9 +3,11 @@
 
 use super::cap::Cap;
 use super::free::FreeList;
+use super::reserve::{REFILL, Reserve};
+use super::system;
 use crate::clock::NEVER;
 use crate::index::HashOf;
-use crate::links::{FIRST_RESERVED, Links};
+use crate::links::{FIRST_RESERVED, Links, NIL};
 use crate::list::LinkStore;
 use crate::node::{Meta, life};
 use crate::policy::{PolicyNode, PolicyStore, Region};
@@ -49,6 +51,8 @@ pub struct RawPool {
     /// The next id that was never handed out.
     next: AtomicU32,
     free: FreeList,
+    /// Free ids that were not needed for a while.
+    pub(super) reserve: Reserve,
     /// How far the first node of each chunk is from the start of its allocation.
     growing: Mutex<[usize; CHUNKS]>,
 }
@@ -120,14 +124,16 @@ impl RawPool {
         let padded = node.pad_to_align().size();
         // A node of a cache line or less does not straddle two.
         let stride = if padded <= 64 { 64 } else { padded };
+        let stride = stride.next_multiple_of(node.align());
         Self {
             chunks: std::array::from_fn(|_| Chunk::new()),
             shape,
-            stride: stride.next_multiple_of(node.align()),
+            stride,
             align,
             pair_offset,
             next: AtomicU32::new(1),
             free: FreeList::new(),
+            reserve: Reserve::new(stride),
             growing: Mutex::new([0; CHUNKS]),
         }
     }
@@ -209,6 +215,12 @@ impl RawPool {
 
     #[cold]
     fn fresh(&self) -> (u32, Address<'_>) {
+        let mut taken = [NIL; REFILL];
+        let count = self.reserve.take(self, &mut taken);
+        if let Some((&id, others)) = taken[..count].split_first() {
+            self.free(others);
+            return (id, self.at(id));
+        }
         let next = |id: u32| (id < FIRST_RESERVED).then(|| successor(id));
         let id = (self.next)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
@@ -220,13 +232,63 @@ impl RawPool {
         (id, self.at(id))
     }
 
+    /// How many ids were handed out so far.
+    pub(super) fn handed_out(&self) -> usize {
+        let end = self.next.load(Ordering::Relaxed);
+        let chunk = (end >> INDEX_BITS) as usize;
+        let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
+        let others = chunk % OCTAVE * chunk_len(chunk);
+        octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
+    }
+
+    /// How many ids are free and not in the reserve, or fewer where others are at it.
+    pub(super) fn free_len(&self) -> usize {
+        self.free.len(self)
+    }
+
+    /// Takes a free id that is not in the reserve.
+    pub(super) fn pop_free(&self) -> Option<u32> {
+        self.free.pop(self).map(|(id, _)| id)
+    }
+
+    /// Whether the id's chunk consists of blocks of so many nodes.
+    pub(super) fn is_divided(&self, id: u32, block: usize) -> bool {
+        self.place(id).2 >= block
+    }
+
+    /// Gives the memory of a block of free nodes, within one chunk, back to the system. Their ids have to be
+    /// the caller's: a Meta of zeros is that of a node which never lived, and rule 1 holds for it.
+    pub(super) fn give_back(&self, first: u32, nodes: usize) {
+        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "in use");
+        let (_base, index, len) = self.place(first);
+        debug_assert!(index + nodes <= len, "a block is part of a chunk");
+        #[cfg(cortado_loom)]
+        (first..).take(nodes).for_each(|id| self.meta(id).wipe());
+        #[cfg(not(cortado_loom))]
+        // SAFETY: the block's strides, and its caps, lie within the chunk's allocation; no node of it has
+        // a key or a value, for all of them are free and the caller's, and Metas and caps may be zero.
+        unsafe {
+            system::give_back(_base.add(index * self.stride), nodes * self.stride);
+            if self.shape.capped {
+                let cap = size_of::<AtomicU64>();
+                system::give_back(_base.add(len * self.stride + index * cap), nodes * cap);
+            }
+        }
+    }
+
+    /// How the first node of a chunk is aligned.
+    fn alignment(&self, chunk: usize) -> usize {
+        let divided = chunk_len(chunk) >= self.reserve.block_len();
+        if divided && !cfg!(cortado_loom) { self.align.max(system::PAGE) } else { self.align }
+    }
+
     /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory comes
     /// from the system page by page as it is used; the first node is aligned within it.
     fn layout(&self, chunk: usize) -> Layout {
         let cap = if self.shape.capped { size_of::<AtomicU64>() } else { 0 };
         let nodes = (self.stride + cap).checked_mul(chunk_len(chunk));
         nodes
-            .and_then(|nodes| nodes.checked_add(self.align))
+            .and_then(|nodes| nodes.checked_add(self.alignment(chunk)))
             .and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
             .expect("a chunk's size fits into memory")
     }
@@ -244,8 +306,9 @@ impl RawPool {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        let offset = start.align_offset(self.align);
-        assert!(offset < self.align, "memory has addresses");
+        let align = self.alignment(chunk);
+        let offset = start.align_offset(align);
+        assert!(offset < align, "memory has addresses");
         // SAFETY: the layout has `align` bytes more than the nodes need.
         let base = unsafe { start.add(offset) };
         // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
@@ -317,8 +380,9 @@ impl RawPool {
         self.free.push(self, ids);
     }
 
-    pub fn for_each_free(&self, visit: impl FnMut(u32)) {
-        self.free.for_each(self, visit);
+    pub fn for_each_free(&self, mut visit: impl FnMut(u32)) {
+        self.free.for_each(self, &mut visit);
+        self.reserve.for_each(self, visit);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Threads that play random histories on a cache, one key after the other.
 
 use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
+use crate::common::audited::{Audited, audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op as Decision};
 use std::cell::Cell;
@@ -204,7 +205,7 @@ impl Dial {
     }
 }
 
-fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
+fn build(setup: Setup) -> (Audited<u64, u64>, Dial) {
     let time = Arc::new(AtomicU64::new(0));
     let reading = Arc::clone(&time);
     let clock = Clock::custom(move || {
@@ -219,7 +220,7 @@ fn build(setup: Setup) -> (Cache<u64, u64>, Dial) {
     if setup.hook {
         builder = builder.expire_after(ReadsGive);
     }
-    (builder.build(), Dial { time, read: Mutex::default() })
+    (audited(builder.build()), Dial { time, read: Mutex::default() })
 }
 
 /// Plays histories, one per key, and has each explained. Some of its operations are of the kind `favoured`.
@@ -285,6 +286,5 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
             }
         }
     });
-    cache.audit();
     counted(histories(), "histories");
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub struct Node {
     links: Links,
     region: Cell<Region>,
-    weight: u32,
+    weight: Cell<u32>,
     hash: u32,
 }
 
@@ -34,7 +34,7 @@ impl Store {
     }
 
     pub fn alloc_hashed(&mut self, hash: u32, weight: u32) -> u32 {
-        let node = Node { weight, hash, ..Node::default() };
+        let node = Node { weight: weight.into(), hash, ..Node::default() };
         match self.free.pop() {
             Some(id) => {
                 self.nodes[id as usize] = node;
@@ -54,9 +54,9 @@ impl Store {
         self.free.push(id);
     }
 
-    /// Makes a node weigh something else, which nobody may do while a region holds it.
-    pub fn set_weight(&mut self, id: u32, weight: u32) {
-        self.nodes[id as usize].weight = weight;
+    /// Breaks the word of a store, whose weights never change while a region holds them.
+    pub fn falsify_weight(&self, id: u32, weight: u32) {
+        self.nodes[id as usize].weight.set(weight);
     }
 
     /// Nodes asked for since the last time this was asked.
@@ -87,7 +87,7 @@ impl<'a> PolicyNode<'a> for &'a Node {
     }
 
     fn weight(self) -> u32 {
-        self.weight
+        self.weight.get()
     }
 
     fn hash(self) -> u32 {

@@ -1,0 +1,132 @@
+//! Lookups through a view, which share readings of the clock: by the system clock, without statistics, for
+//! only then are they shared. The first lookup of a view takes a reading and the 63 after it rely on it.
+#![cfg(not(cortado_loom))]
+
+mod common;
+
+use common::audited::{Audited, audited};
+use cortado::{Cache, Clock, RemovalCause};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// Lookups that rely on the reading of the one before them.
+const SHARED: u32 = 63;
+
+fn cache() -> Audited<u32, u32> {
+    audited(Cache::builder().time_to_live(HOUR).build())
+}
+
+/// A view in the middle of a reading that is shared, taken by key 0.
+macro_rules! viewed {
+    ($cache:ident) => {{
+        $cache.insert(0, 0);
+        let view = $cache.pin();
+        assert_eq!(view.get(&0), Some(&0));
+        view
+    }};
+}
+
+#[test]
+fn lookups_that_share_a_reading_see_what_was_written_since() {
+    let cache = cache();
+    let view = viewed!(cache);
+    assert_eq!(view.get(&1), None);
+    cache.insert(1, 10);
+    let first = view.get(&1);
+    assert_eq!(first, Some(&10));
+    cache.insert(1, 11);
+    assert_eq!(view.get(&1), Some(&11));
+    assert_eq!(cache.remove(&1), Some(11));
+    assert_eq!(view.get(&1), None);
+    assert_eq!(first, Some(&10), "what was read stays");
+}
+
+/// Of so many that the sweep after the clearing takes a while.
+#[test]
+fn lookups_that_share_a_reading_see_that_all_was_cleared() {
+    let cache = cache();
+    (1..100_000).for_each(|key| cache.insert(key, key));
+    let view = viewed!(cache);
+    assert_eq!(view.get(&1), Some(&1));
+    cache.invalidate_all();
+    let old = (0..100_000).step_by(2000).find(|key| view.get(key).is_some());
+    assert_eq!(old, None, "after the clearing");
+    cache.insert(1, 2);
+    assert_eq!(view.get(&1), Some(&2));
+}
+
+#[test]
+fn a_short_life_is_judged_by_a_reading_of_its_own() {
+    let cache = cache();
+    let life = Duration::from_millis(20);
+    cache.insert_with_ttl(1, 1, life);
+    let end = Instant::now() + life;
+    let view = viewed!(cache);
+    while Instant::now() < end {
+        assert_eq!(view.get(&0), Some(&0));
+    }
+    assert_eq!(view.get(&1), None, "after its deadline");
+    assert_eq!(view.get(&0), Some(&0), "the far one lives");
+    cache.insert_with_ttl(0, 1, Duration::ZERO);
+    assert_eq!(view.get(&0), None, "of no life");
+}
+
+#[test]
+fn a_life_cut_short_is_seen_by_lookups_that_share_a_reading() {
+    let cache = cache();
+    let view = viewed!(cache);
+    cache.insert(1, 1);
+    assert_eq!(view.get(&1), Some(&1));
+    assert!(cache.set_ttl(&1, Duration::ZERO));
+    assert_eq!(view.get(&1), None);
+}
+
+/// Entries that are read through views only, and there only by lookups that share a reading, against
+/// newcomers of whom each comes once: what is not recorded is evicted.
+#[test]
+fn lookups_that_share_a_reading_count_as_reads() {
+    let cache: Audited<u32, u32> = audited(Cache::builder().max_capacity(1000).build());
+    cache.insert(0, 0);
+    (1..=SHARED).for_each(|key| cache.insert(key, key));
+    let mut newcomer = SHARED;
+    for _ in 0..200 {
+        let view = viewed!(cache);
+        (1..=SHARED).for_each(|key| {
+            view.get(&key);
+        });
+        drop(view);
+        for _ in 0..100 {
+            newcomer += 1;
+            cache.insert(newcomer, newcomer);
+        }
+    }
+    cache.run_pending_tasks();
+    let stayed = (1..=SHARED).filter(|key| cache.contains_key(key)).count();
+    assert!(stayed > 55, "{stayed} of {SHARED} are left");
+}
+
+#[test]
+fn a_view_outlasts_a_clock_that_ends_lives_at_once() {
+    // By a manual clock nothing is shared: each lookup sees it as it is now.
+    let (clock, hand) = Clock::manual();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder()
+            .clock(clock)
+            .time_to_live(HOUR)
+            .removal_listener(move |removed| {
+                assert_eq!(removed.cause(), RemovalCause::Expired);
+                count.fetch_add(1, SeqCst);
+            })
+            .build(),
+    );
+    let view = viewed!(cache);
+    let value = view.get(&0);
+    hand.advance(HOUR);
+    assert_eq!(view.get(&0), None);
+    cache.run_pending_tasks();
+    assert_eq!((value, ended.load(SeqCst)), (Some(&0), 1));
+}
