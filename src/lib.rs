@@ -30,8 +30,8 @@
 //!   last maintenance pass; [`Cache::run_pending_tasks`] brings them up to date.
 //! * **Memory for nodes is kept for a while.** Keys and values are dropped when nobody can see them any more; the
 //!   memory of their nodes (48 bytes and the pair itself) is reused. What has not been needed for a quarter of a
-//!   second is given back to the system in blocks of 16 KiB, in the course of other operations (on Linux; elsewhere when
-//!   the cache is dropped).
+//!   second is given back to the system in blocks of 16 to 32 KiB, in the course of other operations (on Linux with pages of
+//!   4 KiB; elsewhere when the cache is dropped).
 //! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, nothing that was removed
 //!   since is released, in any cache of the process.
 //! * **New entries may be refused.** The eviction policy (W-TinyLFU) may prefer an old, often used entry
@@ -64,8 +64,9 @@
 //!    (584 years) means never; nothing overflows.
 //! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
 //!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
-//!    also in an idle cache. Without it, by the operations that follow: at most a write buffer's worth of
-//!    removed entries (256 per hardware thread) and as much as 1/64 of the entries, up to 255, waits for the next one.
+//!    also in an idle cache. Without it, by the operations that follow, reads among them, a millisecond of the
+//!    cache's time apart: a write buffer's worth of removed entries at most (256 per hardware thread) waits to be
+//!    noticed by one of them, and 1/64 of the entries, 255 at most, to be let go by another.
 //!
 //! # Time
 //!

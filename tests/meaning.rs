@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::audited::audited;
 use common::{MINUTE, SECOND, TICK, Tested, kept, tested};
 use cortado::RemovalCause::{Expired, Replaced};
 use cortado::{Cache, Expiry, Op};
@@ -297,8 +298,8 @@ fn get_and_its_kin_ask_the_read_hook_and_quiet_reads_do_not() {
 
 #[test]
 fn a_cache_has_the_name_it_was_given() {
-    let named: Cache<u32, u32> = Cache::builder().name("sessions").build();
-    let nameless: Cache<u32, u32> = Cache::builder().build();
+    let named = audited(Cache::<u32, u32>::builder().name("sessions").build());
+    let nameless = audited(Cache::<u32, u32>::builder().build());
     assert_eq!((named.name(), nameless.name()), (Some("sessions"), None));
-    assert!(format!("{named:?}").contains("sessions"));
+    assert!(format!("{:?}", *named).contains("sessions"));
 }

@@ -79,11 +79,12 @@ impl Work<'_> {
                 }
             }
             Event::Removed(id) | Event::Replaced { old: id, .. } | Event::Rescheduled(id) => {
-                let (queue, timer) = {
-                    let meta = self.core.pool.meta(id);
-                    (&meta.queue, &meta.timer)
-                };
-                self.prefetch_ids([queue.prev(), queue.next(), timer.prev(), timer.next()]);
+                let meta = self.core.pool.meta(id);
+                // The links of a free node, to which an old event may lead, are not ids of nodes.
+                if meta.life() & life::LINKED != 0 {
+                    let (queue, timer) = (&meta.queue, &meta.timer);
+                    self.prefetch_ids([queue.prev(), queue.next(), timer.prev(), timer.next()]);
+                }
             }
         }
     }

@@ -233,14 +233,16 @@ impl Core {
 }
 
 impl Core {
-    /// How long, in real time, until the wheel has something to expire. A clock of the user's cannot
-    /// be waited for, so it is looked at once per tick.
+    /// How long, in real time, until the wheel has something to expire.
     pub fn until_due(&self) -> Option<Duration> {
         let due = self.next_due();
-        if due == NEVER {
-            return None;
-        }
-        Some(self.ticker.real_delay(due).unwrap_or(self.tick))
+        (due != NEVER).then(|| self.until(due))
+    }
+
+    /// How long until a time, in real time. A clock of the user's cannot be waited for, so it is looked at once
+    /// per tick.
+    pub fn until(&self, time: u64) -> Duration {
+        self.ticker.real_delay(time).unwrap_or(self.tick)
     }
 }
 

@@ -154,6 +154,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
+        // On its way here while the clock is read.
+        self.core.index.prefetch(hash);
         let coarse = self.core.ticker.coarse();
         let found = self.find(guard, hash, key);
         moment.end();

@@ -59,6 +59,8 @@ pub struct Maintenance {
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) retired: Vec<u32>,
     pub(super) retired_weight: u64,
+    /// How many of them are counted as undropped.
+    pub(super) counted: usize,
     /// When the dead were last handed to the epoch, and how many passes have kept some back since.
     pub(super) last_retired: u64,
     pub(super) kept_back: u32,
@@ -85,6 +87,7 @@ impl Maintenance {
             evicted: 0,
             retired: Vec::new(),
             retired_weight: 0,
+            counted: 0,
             last_retired: now,
             kept_back: 0,
             losers: [None; 2],
@@ -141,6 +144,7 @@ impl Core {
         }
         left.retired = work.retired;
         left.work |= self.collect();
+        self.attend_to_grace(now);
         left.surplus = self.trim(now, budget);
         left.work |= budget.is_asked_for() && left.surplus == Surplus::Left;
         let anything = left.writes || left.work || left.blocked;

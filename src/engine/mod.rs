@@ -10,7 +10,7 @@
 //!
 //! | callback | locks held | thread | how often | a panic |
 //! |---|---|---|---|---|
-//! | `Hash`, `Eq` of keys | none | the caller's | hash once per operation, equality per candidate, again when the bucket changed meanwhile | reaches the caller; the operation has not happened |
+//! | `Hash`, `Eq` of keys | none | the caller's | hash once per operation, equality per candidate, again when the bucket changed meanwhile or another key has the same hash | reaches the caller; the operation has not happened |
 //! | weigher | none | the caller's | once per value | the same |
 //! | clock | none | the caller's, or whoever runs maintenance | a few times per operation | the same; from maintenance: before the pass began |
 //! | expiry hooks | none | the caller's | once per operation, again when the key changed meanwhile | the same |

@@ -31,6 +31,7 @@ const TRIM_IN_PASSING: usize = 128;
 const TRIM: usize = 1024;
 
 impl Work<'_> {
+    /// The node is to be handed to the epoch.
     pub(super) fn dead(&mut self, id: u32) {
         self.state.retired.push(id);
         self.state.retired_weight += u64::from(self.core.pool.meta(id).weight());
@@ -54,6 +55,7 @@ impl Work<'_> {
             return self.retire();
         }
         self.state.kept_back += 1;
+        self.count_dead();
         self.core.pass_by(self.now.saturating_add(RETIRE_DELAY));
         self.core.wake_within(PASS_DELAY);
     }
@@ -63,11 +65,11 @@ impl Work<'_> {
         if self.state.retired.is_empty() {
             return;
         }
+        self.count_dead();
         let count = self.state.retired.len();
         let batch = std::mem::replace(&mut self.state.retired, Vec::with_capacity(count));
-        (self.state.retired_weight, self.state.kept_back) = (0, 0);
+        (self.state.retired_weight, self.state.kept_back, self.state.counted) = (0, 0, 0);
         self.state.last_retired = self.now;
-        self.core.undropped.fetch_add(count, Ordering::Relaxed);
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
         if seeded("retire-without-grace") {
@@ -75,6 +77,13 @@ impl Work<'_> {
         }
         self.guard.defer(move || ripe.push(batch));
         self.retired = true;
+    }
+
+    /// Those that died since the last count are undropped.
+    fn count_dead(&mut self) {
+        let count = self.state.retired.len();
+        self.core.undropped.fetch_add(count - self.state.counted, Ordering::Relaxed);
+        self.state.counted = count;
     }
 }
 
@@ -86,6 +95,15 @@ impl Core {
             return Surplus::None;
         }
         self.pool.trim(now, if budget.is_of_caller() { TRIM_IN_PASSING } else { TRIM })
+    }
+
+    /// While nodes wait for their grace period and there is no scheduler to look after them, an operation does
+    /// now and then, be it a read.
+    pub(super) fn attend_to_grace(&self, now: u64) {
+        // A model's clock stands.
+        if !cfg!(cortado_loom) && !self.scheduled && self.undropped.load(Ordering::Relaxed) > 0 {
+            self.pass_by(now.saturating_add(RETIRE_DELAY));
+        }
     }
 
     /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True

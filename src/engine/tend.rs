@@ -46,7 +46,8 @@ pub struct Pending {
     pub notifications: usize,
     /// Removed entries whose memory has not been released: some thread may still be reading them.
     pub reclamations: usize,
-    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`.
+    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory to be given
+    /// back.
     pub other: bool,
 }
 
@@ -371,7 +372,7 @@ where
         let due = self.core.until_due();
         let surplus = match left.surplus {
             Surplus::None => None,
-            Surplus::Unsettled(nanos) => Some(Duration::from_nanos(nanos).max(PASS_DELAY)),
+            Surplus::Unsettled(time) => Some(self.core.until(time).max(PASS_DELAY)),
             Surplus::Left => Some(Duration::ZERO),
         };
         soon.into_iter().chain(due).chain(surplus).min()

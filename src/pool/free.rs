@@ -105,7 +105,7 @@ impl FreeList {
         &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
     }
 
-    /// How many ids there are, or fewer where others are at it.
+    /// How many ids there are; where others are at it, that is a guess.
     pub fn len(&self, pool: &RawPool) -> usize {
         let stripe = |head: &CachePadded<AtomicU64>| {
             let seen = head.load(Ordering::Acquire);
@@ -114,7 +114,7 @@ impl FreeList {
             let same = head.load(Ordering::Acquire) == seen;
             if same { count as usize } else { 0 }
         };
-        self.heads.iter().map(stripe).sum()
+        self.heads.iter().map(stripe).fold(0, usize::saturating_add)
     }
 
     /// Walks all free ids, at quiescence.

@@ -25,10 +25,10 @@
 //! 5. Between allocation and publication a node belongs to the thread that allocated it.
 //! 6. Key and value are written once, before publication or completion, never through a shared
 //!    reference that someone else may hold.
-//! 7. The memory of a node may be given back, and then reads as zeros from some moment on, while its id is free
+//! 7. The memory of a node may be given back, and then reads as zeros, while its id is free
 //!    and is nobody's but the giver's. Rule 1 holds all the same: a `Meta` of zeros is that of a node which
 //!    never lived. Whoever looks at a free node by an old id may find it so or as its last life left it, and must
-//!    not care: both have no life bits, no count and no deadline.
+//!    not care: both have no life bits and no count. Nobody writes to a free node but its id's owner.
 //!
 //! # Free ids
 //! Striped lists of free ids (Treiber stacks linked through `timer.next`), each head a (tag, id)
@@ -40,7 +40,7 @@
 //! A guard that is held for long, or a thread that loses its core under one, makes the pool many times as large
 //! as it has to be afterwards. So maintenance passes move ids that were free for a whole window of a quarter of
 //! a second from the lists to the *reserve*, some 128 per pass of a caller's. It has them by *blocks* of
-//! neighbours (256 nodes, fewer if those are more than 16 KiB). A block whose ids are all there is given back:
+//! neighbours (256 nodes, fewer if those would be 32 KiB or more). A block whose ids are all there is given back:
 //! its pages are dropped, its ids stay. Who finds the lists empty takes a few ids out of the reserve before new
 //! ones are made: of the lowest block that has its memory, else of the lowest that was given back. As long as the reserve has
 //! many ids in blocks that are not whole, passes also move some ids that *are* needed, which come back as
@@ -48,7 +48,7 @@
 //!
 //! Taking from the lists, and giving to them, know nothing of that: neither has anything to count. On Linux
 //! pages are dropped by `madvise`, elsewhere they stay; so do those of the first 2,000
-//! nodes, whose chunks are smaller than a block.
+//! nodes, whose chunks are smaller than a block, and all caps.
 
 mod cap;
 mod free;

@@ -257,7 +257,8 @@ impl RawPool {
     }
 
     /// Gives the memory of a block of free nodes, within one chunk, back to the system. Their ids have to be
-    /// the caller's: a Meta of zeros is that of a node which never lived, and rule 1 holds for it.
+    /// the caller's: a Meta of zeros is that of a node which never lived, and rule 1 holds for it. Their caps
+    /// stay; a block's are less than a page.
     pub(super) fn give_back(&self, first: u32, nodes: usize) {
         debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "in use");
         let (_base, index, len) = self.place(first);
@@ -265,15 +266,11 @@ impl RawPool {
         #[cfg(cortado_loom)]
         (first..).take(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
-        // SAFETY: the block's strides, and its caps, lie within the chunk's allocation; no node of it has
-        // a key or a value, for all of them are free and the caller's, and Metas and caps may be zero.
+        // SAFETY: the block's strides lie within the chunk's; no node of it has a key or a value, for all of
+        // them are free and the caller's, and Metas may be zero.
         unsafe {
-            system::give_back(_base.add(index * self.stride), nodes * self.stride);
-            if self.shape.capped {
-                let cap = size_of::<AtomicU64>();
-                system::give_back(_base.add(len * self.stride + index * cap), nodes * cap);
-            }
-        }
+            system::give_back(_base.add(index * self.stride), nodes * self.stride)
+        };
     }
 
     /// How the first node of a chunk is aligned.

@@ -7,9 +7,9 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, seeded};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// log2 of the bytes that a block has at least, ...
+/// log2 of the bytes that a block has, unless it is a little more, ...
 const BLOCK_BYTES: u32 = 14;
-/// ... but for this many nodes, as a power of two.
+/// ... and of its nodes at most.
 const BLOCK_NODES: u32 = 8;
 /// Ids that leave at once: whoever needs one takes some for others too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
@@ -31,7 +31,7 @@ pub enum Surplus {
     /// As many ids are free as are needed.
     #[default]
     None,
-    /// More may be, as will be known this many nanoseconds later.
+    /// More may be, as will be known at this time.
     Unsettled(u64),
     /// There are more to be moved now.
     Left,
@@ -72,7 +72,7 @@ pub struct Reserve {
 
 impl Reserve {
     pub fn new(stride: usize) -> Self {
-        let bits = BLOCK_BYTES.saturating_sub(stride.next_power_of_two().ilog2());
+        let bits = BLOCK_BYTES.saturating_sub(stride.ilog2());
         let watch = Watch { since: 0, least: 0, surplus: 0 };
         Self {
             bits: if cfg!(cortado_loom) { 1 } else { bits.min(BLOCK_NODES) },
@@ -154,8 +154,8 @@ impl Reserve {
         }
         let wanted = watch.surplus.min(most);
         if wanted == 0 {
-            let left = WINDOW - (now - watch.since);
-            return if free > enough { Surplus::Unsettled(left) } else { Surplus::None };
+            let end = watch.since.saturating_add(WINDOW);
+            return if free > enough { Surplus::Unsettled(end) } else { Surplus::None };
         }
         drop(guard);
         let moved = self.put(pool, wanted);
@@ -165,7 +165,7 @@ impl Reserve {
         if watch.surplus > 0 {
             Surplus::Left
         } else if pool.free_len() > enough {
-            Surplus::Unsettled(WINDOW)
+            Surplus::Unsettled(now.saturating_add(WINDOW))
         } else {
             Surplus::None
         }
@@ -231,7 +231,7 @@ impl RawPool {
         self.reserve.put(self, most)
     }
 
-    /// How many nodes have no memory now, of those that were handed out.
+    /// How many nodes are in blocks that were given back, of those that were handed out.
     pub fn parked(&self) -> usize {
         self.reserve.parked()
     }

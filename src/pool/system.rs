@@ -6,9 +6,17 @@ use std::ptr::NonNull;
 /// How the beginnings of large chunks are aligned, so that their blocks begin with a page of the usual size.
 pub const PAGE: usize = 4096;
 
-/// Tells the system that it may have the pages which lie wholly within so many bytes from `start`: from some
-/// moment on they read as zeros, until they are written to again. A hint: where it is not understood, and
+/// The least size of the system's huge pages.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 1 << 16;
+
+/// Tells the system that it may have the pages which lie wholly within so many bytes from `start`: when this
+/// returns they read as zeros, until they are written to again. A hint: where it is not understood, and
 /// for memory of another kind, they stay as they are.
+///
+/// An allocator may have its memory in huge pages (glibc's and mimalloc do, if told to), and there some kernels
+/// round the length of what they are told of *up*. But they want its beginning to be that of a huge page, so
+/// it never is. Of memory whose addresses bear a tag the system would drop the tags; that is left alone.
 ///
 /// # Safety
 /// The bytes belong to one allocation of the caller's, who has nothing in them but what may as well be zero.
@@ -16,13 +24,17 @@ pub const PAGE: usize = 4096;
 pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     // SAFETY: no preconditions.
     let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else { return };
-    let offset = start.align_offset(page);
-    if offset >= bytes {
+    let mut offset = start.align_offset(page);
+    if (start.addr().get() + offset).is_multiple_of(HUGE) {
+        offset += page;
+    }
+    let is_tagged = usize::BITS == 64 && start.addr().get().leading_zeros() < 8;
+    if page >= HUGE || offset >= bytes || is_tagged {
         return;
     }
     let whole = (bytes - offset) / page * page;
     if whole > 0 {
-        // SAFETY: whole pages within the caller's bytes, of which zeros are as good.
+        // SAFETY: whole pages of the usual size within the caller's bytes, of which zeros are as good.
         unsafe { libc::madvise(start.add(offset).as_ptr().cast(), whole, libc::MADV_DONTNEED) };
     }
 }
