@@ -25,6 +25,10 @@ const RETIRE_DELAY: u64 = 1_000_000;
 /// 17 MB for 70,000 nodes, more than the nodes themselves.
 const RETIRE_PASSES: u32 = 16;
 
+/// How long, without a scheduler, the dead wait for a pass that others have no need of. Not less: where the clock
+/// is that of a simulation, every operation may be milliseconds after the last.
+const ATTENTION: u64 = 16_000_000;
+
 /// Free nodes that a pass of a caller's looks at to give memory back, ...
 const TRIM_IN_PASSING: usize = 128;
 /// ... and any other.
@@ -56,7 +60,7 @@ impl Work<'_> {
         }
         self.state.kept_back += 1;
         self.count_dead();
-        self.core.pass_by(self.now.saturating_add(RETIRE_DELAY));
+        self.core.pass_by(self.now.saturating_add(ATTENTION));
         self.core.wake_within(PASS_DELAY);
     }
 
@@ -102,7 +106,7 @@ impl Core {
     pub(super) fn attend_to_grace(&self, now: u64) {
         // A model's clock stands.
         if !cfg!(cortado_loom) && !self.scheduled && self.undropped.load(Ordering::Relaxed) > 0 {
-            self.pass_by(now.saturating_add(RETIRE_DELAY));
+            self.pass_by(now.saturating_add(ATTENTION));
         }
     }
 
