@@ -143,9 +143,13 @@ impl Core {
             work.retire_in_time();
         }
         left.retired = work.retired;
-        left.work |= self.collect();
+        let more = self.collect();
+        left.work |= more;
         self.attend_to_grace(now);
-        left.surplus = self.trim(now, budget);
+        if !more {
+            // Keys and values first.
+            left.surplus = self.trim(now, budget);
+        }
         left.work |= budget.is_asked_for() && left.surplus == Surplus::Left;
         let anything = left.writes || left.work || left.blocked;
         let _ = running.finish(if anything { Left::More } else { Left::Nothing });
