@@ -15,9 +15,7 @@ use cortado::internals::sync::{Arc, thread};
 
 #[test]
 fn an_id_is_one_threads_at_a_time() {
-    let mut builder = loom::model::Builder::new();
-    builder.expect_explicit_explore = true;
-    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), || {
+    explore_from_a_point_on(|| {
         let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
         // Two nodes are free, and the chunk is there.
         drop((pool.draft(0, 90), pool.draft(0, 91)));
@@ -40,6 +38,13 @@ fn an_id_is_one_threads_at_a_time() {
     });
 }
 
+/// A model that says from where on the order of steps matters.
+fn explore_from_a_point_on(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.expect_explicit_explore = true;
+    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), model);
+}
+
 /// A pool in which the nodes of so many ids are free, from 1 on.
 fn pool_of(free: u32) -> Arc<Pool<u32, u32>> {
     let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
@@ -49,9 +54,7 @@ fn pool_of(free: u32) -> Arc<Pool<u32, u32>> {
 
 #[test]
 fn what_is_in_use_keeps_its_memory() {
-    let mut builder = loom::model::Builder::new();
-    builder.expect_explicit_explore = true;
-    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), || {
+    explore_from_a_point_on(|| {
         // A block is two nodes; that of 1 is not whole, for 0 is no node.
         let pool = pool_of(3);
         loom::explore();
@@ -79,9 +82,7 @@ fn what_is_in_use_keeps_its_memory() {
 
 #[test]
 fn a_look_at_a_node_that_was_given_back() {
-    let mut builder = loom::model::Builder::new();
-    builder.expect_explicit_explore = true;
-    explore::explore(builder, ("LOOM_MAX_PREEMPTIONS", 2), || {
+    explore_from_a_point_on(|| {
         let pool = pool_of(3);
         loom::explore();
         let other = Arc::clone(&pool);

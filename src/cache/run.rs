@@ -73,6 +73,7 @@ impl<K, V, S> Cache<K, V, S> {
     }
 
     /// The memory of its nodes.
+    #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn pool(&self) -> &crate::pool::RawPool {

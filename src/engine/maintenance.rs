@@ -12,6 +12,7 @@
 
 use super::budget::{Budget, Leftover, UNITS_PER_LOOK};
 use super::core::{Core, mark_of};
+use super::reclaim::Dead;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
@@ -57,13 +58,7 @@ pub struct Maintenance {
     pub(super) recorded: u64,
     evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
-    pub(super) retired: Vec<u32>,
-    pub(super) retired_weight: u64,
-    /// How many of them are counted as undropped.
-    pub(super) counted: usize,
-    /// When the dead were last handed to the epoch, and how many passes have kept some back since.
-    pub(super) last_retired: u64,
-    pub(super) kept_back: u32,
+    pub(super) dead: Dead,
     /// Who was to be evicted next when it was last asked.
     losers: [Option<u32>; 2],
     /// What is just being drained.
@@ -85,11 +80,7 @@ impl Maintenance {
             weight: 0,
             recorded: 0,
             evicted: 0,
-            retired: Vec::new(),
-            retired_weight: 0,
-            counted: 0,
-            last_retired: now,
-            kept_back: 0,
+            dead: Dead::new(now),
             losers: [None; 2],
             events: Vec::new(),
             sweep: None,

@@ -34,12 +34,30 @@ const TRIM_IN_PASSING: usize = 128;
 /// ... and any other.
 const TRIM: usize = 1024;
 
+/// Dead nodes that are not yet handed to the epoch.
+pub struct Dead {
+    ids: Vec<u32>,
+    weight: u64,
+    /// How many of them are counted as undropped.
+    counted: usize,
+    /// Passes that have kept them back, and when those before them were handed over.
+    passes: u32,
+    since: u64,
+}
+
+impl Dead {
+    pub fn new(now: u64) -> Self {
+        Self { ids: Vec::new(), weight: 0, counted: 0, passes: 0, since: now }
+    }
+}
+
 impl Work<'_> {
     /// The node is to be handed to the epoch.
     pub(super) fn dead(&mut self, id: u32) {
-        self.state.retired.push(id);
-        self.state.retired_weight += u64::from(self.core.pool.meta(id).weight());
-        if self.state.retired.len() >= RETIRE_BATCH {
+        let dead = &mut self.state.dead;
+        dead.ids.push(id);
+        dead.weight += u64::from(self.core.pool.meta(id).weight());
+        if dead.ids.len() >= RETIRE_BATCH {
             self.retire();
         }
     }
@@ -47,33 +65,30 @@ impl Work<'_> {
     /// The end of a pass that nobody asked for: the dead may wait for more of them, within limits. If they do,
     /// whoever operates on the cache after that, or the scheduler, takes care of them.
     pub(super) fn retire_in_time(&mut self) {
-        let waiting = self.state.retired.len() as u64;
-        if waiting == 0 {
+        let dead = &mut self.state.dead;
+        if dead.ids.is_empty() {
             return;
         }
-        let late = self.now.abs_diff(self.state.last_retired) >= RETIRE_DELAY
-            || self.state.kept_back >= RETIRE_PASSES;
-        let many = waiting > self.state.count / RETIRE_SHARE
-            || self.state.retired_weight > self.core.max_capacity / RETIRE_SHARE;
+        let late = self.now.abs_diff(dead.since) >= RETIRE_DELAY || dead.passes >= RETIRE_PASSES;
+        let many = dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
+            || dead.weight > self.core.max_capacity / RETIRE_SHARE;
         if late || many {
             return self.retire();
         }
-        self.state.kept_back += 1;
+        dead.passes += 1;
         self.count_dead();
-        self.core.pass_by(self.now.saturating_add(ATTENTION));
         self.core.wake_within(PASS_DELAY);
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
     pub(super) fn retire(&mut self) {
-        if self.state.retired.is_empty() {
+        if self.state.dead.ids.is_empty() {
             return;
         }
         self.count_dead();
-        let count = self.state.retired.len();
-        let batch = std::mem::replace(&mut self.state.retired, Vec::with_capacity(count));
-        (self.state.retired_weight, self.state.kept_back, self.state.counted) = (0, 0, 0);
-        self.state.last_retired = self.now;
+        let next =
+            Dead { ids: Vec::with_capacity(self.state.dead.ids.len()), ..Dead::new(self.now) };
+        let batch = std::mem::replace(&mut self.state.dead, next).ids;
         let ripe = crate::sync::Arc::clone(&self.core.ripe);
         // The closure owns all it touches, and drops no key and no value.
         if seeded("retire-without-grace") {
@@ -85,9 +100,9 @@ impl Work<'_> {
 
     /// Those that died since the last count are undropped.
     fn count_dead(&mut self) {
-        let count = self.state.retired.len();
-        self.core.undropped.fetch_add(count - self.state.counted, Ordering::Relaxed);
-        self.state.counted = count;
+        let dead = &mut self.state.dead;
+        self.core.undropped.fetch_add(dead.ids.len() - dead.counted, Ordering::Relaxed);
+        dead.counted = dead.ids.len();
     }
 }
 

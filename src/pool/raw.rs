@@ -241,7 +241,7 @@ impl RawPool {
         octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
     }
 
-    /// How many ids are free and not in the reserve, or fewer where others are at it.
+    /// How many ids are free and not in the reserve; where others are at it, that is a guess.
     pub(super) fn free_len(&self) -> usize {
         self.free.len(self)
     }
