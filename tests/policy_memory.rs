@@ -157,7 +157,10 @@ fn the_memory_shrinks_with_the_cache() {
             full.known(&gone).len()
         };
         let few = of_two_lines(21);
-        assert!((11..=21).contains(&few), "{few} of 21 with seed {seed}: less than the fuller line");
+        assert!(
+            (11..=21).contains(&few),
+            "{few} of 21 with seed {seed}: less than the fuller line"
+        );
         assert_eq!(of_two_lines(200), PLACES, "one line, seed {seed}");
     }
 }
