@@ -99,7 +99,7 @@ fn whole_blocks_are_given_back() {
         assert_eq!(id / BLOCK, block);
         left.remove(&block);
         assert_eq!(raw.parked(), left.len() * BLOCK as usize);
-        if back.len() % 100 == 0 {
+        if back.len().is_multiple_of(100) {
             assert_eq!(free_ids(raw).len(), ids.len() - back.len());
         }
     }
