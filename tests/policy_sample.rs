@@ -25,7 +25,7 @@ fn full(capacity: u64, seed: u64) -> Sim {
 
 /// Requests until there is a wide window, if that comes within so many.
 fn until_wide(sim: &mut Sim, keys: impl Iterator<Item = u64>, most: usize) -> Option<usize> {
-    let wide = sim.policy.max_weight() / 2;
+    let wide = sim.policy.max_weight() / 8;
     assert!(sim.policy.window_target() < wide);
     let before = keys.take(most).take_while(|&key| {
         sim.request(key);
@@ -38,20 +38,21 @@ fn until_wide(sim: &mut Sim, keys: impl Iterator<Item = u64>, most: usize) -> Op
 /// each has its verdict after as many sampled requests as that, and no fewer than 64.
 #[test]
 fn verdicts_come_after_so_many_requests() {
-    // Entries, the sample's share, and sampled requests. Where a verdict takes so few that the shadows' first
-    // keys have just come back by then, there are two.
-    for (entries, share, sampled) in [
-        (20, 1, 64),
-        (100, 4, 64),
-        (512, 16, 64),
-        (1_024, 32, 64),
-        (4_096, 64, 2 * 64),
-        (16_384, 64, 2 * 256),
+    // Entries, the load's lag, the sample's share, and sampled requests. Where a verdict takes so few that the
+    // shadows' first keys have just come back by then, there are two.
+    for (entries, lag, share, sampled) in [
+        (20, 6, 1, 64),
+        (100, 30, 4, 64),
+        (512, 150, 16, 64),
+        (1_024, 300, 32, 64),
+        (2_112, 400, 64, 64),
+        (4_096, 1_200, 64, 2 * 64),
+        (16_384, 4_900, 64, 2 * 256),
     ] {
         const SEEDS: u64 = 8;
         let requests = (0..SEEDS).map(|seed| {
             let mut sim = full(entries, seed);
-            until_wide(&mut sim, echo(entries * 3 / 10), 200_000).expect("a window serves it best")
+            until_wide(&mut sim, echo(lag), 200_000).expect("a window serves it best")
         });
         let mean = requests.sum::<usize>() as f64 / SEEDS as f64;
         let expected = f64::from(share * sampled);
