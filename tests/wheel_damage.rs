@@ -5,7 +5,7 @@
 mod store;
 
 use cortado::internals::links::NIL;
-use cortado::internals::wheel::{Geometry, TimerStore, Wheel};
+use cortado::internals::wheel::{Geometry, TimerStore, Verdict, Wheel};
 use store::Timers;
 
 const TICK: u64 = 1 << 30;
@@ -71,4 +71,17 @@ fn what_is_allowed_is_sound() {
         change(&timers);
         assert_eq!(wheel.validate(&timers), Ok(()), "{what}");
     }
+}
+
+/// The one that is being judged is not in the wheel, and that is no damage either.
+#[test]
+fn a_wheel_is_sound_while_one_is_judged() {
+    let (mut wheel, timers) = sound();
+    let mut judged = 0;
+    wheel.advance_with(&timers, 10 * TICK, u32::MAX, |wheel, _| {
+        assert_eq!(wheel.validate(&timers), Ok(()));
+        judged += 1;
+        Verdict::Expire
+    });
+    assert_eq!((judged, wheel.len()), (6, 1));
 }
