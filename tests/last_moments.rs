@@ -299,9 +299,10 @@ fn the_last_handle_is_dropped_on_the_schedulers_thread() {
 /// Two listeners, each of which closes the other's cache while that one is at it: neither can wait for the other.
 #[test]
 fn listeners_may_close_each_others_caches() {
+    type Other = Arc<Mutex<Option<Cache<u64, u64>>>>;
     must_end(|| {
         let both = Arc::new(Barrier::new(2));
-        let others: [Arc<Mutex<Option<Cache<u64, u64>>>>; 2] = Default::default();
+        let others: [Other; 2] = Default::default();
         let caches = others.each_ref().map(|other| {
             let (both, other) = (Arc::clone(&both), Arc::clone(other));
             let calls = AtomicUsize::new(0);
