@@ -320,3 +320,21 @@ fn a_pass_lets_go_of_so_many() {
     clean(&cache);
     cache.audit();
 }
+
+/// An index grows a few buckets at a time, and to its end when all maintenance is asked for.
+#[test]
+fn a_growing_index_has_grown_when_all_is_done() {
+    let (cache, _hand) = weighed(None);
+    let grows = || core(&cache).index.reserve(&crossbeam_epoch::pin(), 0);
+    let mut key = 0;
+    while key < 10_000 || !grows() {
+        assert!(key < 100_000, "it does not grow");
+        cache.insert(key, 1);
+        key += 1;
+    }
+    pass(&cache);
+    assert!(grows(), "it has grown in one pass");
+    cache.run_pending_tasks();
+    assert!(!grows());
+    cache.audit();
+}
