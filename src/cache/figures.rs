@@ -122,7 +122,10 @@ fn an_era_ends_by_reads_and_evictions() {
 fn next_era(cache: &Numbers) {
     let begun = era(cache);
     read(cache, inside(cache).into_iter());
+    evict(cache, CAPACITY as u32 / 64);
+    let mut more = 0..CAPACITY;
     while era(cache) == begun {
+        assert!(more.next().is_some(), "it does not end");
         evict(cache, 1);
     }
 }
