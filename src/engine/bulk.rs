@@ -117,7 +117,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         for id in pool.ids() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
-                self.destroy(id);
+                self.destroy(&[id]);
             }
         }
         self.drop_doomed();

@@ -12,8 +12,14 @@ use crate::pool::Surplus;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
-/// A pass gives up about this many dead nodes, more by less than a batch.
+/// A pass gives up about this many dead nodes, more by less than a batch, ...
 const DROPS: usize = 512;
+/// ... and this many while more than [`BACKLOG`] wait: a guard was held for long. Those who write meanwhile
+/// make as many dead again.
+const MANY_DROPS: usize = 2048;
+const BACKLOG: usize = 1 << 16;
+/// How many dead nodes the asking for their lines is ahead.
+const AHEAD: usize = 16;
 /// Dead nodes are handed to the epoch in batches of this many,
 const RETIRE_BATCH: usize = 256;
 /// or of this share of the entries, or of the capacity by weight,
@@ -128,17 +134,15 @@ impl Core {
     /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True
     /// if there are more.
     pub(super) fn collect(&self) -> bool {
+        let behind = self.undropped.load(Ordering::Relaxed) > BACKLOG;
+        let most = if behind { MANY_DROPS } else { DROPS };
         let mut given_up = 0;
-        while given_up < DROPS
+        while given_up < most
             && let Some(mut batch) = self.ripe.pop()
         {
             let count = batch.len();
             given_up += count;
-            batch.retain(|&id| {
-                let meta = self.pool.meta(id);
-                meta.clear_life(life::OWNED);
-                meta.release() || seeded("reclaim-under-handles")
-            });
+            self.give_up(&mut batch);
             if self.pool.needs_drop() {
                 self.doomed.push(batch);
             } else {
@@ -147,5 +151,22 @@ impl Core {
             self.undropped.fetch_sub(count, Ordering::Relaxed);
         }
         !self.ripe.is_empty()
+    }
+    /// Gives up the cache's counts on these nodes and leaves those that have no other.
+    fn give_up(&self, batch: &mut Vec<u32>) {
+        let mut left = 0;
+        for at in 0..batch.len() {
+            if let Some(&next) = batch.get(at + AHEAD) {
+                self.pool.prefetch(next);
+            }
+            let id = batch[at];
+            let meta = self.pool.meta(id);
+            meta.clear_life(life::OWNED);
+            if meta.release() || seeded("reclaim-under-handles") {
+                batch[left] = id;
+                left += 1;
+            }
+        }
+        batch.truncate(left);
     }
 }

@@ -228,17 +228,19 @@ impl<K, V, S> Engine<K, V, S> {
     /// Drops the keys and values of nodes without a count.
     pub fn drop_doomed(&self) {
         while let Some(doomed) = self.core.doomed.pop() {
-            doomed.into_iter().for_each(|id| self.destroy(id));
+            self.destroy(&doomed);
         }
     }
 
-    /// Drops the key and value of a node without a count.
-    pub fn destroy(&self, id: u32) {
-        if !contained(|| self.pool.raw().destroy(id))
-            && let Some(recorder) = &self.core.recorder
-        {
-            recorder.drop_panicked();
-        }
+    /// Drops the keys and values of nodes without a count.
+    pub fn destroy(&self, ids: &[u32]) {
+        self.pool.raw().destroy_all(ids, |drop_contents| {
+            if !contained(drop_contents)
+                && let Some(recorder) = &self.core.recorder
+            {
+                recorder.drop_panicked();
+            }
+        });
     }
 
     /// Tells the listener of one removal.

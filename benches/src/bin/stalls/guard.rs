@@ -15,16 +15,16 @@ const SIZE: usize = 100;
 
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 
-struct Counted(#[allow(dead_code, reason = "it is there for its size")] Box<[u8; SIZE]>);
+struct Counted<T>(#[allow(dead_code, reason = "it is there for its size")] T);
 
-impl Counted {
-    fn new() -> Self {
+impl<T> Counted<T> {
+    fn new(bytes: T) -> Self {
         ALIVE.fetch_add(1, Relaxed);
-        Self(Box::new([0; SIZE]))
+        Self(bytes)
     }
 }
 
-impl Drop for Counted {
+impl<T> Drop for Counted<T> {
     fn drop(&mut self) {
         ALIVE.fetch_sub(1, Relaxed);
     }
@@ -35,16 +35,29 @@ fn slack() -> i64 {
     256 * cortado_benches::machine::cores() as i64
 }
 
-pub fn measure(held: Duration) -> [Row; 3] {
+/// With values that have a destructor and no memory of their own, and with boxes: of what these take to be
+/// released, the larger part is the allocator's, which gets them from three threads at once and out of order.
+pub fn measure(held: Duration) -> Vec<Row> {
+    let mut rows = Vec::from(of_kind(held, "", Some(1000.0), || [0_u8; SIZE]));
+    rows.extend(of_kind(held, ", boxes", None, || Box::new([0_u8; SIZE])));
+    rows
+}
+
+fn of_kind<T: Send + Sync + 'static>(
+    held: Duration,
+    kind: &str,
+    bar: Option<f64>,
+    bytes: impl Fn() -> T + Sync,
+) -> [Row; 4] {
     let count = Count::start();
-    let cache: Cache<u64, Counted> =
+    let cache: Cache<u64, Counted<T>> =
         Cache::builder().max_capacity(CAPACITY).scheduler(true).build();
     let (over, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     let write = |thread: u64| {
-        let (cache, over, writes) = (&cache, &over, &writes);
+        let (cache, over, writes, bytes) = (&cache, &over, &writes, &bytes);
         move || {
             for key in 0.. {
-                cache.insert(thread << 40 | key, Counted::new());
+                cache.insert(thread << 40 | key, Counted::new(bytes()));
                 if key % 256 == 0 {
                     writes.fetch_add(256, Relaxed);
                     if over.load(Relaxed) {
@@ -54,10 +67,10 @@ pub fn measure(held: Duration) -> [Row; 3] {
             }
         }
     };
-    let (before, grown, waited) = std::thread::scope(|scope| {
+    let (before, resident, grown, waited) = std::thread::scope(|scope| {
         (0..THREADS).for_each(|thread| drop(scope.spawn(write(thread))));
         std::thread::sleep(Duration::from_secs(1));
-        let before = count.bytes();
+        let (before, resident) = (count.bytes(), resident_kib());
         let begun = writes.load(Relaxed);
         let guard = cache.pin();
         std::thread::sleep(held);
@@ -72,15 +85,32 @@ pub fn measure(held: Duration) -> [Row; 3] {
         }
         let waited = released.elapsed().as_secs_f64() * 1000.0;
         over.store(true, Relaxed);
-        (before, grown, waited)
+        (before, resident, grown, waited)
     });
     cache.run_pending_tasks();
     let kept = (count.bytes() - before) as f64 / 1024.0;
+    // Free nodes' memory goes back to the system when they were idle for a quarter of a second.
+    std::thread::sleep(Duration::from_secs(2));
+    let held_on_to = resident_kib() - resident;
     let calls = writes.into_inner();
-    let row = |name, figure, unit, bar| Row { name, calls, readings: vec![figure], unit, bar };
+    let row = |name, figure, unit, bar| Row {
+        name: format!("{name}{kind}"),
+        calls,
+        readings: vec![figure],
+        unit,
+        bar,
+    };
     [
         row("while a guard is held: growth", grown, "bytes per write", None),
-        row(NAME, waited, "ms until the values are released", Some(1000.0)),
-        row("after a guard was held: kept for reuse", kept, "KiB", None),
+        row(NAME, waited, "ms until the values are released", bar),
+        row("after a guard was held: addresses kept", kept, "KiB", None),
+        row("after a guard was held: resident beyond before", held_on_to, "KiB, 2 s later", None),
     ]
+}
+
+/// Resident memory of the process; 0 where the system does not say.
+fn resident_kib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
 }

@@ -39,5 +39,11 @@ pub fn measure(rounds: usize) -> Row {
     };
     let readings = (0..rounds).map(once).collect();
     let calls = KEYS * rounds as u64;
-    Row { name: NAME, calls, readings, unit: "ms of processor time, in all", bar: Some(150.0) }
+    Row {
+        name: NAME.to_owned(),
+        calls,
+        readings,
+        unit: "ms of processor time, in all",
+        bar: Some(150.0),
+    }
 }

@@ -103,7 +103,7 @@ pub fn measure(stuck: Duration, rounds: usize) -> Row {
     });
     cache.audit();
     Row {
-        name: NAME,
+        name: NAME.to_owned(),
         calls: delays.iter().map(|delays| delays.calls).sum(),
         readings: (0..rounds)
             .map(|round| delays.iter().map(|delays| delays.longest[round]).fold(0.0, f64::max))

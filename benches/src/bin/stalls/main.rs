@@ -34,7 +34,7 @@ struct Options {
     #[arg(long, default_value_t = 10)]
     stuck: u64,
     /// For how many seconds the guard is held.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     held: u64,
     /// Only measurements whose names contain this.
     #[arg(long, value_name = "PART")]
@@ -43,7 +43,7 @@ struct Options {
 
 /// A figure and what it may be at most.
 struct Row {
-    name: &'static str,
+    name: String,
     calls: u64,
     /// The figure of each round.
     readings: Vec<f64>,
@@ -87,7 +87,7 @@ fn main() -> anyhow::Result<()> {
     for row in &rows {
         let figure = Figure::of(&row.readings);
         table.add_row([
-            row.name.to_owned(),
+            row.name.clone(),
             row.calls.to_string(),
             format!("{:.1}", figure.median),
             format!("{:.1}", figure.high),

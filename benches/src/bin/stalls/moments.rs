@@ -105,7 +105,13 @@ pub fn measure(moment: &Moment, entries: u64, rounds: usize) -> Row {
         longest
     };
     let readings = (0..rounds).map(longest).collect();
-    Row { name: moment.name, calls, readings, unit: "µs of processor time", bar: Some(BAR) }
+    Row {
+        name: moment.name.to_owned(),
+        calls,
+        readings,
+        unit: "µs of processor time",
+        bar: Some(BAR),
+    }
 }
 
 fn once(moment: &Moment, entries: u64) -> (f64, u64) {
