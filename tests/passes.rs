@@ -6,7 +6,7 @@ mod common;
 
 use common::audited::{Audited, audited};
 use common::{MINUTE, Tested, tested};
-use cortado::{Cache, Clock};
+use cortado::{Cache, Clock, Op};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -109,6 +109,42 @@ fn a_heavy_entry_displaces_the_others_piece_by_piece() {
     cache.insert(0, HEAVY);
     cache.run_pending_tasks();
     assert!(cache.weighted_size() <= CAPACITY);
+}
+
+/// Runs `then` while the keys are being computed.
+fn within_computations(cache: &Cache<u32, u32>, keys: &[u32], then: &dyn Fn()) {
+    match keys {
+        [] => then(),
+        [key, rest @ ..] => {
+            cache.entry(*key).and_compute_with(|_| {
+                within_computations(cache, rest, then);
+                Op::Nop
+            });
+        }
+    }
+}
+
+/// Entries that computations hold are passed over, up to sixteen in a pass.
+#[test]
+fn the_next_to_go_may_be_held_and_others_go() {
+    const CAPACITY: u32 = 1000;
+    let _alone = alone();
+    let cache: Tested<u32, u32> =
+        tested(|builder| builder.max_capacity(CAPACITY.into()).weigher(|_, &weight| weight));
+    cache.insert(0, 1);
+    for key in 1..CAPACITY {
+        cache.insert(key, 1);
+        assert_eq!(cache.get(&0), Some(1));
+    }
+    cache.settle();
+    let held: Vec<u32> = (1..=15).collect();
+    within_computations(&cache, &held, &|| {
+        cache.insert(0, CAPACITY / 2);
+        cache.cache.run_pending_tasks();
+        assert!(cache.weighted_size() <= CAPACITY.into(), "{} is left", cache.weighted_size());
+    });
+    assert!(held.iter().all(|key| cache.contains_key(key)));
+    assert!(cache.contains_key(&0));
 }
 
 /// An entry that is moved in the wheel is a unit of work.
