@@ -341,3 +341,33 @@ fn a_growing_index_has_grown_when_all_is_done() {
     assert!(!grows());
     cache.audit();
 }
+
+/// Free nodes that were not needed for a while are looked at for giving their memory back: 128 in a pass beside another
+/// operation, 1,024 in any other.
+#[test]
+fn memory_is_given_back_in_steps() {
+    const WINDOW: Duration = Duration::from_millis(250);
+    let _alone = alone();
+    // How many passes that are asked for it takes after so many in passing.
+    let passes = |in_passing: u32| {
+        let (cache, hand) = settled(None, 20_000);
+        cache.invalidate_all();
+        clean(&cache);
+        // Free for a window, and known to be.
+        hand.advance(WINDOW);
+        pass(&cache);
+        hand.advance(WINDOW);
+        (0..in_passing).for_each(|_| pass(&cache));
+        let mut others = 1;
+        while cache.run_pending_tasks_within(1).other {
+            others += 1;
+        }
+        assert!(core(&cache).pool.parked() > 10_000);
+        cache.audit();
+        others
+    };
+    let (alone, after_others) = (passes(0), passes(64));
+    let saved = alone - after_others;
+    // An eighth of 64, or somewhat more: where blocks are complete a pass does less than it might.
+    assert!((4..=24).contains(&saved), "64 in passing saved {saved} others");
+}
