@@ -7,8 +7,8 @@ use common::audited::{Audited, audited};
 use common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::Expired;
 use cortado::{Builder, Cache, Clock, Op, RemovalCause};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -304,4 +304,29 @@ fn clocks_that_differ_by_thread_find_nothing_over_by_their_own_reading() {
             assert_eq!((stats.insertions, removed), (taken, taken));
         }
     });
+}
+
+/// A clock that reads the entry while it is read, after it has made up its mind what time it is.
+#[test]
+fn a_term_that_counts_from_an_earlier_reading_takes_back_nothing_that_a_read_has_given() {
+    type Errand = Box<dyn FnOnce() + Send>;
+    let seconds = Arc::new(AtomicU64::new(0));
+    let errand: Arc<Mutex<Option<Errand>>> = Arc::default();
+    let (now, sent) = (Arc::clone(&seconds), Arc::clone(&errand));
+    let clock = Clock::custom(move || {
+        let reading = Duration::from_secs(now.load(SeqCst));
+        let errand = sent.lock().unwrap().take();
+        errand.into_iter().for_each(|errand| errand());
+        reading
+    });
+    let cache = audited(Cache::builder().time_to_idle(MINUTE).clock(clock).build());
+    cache.insert(1, 1);
+    let (reader, now) = (Cache::clone(&cache), Arc::clone(&seconds));
+    *errand.lock().unwrap() = Some(Box::new(move || {
+        now.store(10, SeqCst);
+        assert_eq!(reader.get(&1), Some(1));
+    }));
+    assert!(cache.set_ttl(&1, 60 * MINUTE));
+    assert!(errand.lock().unwrap().is_none());
+    assert_eq!(cache.expires_in(&1), Some(Some(MINUTE)), "a minute after the read");
 }

@@ -9,7 +9,7 @@ use common::must_end;
 use cortado::{Cache, Clock, ManualClock, Op};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 type Numbers = Cache<u64, Arc<u64>>;
@@ -293,5 +293,40 @@ fn the_last_handle_is_dropped_on_the_schedulers_thread() {
                 std::thread::yield_now();
             }
         }
+    });
+}
+
+/// Two listeners, each of which closes the other's cache while that one is at it: neither can wait for the other.
+#[test]
+fn listeners_may_close_each_others_caches() {
+    type Other = Arc<Mutex<Option<Cache<u64, u64>>>>;
+    must_end(|| {
+        let both = Arc::new(Barrier::new(2));
+        let others: [Other; 2] = Default::default();
+        let caches = others.each_ref().map(|other| {
+            let (both, other) = (Arc::clone(&both), Arc::clone(other));
+            let calls = AtomicUsize::new(0);
+            let builder = Cache::builder().removal_listener(move |_| {
+                if calls.fetch_add(1, SeqCst) == 0 {
+                    both.wait();
+                    let other = other.lock().unwrap().take();
+                    other.expect("there are two").close();
+                    both.wait();
+                }
+            });
+            audited(builder.build())
+        });
+        *others[0].lock().unwrap() = Some(Cache::clone(&caches[1]));
+        *others[1].lock().unwrap() = Some(Cache::clone(&caches[0]));
+        std::thread::scope(|scope| {
+            for cache in &caches {
+                scope.spawn(|| {
+                    (0..10).for_each(|key| cache.insert(key, key));
+                    cache.invalidate(&0);
+                    cache.run_pending_tasks();
+                });
+            }
+        });
+        assert!(caches.iter().all(|cache| cache.iter().count() == 0), "both are closed");
     });
 }

@@ -262,6 +262,25 @@ fn iteration_and_contains_key_hide_expired_entries_and_size_may_count_them() {
     cache.audit();
 }
 
+/// What an iterator has seen already and not yet returned: it ends meanwhile, or has left the cache when the clock is set
+/// back to where it would still live.
+#[test]
+fn an_iterator_returns_nothing_that_has_ended_since_it_began() {
+    for is_set_back in [false, true] {
+        let cache: Tested<u64, u64> = tested(|builder| builder.time_to_live(SECOND));
+        cache.insert_with_ttl(0, 0, 60 * SECOND);
+        (1..1000).for_each(|key| cache.insert(key, key));
+        let mut iterator = cache.iter();
+        assert!(iterator.next().is_some());
+        cache.hand.advance(SECOND);
+        if is_set_back {
+            cache.pass(TICK);
+            cache.hand.set(Duration::ZERO);
+        }
+        assert!(iterator.all(|entry| *entry.key() == 0));
+    }
+}
+
 #[test]
 fn get_and_its_kin_ask_the_read_hook_and_quiet_reads_do_not() {
     let (cache, hooks) = by_value();

@@ -4,7 +4,7 @@
 
 mod policy_store;
 
-use cortado::internals::policy::{Policy, PolicyStore, Region};
+use cortado::internals::policy::{MOVES, Policy, PolicyStore, Region};
 use policy_store::{Random, Sim, Store, hash};
 
 const CAPACITY: u64 = 50;
@@ -192,6 +192,82 @@ fn what_just_fits_a_region_goes_to_its_front() {
         assert_eq!(store.region(id), to, "{weight} of 72");
         policy.validate(&store).unwrap();
     }
+}
+
+fn count(store: &Store, policy: &Policy, region: Region) -> usize {
+    policy.coldest(store).filter(|&id| store.region(id) == region).count()
+}
+
+/// The protected region is filled to its target, four fifths of what the window leaves, and not beyond.
+#[test]
+fn the_protected_region_is_filled_to_its_target() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
+    let ids: Vec<u32> = (0..100).map(|key| store.alloc(key, 1)).collect();
+    ids.iter().for_each(|&id| policy.add(&store, id));
+    for (hits, &id) in (1..).zip(&ids[..90]) {
+        policy.access(&store, id);
+        assert_eq!(count(&store, &policy, Region::Protected), 72.min(hits));
+    }
+    for &id in &ids[..90] {
+        policy.access(&store, id);
+        assert_eq!(count(&store, &policy, Region::Protected), 72);
+    }
+    policy.validate(&store).unwrap();
+}
+
+/// A window that is far beyond its target gives up a few with each call, whatever they weigh, also while
+/// there is no room for all.
+#[test]
+fn the_window_gives_up_heavy_ones_too() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(1_000, 1, 0.5));
+    for key in 0..90 {
+        let id = store.alloc(key, 5);
+        policy.add(&store, id);
+    }
+    assert_eq!(count(&store, &policy, Region::Window), 90);
+    policy.set_max_weight(460);
+    let id = store.alloc(100, 20);
+    policy.add(&store, id);
+    assert_eq!(policy.weight(), 470);
+    let [window, probation] = [Region::Window, Region::Probation];
+    assert_eq!(count(&store, &policy, probation), MOVES);
+    assert_eq!(count(&store, &policy, window), 91 - MOVES);
+    policy.validate(&store).unwrap();
+}
+
+/// A candidate that has won duels for all of its weight is in probation; what it has won by then is not
+/// counted for another.
+#[test]
+fn who_has_won_its_room_is_on_probation() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
+    for key in 0..100 {
+        let id = store.alloc(key, 1);
+        policy.add(&store, id);
+    }
+    let heavy = |store: &mut Store, policy: &mut Policy, key: u64| {
+        let id = store.alloc(key, 20);
+        policy.add(store, id);
+        (0..3).for_each(|_| policy.access(store, id));
+        assert_eq!(store.region(id), Region::Window);
+        assert_eq!(policy.next_losers()[0], Some(id), "too heavy for the window");
+        id
+    };
+    let first = heavy(&mut store, &mut policy, 1_000);
+    for won in 1..=12 {
+        let victim = policy.victim(&store).unwrap();
+        assert_eq!((store.weight(victim), store.region(first)), (1, Region::Window), "{won} of 20");
+    }
+    policy.remove(&store, first);
+    policy.set_max_weight(policy.weight());
+    let second = heavy(&mut store, &mut policy, 1_001);
+    for won in 1..=20 {
+        assert_eq!(store.region(second), Region::Window, "{won} of 20");
+        let victim = policy.victim(&store).unwrap();
+        assert_eq!(store.weight(victim), 1);
+    }
+    assert_eq!(store.region(second), Region::Probation);
+    assert_eq!(policy.victim(&store), None);
+    policy.validate(&store).unwrap();
 }
 
 /// A hit on one too heavy for the protected region does not drive the others out of it.

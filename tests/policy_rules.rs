@@ -263,3 +263,17 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     assert_eq!(coldest[59..], [ids[3], weightless]);
     assert_eq!(hottest[60], weightless);
 }
+
+/// Of two that are equally frequent, the one in probation goes first, in either direction: both orders are the
+/// same one, but that those of no weight come last in both.
+#[test]
+fn one_order_is_the_other_reversed() {
+    let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));
+    let ids: Vec<u32> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    policy.access(&store, ids[3]);
+    let hottest: Vec<u32> = policy.hottest(&store).collect();
+    let mut coldest: Vec<u32> = policy.coldest(&store).collect();
+    assert_eq!(coldest[0], ids[0], "in probation");
+    coldest.reverse();
+    assert_eq!(hottest, coldest);
+}

@@ -94,6 +94,22 @@ fn ids_are_used_again() {
     assert_eq!(free_ids(pool.raw()), pool.raw().ids().collect(), "all of them");
 }
 
+/// The upper nine bits of an id name the chunk. The first eight have 8 nodes each, but for the id that names no
+/// node, and each further eight twice as many as those before.
+#[test]
+fn chunks_grow_by_octaves() {
+    let pool: Pool<u32, u32> = Pool::new(false);
+    let nodes: Vec<Local<'_, u32, u32>> = (0..8_000).map(|n| pool.draft(n, n).fill(n)).collect();
+    let mut chunks = BTreeMap::<u32, u32>::new();
+    nodes.iter().for_each(|node| *chunks.entry(node.id() >> 22).or_default() += 1);
+    let (last, _) = chunks.pop_last().unwrap();
+    assert!(last > 40);
+    let expected = (0..last).map(|chunk| (chunk, (8 << (chunk / 8)) - u32::from(chunk == 0)));
+    assert!(chunks.into_iter().eq(expected));
+    assert!(pool.raw().ids().eq(nodes.iter().map(Local::id)));
+    assert!(pool.raw().exists(last << 22) && !pool.raw().exists((last + 1) << 22));
+}
+
 /// Threads that take nodes and give them back by turns never have the same one, and none gets lost.
 #[test]
 fn threads_do_not_share_an_id() {
@@ -163,6 +179,12 @@ fn each_node_has_a_cap_of_its_own() {
         assert_eq!(cap(&pair[0]).load(), NEVER);
     }
     assert!((0..).zip(&nodes).all(|(n, node)| *node.value() == n), "caps lie beside the nodes");
+    // Where reads change caps, the word is kept also for one that never comes.
+    let node = &nodes[0];
+    node.meta().init(5, 1, 1, 0);
+    cap(node).store(NEVER, true);
+    assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, 7));
+    assert_eq!(cap(node).load(), 7);
     let plain: Pool<u32, u32> = Pool::new(false);
     let node = plain.draft(0, 0);
     assert!(plain.raw().cap(node.share().id()).is_none());

@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::crowd::draw;
 use common::{SECOND, TICK, Tested, tested};
 use cortado::{Expiry, expire};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn ready_made_policies_set_the_life_when_their_names_say() {
@@ -49,6 +50,59 @@ fn jitter_only_shortens_and_spreads() {
         }
         cache.audit();
     }
+}
+
+/// Whom reads do not concern is not asked after them; nor where somebody stands between who does not know that.
+#[test]
+fn only_a_policy_of_accesses_observes_reads() {
+    let life = |_: &u32, _: &u32| Some(SECOND);
+    let boxed: [Box<dyn Expiry<u32, u32>>; 3] = [
+        Box::new(expire::on_create(life)),
+        Box::new(expire::on_write(life)),
+        Box::new(expire::on_access(life)),
+    ];
+    assert_eq!(boxed.each_ref().map(|policy| policy.observes_reads()), [false, false, true]);
+    let again = boxed.map(|policy| Box::new(policy) as Box<dyn Expiry<u32, u32>>);
+    assert_eq!(again.each_ref().map(|policy| policy.observes_reads()), [false, false, true]);
+}
+
+/// The inverse of an odd number in arithmetic modulo 2^64, by Newton's method.
+fn inverse(odd: u64) -> u64 {
+    (0..6).fold(odd, |x, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))))
+}
+
+/// The state after which SplitMix64 gives this number.
+fn state_before(number: u64) -> u64 {
+    let unmix = |z: u64, shift: u32| z ^ (z >> shift) ^ (z >> (2 * shift));
+    let z = unmix(number, 31).wrapping_mul(inverse(0x94D0_49BB_1331_11EB));
+    let z = unmix(z, 27).wrapping_mul(inverse(0xBF58_476D_1CE4_E5B9));
+    unmix(z, 30).wrapping_sub(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Random numbers that are random enough: those of a known generator, each taken whole. From what is cut off a
+/// lifetime its 53 bits are read, the 11 that are lost are tried, and from there on every number is foretold.
+#[test]
+fn the_numbers_of_the_jitter_are_those_of_splitmix64() {
+    let mut published = 1_234_567;
+    for number in [6_457_827_717_110_365_317, 3_203_168_211_198_807_973] {
+        assert_eq!(state_before(number), published);
+        assert_eq!(draw(&mut published), number);
+    }
+    // So long that a nanosecond is less than what a number's last bit makes.
+    let lifetime = Duration::from_secs(1 << 24);
+    let policy = expire::on_write(move |_: &u32, _: &u32| Some(lifetime)).jitter(1.0);
+    let numbers: Vec<u64> = (0..20)
+        .map(|_| {
+            let life = policy.expire_after_create(&1, &1, Instant::now()).expect("it ends");
+            let cut = (lifetime - life).as_nanos();
+            ((cut * (1 << 29) + 500_000_000) / 1_000_000_000) as u64
+        })
+        .collect();
+    let foretells = |lost: u64| {
+        let mut state = state_before(numbers[0] << 11 | lost);
+        numbers.iter().all(|&number| draw(&mut state) >> 11 == number)
+    };
+    assert!((0..1 << 11).any(foretells), "{numbers:?}");
 }
 
 #[test]

@@ -74,6 +74,18 @@ fn idle_times_are_prolonged_by_reads_exactly_if_short_and_nearly_if_long() {
     }
 }
 
+/// By more than the coarse clock may lag and a read may leave an idle time as it is.
+#[test]
+fn a_read_after_a_while_prolongs_a_long_idle_time() {
+    let cache = audited(Cache::builder().time_to_idle(Duration::from_secs(10)).build());
+    cache.insert(1, 1);
+    let (_, before) = end(&cache, 1);
+    std::thread::sleep(2 * LAG);
+    assert_eq!(cache.get(&1), Some(1));
+    let (after, _) = end(&cache, 1);
+    assert!(after > before, "not prolonged");
+}
+
 /// A view that has just read an entry with an hour to live does not take one with little time for granted.
 #[test]
 fn a_view_sees_short_lives_end_between_long_ones() {

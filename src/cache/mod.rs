@@ -2,6 +2,8 @@
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod damage;
+#[cfg(all(test, not(cortado_loom)))]
+mod figures;
 mod inspect;
 mod iterate;
 mod lifetimes;

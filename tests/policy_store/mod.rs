@@ -174,6 +174,15 @@ impl Sim {
         false
     }
 
+    /// The entry leaves by another way than eviction, if it is there.
+    pub fn remove(&mut self, key: u64) {
+        if let Some(id) = self.ids.remove(&key) {
+            self.keys.remove(&id);
+            self.policy.remove(&self.store, id);
+            self.store.free(id);
+        }
+    }
+
     pub fn run(&mut self, keys: impl Iterator<Item = u64>) -> &mut Self {
         keys.for_each(|key| {
             self.request(key);

@@ -1,0 +1,243 @@
+//! When passes run, and how much they do: by a clock that stands unless it is moved. One test at a time, for they count
+//! what is released, which the guards of others would hold up.
+#![cfg(not(cortado_loom))]
+
+mod common;
+
+use common::audited::{Audited, audited};
+use common::{MINUTE, Tested, tested};
+use cortado::{Cache, Clock, Op};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long to wait for what must come. Only a failure takes so long.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How long a cache that is written to goes without a pass.
+const QUIET: Duration = Duration::from_millis(1);
+const BIT: Duration = Duration::from_nanos(1);
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it never holds");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A pass is what brings the count of the entries up to date.
+#[test]
+fn operations_run_a_pass_when_it_is_due_and_not_before() {
+    let _alone = alone();
+    for counts in [false, true] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().clock(clock).record_stats(counts);
+        let cache: Audited<u32, u32> = audited(builder.build());
+        let read = || {
+            for _ in 0..100 {
+                assert_eq!((cache.get(&1), cache.get(&100)), (Some(1), None));
+                assert_eq!(cache.get_entry(&1).map(|entry| *entry), Some(1));
+            }
+        };
+        cache.insert(1, 1);
+        read();
+        hand.advance(QUIET - BIT);
+        read();
+        assert_eq!(cache.entry_count(), 0, "the write waits for others");
+        hand.advance(BIT);
+        read();
+        assert_eq!(cache.entry_count(), 1, "for a millisecond");
+        // Nor is what was due once due for ever.
+        cache.insert(2, 2);
+        read();
+        assert_eq!(cache.entry_count(), 1);
+        hand.advance(QUIET);
+        cache.insert(3, 3);
+        assert_eq!(cache.entry_count(), 3, "a write looks after those before it");
+        hand.advance(QUIET);
+        cache.insert(4, 4);
+        assert_eq!(cache.entry_count(), 4, "the first after a while does not wait");
+        cache.insert(5, 5);
+        assert_eq!(cache.entry_count(), 4);
+    }
+}
+
+/// Evictions keep up with the writes that a pass has drained, and no more: 512 for each stripe of the write buffer, and
+/// 64.
+#[test]
+fn a_heavy_entry_displaces_the_others_piece_by_piece() {
+    const CAPACITY: u64 = 60_000;
+    const HEAVY: u32 = 40_000;
+    const AT_ONCE: u64 = 16 * 512 + 64;
+    let _alone = alone();
+    let cache: Tested<u32, u32> =
+        tested(|builder| builder.max_capacity(CAPACITY).weigher(|_, &weight| weight));
+    cache.insert(0, 1);
+    for key in 1..CAPACITY as u32 {
+        cache.insert(key, 1);
+        // In favour, so that its successor is not the one to go.
+        if key % 64 == 0 {
+            assert_eq!(cache.get(&0), Some(1));
+        }
+    }
+    cache.settle();
+    assert_eq!(cache.weighted_size(), CAPACITY);
+    cache.insert(0, HEAVY);
+    let (mut before, mut slices) = (cache.stats().evicted(), 0);
+    loop {
+        let pending = cache.run_pending_tasks_within(1);
+        let removed = cache.stats().evicted();
+        assert!(removed - before <= AT_ONCE, "{} at once", removed - before);
+        before = removed;
+        slices += 1;
+        assert_eq!(pending.excess_weight, cache.weighted_size().saturating_sub(CAPACITY));
+        if pending.excess_weight == 0 {
+            break;
+        }
+    }
+    assert!(slices > 2, "{slices}");
+    assert_eq!(cache.get(&0), Some(HEAVY));
+    // Once more, and all of it when it is asked for.
+    cache.insert(0, 1);
+    (0..HEAVY).for_each(|key| cache.insert(CAPACITY as u32 + key, 1));
+    cache.settle();
+    cache.insert(0, HEAVY);
+    cache.run_pending_tasks();
+    assert!(cache.weighted_size() <= CAPACITY);
+}
+
+/// Runs `then` while the keys are being computed.
+fn within_computations(cache: &Cache<u32, u32>, keys: &[u32], then: &dyn Fn()) {
+    match keys {
+        [] => then(),
+        [key, rest @ ..] => {
+            cache.entry(*key).and_compute_with(|_| {
+                within_computations(cache, rest, then);
+                Op::Nop
+            });
+        }
+    }
+}
+
+/// Entries that computations hold are passed over, up to sixteen in a pass.
+#[test]
+fn the_next_to_go_may_be_held_and_others_go() {
+    const CAPACITY: u32 = 1000;
+    let _alone = alone();
+    let cache: Tested<u32, u32> =
+        tested(|builder| builder.max_capacity(CAPACITY.into()).weigher(|_, &weight| weight));
+    cache.insert(0, 1);
+    for key in 1..CAPACITY {
+        cache.insert(key, 1);
+        assert_eq!(cache.get(&0), Some(1));
+    }
+    cache.settle();
+    let held: Vec<u32> = (1..=15).collect();
+    within_computations(&cache, &held, &|| {
+        cache.insert(0, CAPACITY / 2);
+        cache.cache.run_pending_tasks();
+        assert!(cache.weighted_size() <= CAPACITY.into(), "{} is left", cache.weighted_size());
+    });
+    assert!(held.iter().all(|key| cache.contains_key(key)));
+    assert!(cache.contains_key(&0));
+}
+
+/// An entry that is moved in the wheel is a unit of work.
+#[test]
+fn entries_far_from_their_end_are_moved_in_slices() {
+    const ENTRIES: u32 = 20_000;
+    const UNITS: usize = 100;
+    let _alone = alone();
+    let cache: Tested<u32, u32> = tested(|builder| builder.time_to_live(1440 * MINUTE));
+    (0..ENTRIES).for_each(|key| cache.insert(key, key));
+    cache.settle();
+    let mut slices = 0;
+    // Down all levels of the wheel, to the last minute.
+    for _ in 0..1439 {
+        cache.hand.advance(MINUTE);
+        while cache.run_pending_tasks_within(UNITS).expirations {
+            slices += 1;
+        }
+    }
+    assert_eq!(cache.entry_count(), u64::from(ENTRIES));
+    // Looks cost 64 units at once, so a slice is as much more at most.
+    let least = ENTRIES as usize / (UNITS + 64);
+    assert!(slices >= least, "{slices} slices, {least} at least");
+}
+
+/// What a pass leaves undone the next operation takes up, though no time passes and nobody writes.
+#[test]
+fn reads_go_on_with_a_sweep() {
+    let _alone = alone();
+    let (clock, _hand) = Clock::manual();
+    let cache: Audited<u32, u32> = audited(Cache::builder().clock(clock).build());
+    (0..20_000).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    cache.invalidate_all();
+    assert!(cache.entry_count() > 15_000, "it is more than one operation's share");
+    for _ in 0..5000 {
+        assert_eq!(cache.get(&0), None);
+    }
+    assert_eq!(cache.entry_count(), 0);
+}
+
+#[test]
+fn all_maintenance_is_all_maintenance() {
+    let _alone = alone();
+    let value = Arc::new(0);
+    let (clock, _hand) = Clock::manual();
+    let cache: Audited<u32, Arc<u32>> = audited(Cache::builder().clock(clock).build());
+    (0..20_000).for_each(|key| cache.insert(key, Arc::clone(&value)));
+    cache.run_pending_tasks();
+    assert_eq!(Arc::strong_count(&value), 20_001);
+    // One among many, who would wait for others of its kind.
+    cache.invalidate(&0);
+    cache.run_pending_tasks();
+    assert_eq!(Arc::strong_count(&value), 20_000);
+    cache.invalidate_all();
+    cache.run_pending_tasks();
+    assert_eq!((cache.entry_count(), Arc::strong_count(&value)), (0, 1));
+}
+
+#[test]
+fn the_scheduler_finishes_a_sweep_by_itself() {
+    let _alone = alone();
+    let value = Arc::new(0);
+    let cache: Audited<u32, Arc<u32>> = audited(Cache::builder().scheduler(true).build());
+    (0..20_000).for_each(|key| cache.insert(key, Arc::clone(&value)));
+    cache.run_pending_tasks();
+    cache.invalidate_all();
+    wait_until(|| cache.entry_count() == 0 && Arc::strong_count(&value) == 1);
+}
+
+/// By a clock of the user's, which is read in every pass.
+#[test]
+fn the_scheduler_lets_a_cache_alone_that_has_nothing_to_do() {
+    /// A little less than the tick, once in which such a clock is looked at.
+    const TICK: Duration = Duration::from_secs(1);
+    let _alone = alone();
+    let readings = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&readings);
+    let clock = Clock::custom(move || Duration::from_nanos(count.fetch_add(1, SeqCst)));
+    let cache: Audited<u32, Arc<u32>> =
+        audited(Cache::builder().scheduler(true).clock(clock).removal_listener(drop).build());
+    let value = Arc::new(0);
+    for key in 0..100 {
+        cache.insert_with_ttl(key, Arc::clone(&value), MINUTE);
+        cache.insert_with_ttl(key, Arc::clone(&value), MINUTE);
+    }
+    cache.run_pending_tasks();
+    wait_until(|| Arc::strong_count(&value) == 101);
+    // What was on its way when the last value was dropped.
+    std::thread::sleep(Duration::from_millis(50));
+    let (before, begun) = (readings.load(SeqCst), Instant::now());
+    std::thread::sleep(Duration::from_millis(400));
+    let read = readings.load(SeqCst) - before;
+    let ticks = begun.elapsed().as_nanos().div_ceil(TICK.as_nanos()) as u64;
+    assert!(read <= 10 * ticks, "{read} readings in {ticks} ticks");
+}
