@@ -100,6 +100,8 @@ mod clock;
 mod hash;
 mod prefetch;
 mod sync;
+#[cfg_attr(cortado_loom, allow(dead_code))]
+mod system;
 
 mod buffer;
 mod drain;

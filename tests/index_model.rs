@@ -293,6 +293,38 @@ fn sizes() {
     assert!(!index.reserve(&guard, 224));
 }
 
+/// An outgrown table goes when nobody can be in it any more, a large one piece by piece.
+#[test]
+fn outgrown_tables_go_piece_by_piece() {
+    let store = Store { shape: Shape::Spread, keys: Vec::new() };
+    for (entries, pieces) in [(113, 1), (1_000_000, 33)] {
+        let index = Index::with_capacity(entries);
+        let guard = pin();
+        assert!(index.reserve(&guard, 10 * entries));
+        assert_eq!(index.outgrown(), 0);
+        index.help(&guard, &store, usize::MAX);
+        assert_eq!(index.outgrown(), 1);
+        assert!(!index.clear_away(), "this guard may be in it");
+        drop(guard);
+        // The rest of the process may hold guards for a while.
+        let mut steps = 0;
+        for _ in 0..60_000 {
+            pin().flush();
+            steps += 1;
+            while index.clear_away() {
+                steps += 1;
+            }
+            if index.outgrown() == 0 {
+                break;
+            }
+            steps = 0;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!((index.outgrown(), steps), (0, pieces));
+        assert_eq!(index.validate(&pin(), &store), Ok(0));
+    }
+}
+
 /// A search is void once anything in the bucket has changed, and only then.
 #[test]
 fn a_search_locks_only_what_it_saw() {

@@ -79,4 +79,12 @@ impl<K, V, S> Cache<K, V, S> {
     pub fn pool(&self) -> &crate::pool::RawPool {
         &self.engine().core.pool
     }
+
+    /// Tables of the index that were outgrown and still have memory.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn outgrown_tables(&self) -> usize {
+        self.engine().core.index.outgrown()
+    }
 }

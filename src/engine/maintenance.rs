@@ -332,11 +332,16 @@ impl<'a> Work<'a> {
         true
     }
 
-    /// Starts a larger index if this one is full, and moves some of it. True if there is more to move.
+    /// Starts a larger index if this one is full, moves some of it, and clears some of what it has outgrown
+    /// away. True if there is more to be done.
     fn grow(&mut self) -> bool {
         let core = self.core;
+        let outgrown = core.index.outgrown();
         core.index.reserve(self.guard, usize::try_from(self.state.count).unwrap_or(usize::MAX));
-        core.index.help(self.guard, &*core.pool, MOVES)
+        let moves = core.index.help(self.guard, &*core.pool, MOVES);
+        // Handed to the epoch, which is to get on.
+        self.retired |= core.index.outgrown() > outgrown;
+        core.index.clear_away() || moves
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.

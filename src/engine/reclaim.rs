@@ -122,11 +122,16 @@ impl Core {
         self.pool.trim(now, if budget.is_of_caller() { TRIM_IN_PASSING } else { TRIM })
     }
 
+    /// Whether something waits for the end of its grace period, or has been found by no pass since.
+    pub(super) fn waits_for_grace(&self) -> bool {
+        self.undropped.load(Ordering::Relaxed) > 0 || self.index.outgrown() > 0
+    }
+
     /// While nodes wait for their grace period and there is no scheduler to look after them, an operation does
     /// now and then, be it a read.
     pub(super) fn attend_to_grace(&self, now: u64) {
         // A model's clock stands.
-        if !cfg!(cortado_loom) && !self.scheduled && self.undropped.load(Ordering::Relaxed) > 0 {
+        if !cfg!(cortado_loom) && !self.scheduled && self.waits_for_grace() {
             self.pass_by(now.saturating_add(ATTENTION));
         }
     }

@@ -279,7 +279,7 @@ impl<K, V, S> Engine<K, V, S> {
             if left.work {
                 continue;
             }
-            if self.core.undropped.load(Ordering::Relaxed) == 0 || grace == GRACE_ROUNDS {
+            if !self.core.waits_for_grace() || grace == GRACE_ROUNDS {
                 return;
             }
             grace += 1;
@@ -366,7 +366,7 @@ where
         if left.work || left.writes || (self.core.announces && !self.core.outbox.is_empty()) {
             return Some(Duration::ZERO);
         }
-        let in_grace = self.core.undropped.load(Ordering::Relaxed) > 0;
+        let in_grace = self.core.waits_for_grace();
         if in_grace {
             crossbeam_epoch::pin().flush();
         }

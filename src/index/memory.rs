@@ -3,15 +3,19 @@
 #![expect(unsafe_code, reason = "tables and overflow buckets live until the epoch lets go of them")]
 
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::{mem, ptr};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
+use super::outgrown::Outgrown;
 use super::table::Table;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::seeded;
+use crate::sync::{Arc, seeded};
+#[cfg(not(cortado_loom))]
+use crate::system;
 
 /// The pointer that owns a table: the index's `current`, or a table's `next`.
 #[derive(Debug, Default)]
@@ -59,17 +63,24 @@ impl Drop for Table {
 
 /// The index's hold on its tables.
 #[derive(Debug)]
-pub struct Root(TableLink);
+pub struct Root {
+    current: TableLink,
+    outgrown: Arc<Outgrown>,
+}
 
 impl Root {
     pub fn new(table: Table) -> Self {
-        Self(TableLink::new(table))
+        Self { current: TableLink::new(table), outgrown: Arc::new(Outgrown::new()) }
+    }
+
+    pub fn outgrown(&self) -> &Outgrown {
+        &self.outgrown
     }
 
     /// The table at which every search begins.
     #[inline]
     pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g Table {
-        self.0.get(guard).expect("the index has a table from its making to its drop")
+        self.current.get(guard).expect("the index has a table from its making to its drop")
     }
 
     /// Passes on from `done`, all of whose buckets have moved, to the table after it, and retires
@@ -78,26 +89,30 @@ impl Root {
     /// Release pairs with [`TableLink::get`]: who finds the new table here sees what all helpers
     /// put into it ([`Table::finish`] has gathered that).
     pub fn advance(&self, done: &Table, guard: &Guard) {
-        let old = self.0.0.load(Relaxed, guard);
+        let current = &self.current.0;
+        let old = current.load(Relaxed, guard);
         let next = done.next().0.load(Acquire, guard);
         if !ptr::eq(old.as_raw(), done)
             || next.is_null()
-            || self.0.0.compare_exchange(old, next, Release, Relaxed, guard).is_err()
+            || current.compare_exchange(old, next, Release, Relaxed, guard).is_err()
         {
             return;
         }
         if seeded("index_free_without_grace") {
             done.buckets().iter().for_each(wipe);
         }
+        self.outgrown.begin();
+        let outgrown = Arc::clone(&self.outgrown);
         // SAFETY: rule 8: the exchange took `old` out of the one link to it, so that only threads
-        // that are pinned now can know it, and made this thread the one to retire it.
-        unsafe { guard.defer_destroy(old) };
+        // that are pinned now can know it, and made this thread the one to retire it. The closure owns
+        // what it touches, on whichever thread it is run.
+        unsafe { guard.defer_unchecked(move || outgrown.leave(old.into_owned().into_box())) };
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        let mut link = mem::take(&mut self.0);
+        let mut link = mem::take(&mut self.current);
         // SAFETY: rule 8: the link owns its table, and nobody else is here (`&mut self`).
         while let Some(mut table) = unsafe { link.0.try_into_owned() } {
             link = mem::take(table.next_mut());
@@ -202,6 +217,8 @@ pub struct Buckets {
     memory: *mut [u64],
     first: *const Bucket,
     len: usize,
+    /// Bytes from the beginning of the memory that were not given back.
+    kept: usize,
 }
 
 #[cfg(not(cortado_loom))]
@@ -213,7 +230,17 @@ impl Buckets {
         let memory = Box::into_raw(memory);
         let base = memory.cast::<u8>();
         let first = base.wrapping_add(base.align_offset(align_of::<Bucket>())).cast::<Bucket>();
-        Self { memory, first, len }
+        Self { memory, first, len, kept: size_of::<u64>() * memory.len() }
+    }
+
+    /// See [`Table::give_back`].
+    pub fn give_back(&mut self, bytes: usize) -> bool {
+        let Some(kept) = self.kept.checked_sub(bytes) else { return false };
+        self.kept = kept;
+        let Some(start) = NonNull::new(self.memory.cast::<u8>()) else { return false };
+        // SAFETY: rule 10: part of the one allocation, which is ours alone (`&mut self`); buckets may be zero.
+        unsafe { system::give_back(start.add(kept), bytes) };
+        true
     }
 }
 
@@ -253,6 +280,10 @@ pub struct Buckets(Box<[Bucket]>);
 impl Buckets {
     pub fn new(len: usize) -> Self {
         Self((0..len).map(|_| Bucket::new()).collect())
+    }
+
+    pub fn give_back(&mut self, _bytes: usize) -> bool {
+        false
     }
 }
 

@@ -86,8 +86,8 @@
 //! * *a shared count of entries*: two threads inserting would take turns at its cache line. The caller
 //!   knows the count, and says it to [`Index::reserve`].
 //!
-//! What it costs: the index does not shrink; the memory of an outgrown table is given back to the
-//! system in one go, by whichever thread runs the epoch's callback; a writer that keeps losing to
+//! What it costs: the index does not shrink; an outgrown table keeps its memory until somebody calls
+//! [`Index::clear_away`] often enough; a writer that keeps losing to
 //! other writers of its bucket searches anew each time.
 
 mod bucket;
@@ -96,6 +96,7 @@ mod grow;
 mod hint;
 mod lock;
 mod memory;
+mod outgrown;
 mod table;
 mod tags;
 mod walk;
@@ -205,6 +206,17 @@ impl Index {
     #[inline]
     pub fn help(&self, guard: &Guard, store: &impl HashOf, buckets: usize) -> bool {
         grow::help(&self.root, &self.hint, guard, store, buckets)
+    }
+
+    /// Tables that were outgrown and still have memory.
+    pub fn outgrown(&self) -> usize {
+        self.root.outgrown().count()
+    }
+
+    /// Gives a piece of an outgrown table's memory back to the system; true if there is more. When the last
+    /// buckets have moved, the epoch has to get on before there is something to give.
+    pub fn clear_away(&self) -> bool {
+        self.root.outgrown().clear_away()
     }
 
     /// Appends the ids of one bucket to `out`: those whose hashes begin at `cursor`. Returns the

@@ -135,6 +135,12 @@ impl Table {
         self.moved.fetch_add(count, order) + count == self.buckets.len()
     }
 
+    /// Gives some of the memory back to the system, from the end of a table in which nobody is any more; false
+    /// if that leaves nothing to be given back in pieces.
+    pub fn give_back(&mut self, bytes: usize) -> bool {
+        self.buckets.give_back(bytes)
+    }
+
     /// Whether all buckets have moved. Relaxed: asked by the one thread that drops the table.
     pub fn is_finished(&self) -> bool {
         self.moved.load(Relaxed) == self.buckets.len()

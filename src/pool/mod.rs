@@ -55,8 +55,6 @@ mod free;
 mod handle;
 mod raw;
 mod reserve;
-#[cfg_attr(cortado_loom, allow(dead_code))]
-mod system;
 mod typed;
 
 pub use cap::Cap;

@@ -4,7 +4,6 @@
 use super::cap::Cap;
 use super::free::FreeList;
 use super::reserve::{REFILL, Reserve};
-use super::system;
 use crate::clock::NEVER;
 use crate::index::HashOf;
 use crate::links::{FIRST_RESERVED, Links, NIL};
@@ -14,6 +13,7 @@ use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::prefetch::prefetch;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::system;
 use crate::wheel::TimerStore;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
