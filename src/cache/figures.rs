@@ -6,8 +6,8 @@ use super::Cache;
 use crate::clock::{Clock, ManualClock};
 use crate::engine::Core;
 use crate::node::NO_ERA;
-use crate::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 type Numbers = Cache<u32, u32>;
@@ -59,7 +59,7 @@ fn read(cache: &Numbers, keys: impl Iterator<Item = u32>) {
 
 /// Gives the cache so many entries more than it has room for.
 fn evict(cache: &Numbers, entries: u32) {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1 << 20);
+    static NEXT: AtomicU32 = AtomicU32::new(1 << 20);
     for _ in 0..entries {
         cache.insert(NEXT.fetch_add(1, Relaxed), 1);
         pass(cache);
@@ -156,7 +156,7 @@ fn updates_of_one_entry_are_one_record_and_of_many_are_many() {
 /// Those who wait for the epoch are not to have each other's guards in the way.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    ONE.lock()
 }
 
 /// Waits for the grace period of what was handed to the epoch; false if nothing was.

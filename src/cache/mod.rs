@@ -2,7 +2,7 @@
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod damage;
-#[cfg(all(test, not(cortado_loom)))]
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod figures;
 mod inspect;
 mod iterate;
