@@ -10,6 +10,9 @@ pub const PAGE: usize = 4096;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 1 << 16;
 
+/// Whether anything is given back.
+pub const GIVES_BACK: bool = cfg!(target_os = "linux");
+
 /// Tells the system that it may have the pages which lie wholly within so many bytes from `start`: when this
 /// returns they read as zeros, until they are written to again. A hint: where it is not understood, and
 /// for memory of another kind, they stay as they are.

@@ -52,6 +52,30 @@ fn an_idle_cache_expires_and_announces_by_itself() {
     cache.audit();
 }
 
+/// A cache so small that each write is applied at once, by whoever makes it: the thread has to hear of it all
+/// the same.
+#[test]
+fn a_tiny_cache_expires_by_itself() {
+    for capacity in [3, 10, 40, 100, 700] {
+        let (cache, receiver) = scheduled(|builder| builder.max_capacity(capacity));
+        cache.run_pending_tasks();
+        cache.insert_with_ttl(1, 1, 20 * MILLI);
+        assert_eq!(next(&receiver), (1, Expired), "capacity {capacity}");
+        eventually(|| cache.entry_count() == 0);
+    }
+}
+
+/// Nor does it go unheard of if a single write is more than a write buffer is to hold.
+#[test]
+fn a_heavy_entry_expires_by_itself() {
+    let heavy = |builder: Builder<u32, u32>| builder.max_capacity(10_000).weigher(|_, _| 9_000);
+    let (cache, receiver) = scheduled(heavy);
+    cache.run_pending_tasks();
+    cache.insert_with_ttl(1, 1, 20 * MILLI);
+    assert_eq!(next(&receiver), (1, Expired));
+    eventually(|| cache.entry_count() == 0);
+}
+
 #[test]
 fn never_before_the_deadline() {
     let (cache, receiver) = scheduled(|builder| builder);

@@ -14,8 +14,8 @@ use crate::sync::seeded;
 
 /// A pass gives up about this many dead nodes, more by less than a batch, ...
 const DROPS: usize = 512;
-/// ... and this many while more than [`BACKLOG`] wait: a guard was held for long. Those who write meanwhile
-/// make as many dead again.
+/// ... and this many while more than [`BACKLOG`] wait, as after a guard was held for long, or after a sweep of
+/// many. Those who write meanwhile make as many dead again.
 const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
 /// How many dead nodes the asking for their lines is ahead.
@@ -157,6 +157,7 @@ impl Core {
         }
         !self.ripe.is_empty()
     }
+
     /// Gives up the cache's counts on these nodes and leaves those that have no other.
     fn give_up(&self, batch: &mut Vec<u32>) {
         let mut left = 0;

@@ -117,6 +117,11 @@ impl<K, V, S> Engine<K, V, S> {
             Err(_) if seeded("full-buffer-drops-the-event") => return,
             Err(_) => self.push_again(event, weight, now),
         };
+        if pressure > Pressure::Low {
+            // The scheduler has to hear of it, also if a pass of this thread's is what puts it on the wheel: it
+            // may be sleeping for longer than the entry is to live.
+            core.wake_within(PASS_DELAY);
+        }
         match pressure {
             Pressure::Low => {
                 // A cache that is only written to must not wait for the batch to be full.
@@ -132,7 +137,6 @@ impl<K, V, S> Engine<K, V, S> {
                     // Or else reads alone would leave it for ever.
                     core.pass_by(now.saturating_add(QUIET));
                 }
-                core.wake_within(PASS_DELAY);
             }
             Pressure::Drain => {
                 let _ = core.status.request();
@@ -158,6 +162,10 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn attend(&self) {
         self.try_pass();
+        if self.core.waits_for_grace() {
+            // Nobody else may do so: where there are few reads, and nothing else, the epoch stands.
+            crossbeam_epoch::pin().flush();
+        }
         self.aftermath(CALLER_NOTICES);
     }
 
@@ -204,6 +212,8 @@ impl<K, V, S> Engine<K, V, S> {
         drop(state);
         if left.retired {
             guard.flush();
+            // The scheduler is to look after what it has retired.
+            self.core.wake_within(PASS_DELAY);
         }
         left
     }
@@ -296,7 +306,7 @@ impl<K, V, S> Engine<K, V, S> {
             excess_weight: left.excess,
             notifications: if self.core.announces { self.core.outbox.len() } else { 0 },
             reclamations: self.core.undropped.load(Ordering::Relaxed),
-            other: left.writes || left.work || left.blocked,
+            other: left.writes || left.work || left.blocked || self.core.index.outgrown() > 0,
         }
     }
 

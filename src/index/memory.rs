@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "tables and overflow buckets live until the epoch lets go of them")]
 
 use std::ops::Deref;
-use std::ptr::NonNull;
 use std::{mem, ptr};
 
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
@@ -48,7 +47,7 @@ impl TableLink {
 
 impl Drop for Table {
     /// The buckets that have not moved own their overflow (rule 9). A table is retired when all
-    /// have moved, so the epoch's callback does not walk it.
+    /// have moved, so whoever clears it away does not walk it, nor look at what was given back.
     fn drop(&mut self) {
         if self.is_finished() {
             return;
@@ -235,10 +234,13 @@ impl Buckets {
 
     /// See [`Table::give_back`].
     pub fn give_back(&mut self, bytes: usize) -> bool {
-        let Some(kept) = self.kept.checked_sub(bytes) else { return false };
+        let Some(kept) = self.kept.checked_sub(bytes).filter(|_| system::GIVES_BACK) else {
+            return false;
+        };
+        let Some(start) = ptr::NonNull::new(self.memory.cast::<u8>()) else { return false };
         self.kept = kept;
-        let Some(start) = NonNull::new(self.memory.cast::<u8>()) else { return false };
-        // SAFETY: rule 10: part of the one allocation, which is ours alone (`&mut self`); buckets may be zero.
+        // SAFETY: rule 8: the grace period is over and the table out of the queue, so it is ours alone
+        // (`&mut self`). Rule 10: the piece is part of its one allocation, and buckets may be zero.
         unsafe { system::give_back(start.add(kept), bytes) };
         true
     }

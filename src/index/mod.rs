@@ -51,7 +51,8 @@
 //!    or writes.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned in the
 //!    default collector. A table is retired through the epoch, once, after `current` has passed on
-//!    from it. Its `next` is retired later still. So a reference that was got under a guard is good
+//!    from it; after the grace period it belongs to the queue of [`Outgrown`](outgrown::Outgrown), and
+//!    then to whoever takes it out, until it is put back or dropped. Its `next` is retired later still. So a reference that was got under a guard is good
 //!    as long as the guard. Without the epoch, tables are freed by the drop of the index only.
 //! 9. **Overflow buckets** belong to their home bucket, and are reached through it: by those who
 //!    have seen, under the pin they still hold, that it had not moved (a [`Chain`](memory::Chain)
@@ -71,6 +72,7 @@
 //! | `Table::next` | `reserve`, once | everyone | release / acquire | the new table |
 //! | `Table::claimed` | helpers | helpers | relaxed | nothing |
 //! | `Table::moved` | helpers | the last of them | acquire-release | all copies, for `current` |
+//! | `Outgrown::count` | the last helper; whoever drops the table | everyone | relaxed | nothing: when to look into the queue |
 //! | `Root` (`current`) | the last helper | everyone | release / acquire | the table and all copies |
 //!
 //! # Why not …

@@ -79,7 +79,8 @@ impl RawPool {
     }
 
     /// Drops keys and values of nodes whose last counts the caller has given up: of each node when
-    /// `each` calls what it is given. Then frees the nodes, in one step for all of them, also when `each` panics.
+    /// `each` calls what it is given, which it has to. Then frees the nodes, in one step for all of them, also when
+    /// `each` panics; it must not before the last, whose contents alone are sure to be dropped then.
     pub fn destroy_all(&self, ids: &[u32], mut each: impl FnMut(&dyn Fn())) {
         struct Free<'a>(&'a RawPool, &'a [u32]);
         impl Drop for Free<'_> {
@@ -87,9 +88,9 @@ impl RawPool {
                 self.0.free(self.1);
             }
         }
+        debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "somebody holds one");
         let _free = Free(self, ids);
         for &id in ids {
-            debug_assert_eq!(self.meta(id).refs(), 0, "destroyed while somebody holds it");
             // SAFETY: the last count is gone, and was the caller's (rule 4). Called twice it finds nothing.
             each(&|| unsafe { self.drop_contents(id) });
         }
