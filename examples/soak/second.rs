@@ -81,13 +81,27 @@ fn resident_kib() -> Option<u64> {
 }
 
 /// After this, all that a cache needs should be there.
-const WARM: u64 = 60;
+const WARM: usize = 60;
 
-/// By how many KiB the process ever was larger than at the end of the first minute. `None` if it did not live
-/// so long, or if the system does not say.
-pub fn growth(seconds: &[Second]) -> Option<u64> {
-    let mut later = seconds.iter().skip_while(|second| second.at < WARM);
-    let first = later.next()?.resident_kib?;
-    let most = later.filter_map(|second| second.resident_kib).max()?;
-    Some(most.saturating_sub(first))
+/// How the process has grown since the first minute, in KiB.
+pub struct Growth {
+    /// From the minute after it to the last, by their medians: a thread that loses its core under a guard makes
+    /// the process larger for seconds.
+    pub level: u64,
+    /// From the end of it to the largest that it ever was.
+    pub peak: u64,
+}
+
+/// `None` if the process did not live for three minutes, or if the system does not say.
+pub fn growth(seconds: &[Second]) -> Option<Growth> {
+    let sizes: Vec<u64> = seconds.iter().filter_map(|second| second.resident_kib).collect();
+    let later = sizes.get(WARM..).filter(|later| later.len() >= 2 * WARM)?;
+    let level = median(&later[later.len() - WARM..]).saturating_sub(median(&later[..WARM]));
+    Some(Growth { level, peak: later.iter().max()?.saturating_sub(sizes[WARM - 1]) })
+}
+
+fn median(sizes: &[u64]) -> u64 {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable();
+    sizes[sizes.len() / 2]
 }
