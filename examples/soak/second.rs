@@ -75,9 +75,7 @@ impl fmt::Display for Second {
 
 /// What the system says that this process occupies, where it does.
 fn resident_kib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse().ok()
+    Some(memory_stats::memory_stats()?.physical_mem as u64 / 1024)
 }
 
 /// After this, all that a cache needs should be there.

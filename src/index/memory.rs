@@ -103,8 +103,8 @@ impl Root {
         self.outgrown.begin();
         let outgrown = Arc::clone(&self.outgrown);
         // SAFETY: rule 8: the exchange took `old` out of the one link to it, so that only threads
-        // that are pinned now can know it, and made this thread the one to retire it. The closure owns
-        // what it touches, on whichever thread it is run.
+        // that are pinned now can know it, and made this thread the one to retire it. So the closure, which
+        // runs when they are not any more, may own it; it has all that it touches, on whichever thread.
         unsafe { guard.defer_unchecked(move || outgrown.leave(old.into_owned().into_box())) };
     }
 }

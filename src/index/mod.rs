@@ -51,9 +51,10 @@
 //!    or writes.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned in the
 //!    default collector. A table is retired through the epoch, once, after `current` has passed on
-//!    from it; after the grace period it belongs to the queue of [`Outgrown`](outgrown::Outgrown), and
-//!    then to whoever takes it out, until it is put back or dropped. Its `next` is retired later still. So a reference that was got under a guard is good
-//!    as long as the guard. Without the epoch, tables are freed by the drop of the index only.
+//!    from it. Its `next` is retired later still. So a reference that was got under a guard is good
+//!    as long as the guard. After the grace period a table belongs to the queue of
+//!    [`Outgrown`](outgrown::Outgrown), and then to whoever takes it out, until it is put back or dropped.
+//!    Without the epoch, tables are freed by the drop of the index only.
 //! 9. **Overflow buckets** belong to their home bucket, and are reached through it: by those who
 //!    have seen, under the pin they still hold, that it had not moved (a [`Chain`](memory::Chain)
 //!    is the proof of that), or who hold its lock. A chain is retired through the epoch, once, by

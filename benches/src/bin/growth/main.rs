@@ -72,20 +72,23 @@ fn record(
 /// All figures of one size.
 fn measure(options: &Options, size: u64) -> Vec<Record> {
     let rivals = &options.subjects;
+    // Before anything else: what a program has freed, the allocator has to zero when it is asked for zeros.
+    let filled: Vec<_> =
+        rivals.iter().map(|rival| rival.drive::<u64, u64, _>(calls::Fill { size })).collect();
     let mut records = Vec::new();
     for (rival, rounds) in rivals.iter().zip(speed::measure(rivals, size, options.rounds)) {
         let (inserts, gets): (Vec<f64>, Vec<f64>) = rounds.into_iter().unzip();
         records.push(record(*rival, size, INSERT, &inserts));
         records.push(record(*rival, size, GET, &gets));
     }
-    for &rival in rivals {
+    for (&rival, longest) in rivals.iter().zip(filled) {
         let mut add = |metric, reading: Option<f64>| {
             records.extend(reading.map(|reading| record(rival, size, metric, &[reading])));
         };
         let full = rival.drive::<u64, u64, _>(Full::of(size));
         add(MEMORY, full.map(|full| full.overhead::<u64>()));
         let card = rival.card();
-        if let Some(longest) = rival.drive::<u64, u64, _>(calls::Fill { size }) {
+        if let Some(longest) = longest {
             add(FILLING, Some(longest.filling));
             add(FULL, Some(longest.evicting).filter(|_| card.bounded));
         }

@@ -110,7 +110,5 @@ fn of_kind<T: Send + Sync + 'static>(
 
 /// Resident memory of the process; 0 where the system does not say.
 fn resident_kib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
+    memory_stats::memory_stats().map_or(0.0, |stats| stats.physical_mem as f64 / 1024.0)
 }
