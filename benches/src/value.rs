@@ -46,6 +46,41 @@ impl Value for u64 {
     }
 }
 
+/// A document on the heap, as a cache of responses or records has them: what costs something to copy is shared.
+/// A clone is a count, and a look goes to the document.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Document>);
+
+#[derive(Debug)]
+struct Document {
+    lifetime: Duration,
+    bytes: [u8; 48],
+}
+
+impl Shared {
+    fn new(number: u64, lifetime: Duration) -> Self {
+        Self(Arc::new(Document { lifetime, bytes: [number as u8; 48] }))
+    }
+}
+
+impl Value for Shared {
+    fn lasting(number: u64) -> Self {
+        Self::new(number, HOUR)
+    }
+
+    fn fleeting(number: u64, lifetime: Duration) -> Self {
+        Self::new(number, lifetime)
+    }
+
+    fn lifetime(&self) -> Duration {
+        self.0.lifetime
+    }
+
+    fn look(&self) {
+        black_box(self.0.bytes[0]);
+    }
+}
+
 /// A value on the heap. [`Payload::fleeting`] tells how many of the short-lived ones there are, wherever
 /// they are.
 #[derive(Clone, Debug)]
@@ -119,6 +154,7 @@ mod tests {
     #[test]
     fn values_keep_their_lifetimes() {
         keeps_lifetimes::<u64>();
+        keeps_lifetimes::<Shared>();
         keeps_lifetimes::<Tracked>();
         // Here, because the count is one for the process.
         are_counted_until_the_last_clone_is_gone();

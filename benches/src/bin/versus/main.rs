@@ -13,7 +13,8 @@ use cortado_benches::heap::Heap;
 use cortado_benches::key::Key;
 use cortado_benches::machine::{Versions, description};
 use cortado_benches::report::{Record, compare, table, write_csv};
-use options::{Keys, Options};
+use cortado_benches::value::Shared;
+use options::{Keys, Options, Values};
 use std::fs::File;
 
 #[global_allocator]
@@ -39,7 +40,10 @@ impl Report<'_> {
 
 fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
     memory::run::<K>(options, report);
-    speed::run::<K>(options, report);
+    match options.values {
+        Values::U64 => speed::run::<K, u64>(options, report),
+        Values::Arc => speed::run::<K, Shared>(options, report),
+    }
     mass::run::<K>(options, report);
 }
 

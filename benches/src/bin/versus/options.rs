@@ -23,6 +23,9 @@ pub struct Options {
     /// The type of the keys.
     #[arg(long, value_enum, default_value_t = Keys::U64)]
     pub keys: Keys,
+    /// The type of the values, where speed is measured.
+    #[arg(long, value_enum, default_value_t = Values::U64)]
+    pub values: Values,
     /// Numbers of threads to run each workload with.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     pub threads: Vec<usize>,
@@ -59,6 +62,15 @@ pub enum Keys {
     String,
 }
 
+/// A type of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Values {
+    /// 8 bytes.
+    U64,
+    /// A shared document of 64 bytes on the heap.
+    Arc,
+}
+
 impl Options {
     /// With what `--quick` changes.
     pub fn settled(self) -> Self {
@@ -78,8 +90,8 @@ impl Options {
     /// What the figures depend on, on one line.
     pub fn description(&self) -> String {
         format!(
-            "{} {:?} keys, u64 values, {} operations per thread and round, medians of {} rounds",
-            self.keys_space, self.keys, self.operations, self.rounds,
+            "{} {:?} keys, {:?} values, {} operations per thread and round, medians of {} rounds",
+            self.keys_space, self.keys, self.values, self.operations, self.rounds,
         )
     }
 

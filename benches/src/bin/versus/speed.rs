@@ -44,36 +44,36 @@ struct Measurement<'a, K> {
     keys: &'a [Vec<K>],
 }
 
-impl<K: Key> Driver<K, u64> for Measurement<'_, K> {
+impl<K: Key, V: Value> Driver<K, V> for Measurement<'_, K> {
     type Output = Outcome;
 
-    fn drive<S: Subject<K, u64>>(self) -> Outcome {
+    fn drive<S: Subject<K, V>>(self) -> Outcome {
         let cache = S::new(self.workload.plan(self.space));
         for number in 0..=self.workload.fill(self.space) {
-            cache.insert(K::of(number), u64::lasting(number));
+            cache.insert(K::of(number), V::lasting(number));
         }
         cache.settle();
         let sample = match self.workload.action {
-            Action::Read => self.time::<S, Read>(&cache),
-            Action::Mix10 => self.time::<S, Mix<10>>(&cache),
-            Action::Mix2 => self.time::<S, Mix<2>>(&cache),
-            Action::Write => self.time::<S, Write>(&cache),
-            Action::ReadThrough => self.time::<S, ReadThrough>(&cache),
-            Action::Fleeting => self.time::<S, Fleeting>(&cache),
+            Action::Read => self.time::<V, S, Read>(&cache),
+            Action::Mix10 => self.time::<V, S, Mix<10>>(&cache),
+            Action::Mix2 => self.time::<V, S, Mix<2>>(&cache),
+            Action::Write => self.time::<V, S, Write>(&cache),
+            Action::ReadThrough => self.time::<V, S, ReadThrough>(&cache),
+            Action::Fleeting => self.time::<V, S, Fleeting>(&cache),
         };
-        let held = (self.workload.action == Action::ReadThrough).then(|| self.held(&cache));
+        let held = (self.workload.action == Action::ReadThrough).then(|| self.held::<V, S>(&cache));
         Outcome { sample, held }
     }
 }
 
 impl<'a, K: Key> Measurement<'a, K> {
     /// The threads at once; the mean of what they took.
-    fn time<S: Subject<K, u64>, T: Step>(&self, cache: &S) -> Sample {
+    fn time<V: Value, S: Subject<K, V>, T: Step>(&self, cache: &S) -> Sample {
         let barrier = Barrier::new(self.keys.len());
         let samples: Vec<Sample> = std::thread::scope(|scope| {
             let barrier = &barrier;
             let start = |keys: &'a Vec<K>| {
-                scope.spawn(move || thread::<K, S, T>(cache, keys, self.extent, barrier))
+                scope.spawn(move || thread::<K, V, S, T>(cache, keys, self.extent, barrier))
             };
             let threads: Vec<_> = self.keys.iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
@@ -86,14 +86,14 @@ impl<'a, K: Key> Measurement<'a, K> {
         }
     }
 
-    fn held<S: Subject<K, u64>>(&self, cache: &S) -> f64 {
+    fn held<V: Value, S: Subject<K, V>>(&self, cache: &S) -> f64 {
         let mut reader = cache.reader();
         let found = (0..=self.space).filter(|&number| reader.read(&K::of(number))).count();
         found as f64 / self.workload.plan(self.space).capacity as f64
     }
 }
 
-fn thread<K: Key, S: Subject<K, u64>, T: Step>(
+fn thread<K: Key, V: Value, S: Subject<K, V>, T: Step>(
     cache: &S,
     keys: &[K],
     extent: Extent,
@@ -145,7 +145,7 @@ fn sample((operations, hits): (u64, u64), time: Duration) -> Sample {
 }
 
 /// The outcomes of each rival, a round at a time; another one goes first in each.
-fn measure<K: Key>(
+fn measure<K: Key, V: Value>(
     options: &Options,
     workload: &Workload,
     rivals: &[Rival],
@@ -163,7 +163,7 @@ fn measure<K: Key>(
         for turn in 0..rivals.len() {
             let subject = (turn + round) % rivals.len();
             let measurement = Measurement { workload, space, extent, keys: &keys };
-            outcomes[subject].extend(rivals[subject].drive(measurement));
+            outcomes[subject].extend(rivals[subject].drive::<K, V, _>(measurement));
         }
     }
     outcomes
@@ -192,13 +192,13 @@ fn records(workload: &Workload, threads: usize, rival: Rival, outcomes: &[Outcom
 }
 
 /// A case for each workload.
-pub fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
+pub fn run<K: Key, V: Value>(options: &Options, report: &mut Report<'_>) {
     for workload in WORKLOADS.iter().filter(|workload| options.wants(workload.name)) {
         let rivals = options
             .able(|rival| rival != Rival::CortadoScheduler && (workload.needs)(&rival.card()));
         let mut case = Vec::new();
         for &threads in &options.threads {
-            let outcomes = measure::<K>(options, workload, &rivals, threads);
+            let outcomes = measure::<K, V>(options, workload, &rivals, threads);
             for (rival, outcomes) in rivals.iter().zip(&outcomes) {
                 // Not every cache takes these keys.
                 if !outcomes.is_empty() {

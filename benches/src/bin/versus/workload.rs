@@ -112,7 +112,7 @@ impl Workload {
 
 /// One operation, compiled for each cache; true unless it was a read that found nothing.
 pub trait Step {
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         cache: &S,
         reader: &mut S::Reader<'_>,
         key: &K,
@@ -124,7 +124,7 @@ pub struct Read;
 
 impl Step for Read {
     #[inline]
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         _: &S,
         reader: &mut S::Reader<'_>,
         key: &K,
@@ -138,13 +138,13 @@ pub struct Write;
 
 impl Step for Write {
     #[inline]
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         cache: &S,
         _: &mut S::Reader<'_>,
         key: &K,
         number: u64,
     ) -> bool {
-        cache.insert(key.clone(), u64::lasting(number));
+        cache.insert(key.clone(), V::lasting(number));
         true
     }
 }
@@ -154,7 +154,7 @@ pub struct Mix<const OF: u64>;
 
 impl<const OF: u64> Step for Mix<OF> {
     #[inline]
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         cache: &S,
         reader: &mut S::Reader<'_>,
         key: &K,
@@ -172,7 +172,7 @@ pub struct ReadThrough;
 
 impl Step for ReadThrough {
     #[inline]
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         cache: &S,
         reader: &mut S::Reader<'_>,
         key: &K,
@@ -186,7 +186,7 @@ pub struct Fleeting;
 
 impl Step for Fleeting {
     #[inline]
-    fn step<K: Key, S: Subject<K, u64>>(
+    fn step<K: Key, V: Value, S: Subject<K, V>>(
         cache: &S,
         reader: &mut S::Reader<'_>,
         key: &K,
@@ -194,7 +194,7 @@ impl Step for Fleeting {
     ) -> bool {
         let hit = reader.read(key);
         if !hit {
-            cache.insert(key.clone(), u64::fleeting(number, lifetime(number)));
+            cache.insert(key.clone(), V::fleeting(number, lifetime(number)));
         }
         hit
     }
