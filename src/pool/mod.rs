@@ -7,7 +7,8 @@
 //! Chunk *c* holds 8 nodes for *c* < 8, and each further octave of eight chunks holds twice as many
 //! per chunk as the one before, up to 2^22: at most an eighth of the pool is unused reserve. An id has
 //! the chunk's number in its upper nine bits and the node's within it in the others: the way from an id
-//! to its node is a shift, two loads that nearly always hit the first cache, a mask and a multiplication.
+//! to its node is a shift, two loads that nearly always hit the first cache, a mask and a multiplication. Nothing is asked
+//! on that way: an id whose chunk is not there, which nobody has who does not err, leads to a node that never lives.
 //! Chunks are allocated zeroed and with no special alignment, so that
 //! the system backs them page by page as nodes are used. A node is [`Meta`](crate::node::Meta), then the pair of key and
 //! value at a fixed offset. In caches with an idle time the nodes of a chunk are followed by as many words,
@@ -56,9 +57,11 @@ mod handle;
 mod raw;
 mod reserve;
 mod typed;
+mod views;
 
 pub use cap::Cap;
 pub use handle::{Handle, RawHandle};
-pub use raw::{FARTHEST, RawPool, Timers};
+pub use raw::RawPool;
 pub use reserve::Surplus;
 pub use typed::{Draft, Local, Place, Pool};
+pub use views::{FARTHEST, Timers};

@@ -4,17 +4,12 @@
 use super::cap::Cap;
 use super::free::FreeList;
 use super::reserve::{REFILL, Reserve};
-use crate::clock::NEVER;
-use crate::index::HashOf;
-use crate::links::{FIRST_RESERVED, Links, NIL};
-use crate::list::LinkStore;
+use crate::links::{FIRST_RESERVED, NIL};
 use crate::node::{Meta, life};
-use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::prefetch::prefetch;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::system;
-use crate::wheel::TimerStore;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -26,9 +21,6 @@ const CHUNKS: usize = (FIRST_RESERVED >> INDEX_BITS) as usize;
 const FIRST_BITS: u32 = 3;
 /// Chunks of one size.
 const OCTAVE: usize = 8;
-/// A quarter of the wheel's circle, 146 years.
-pub const FARTHEST: u64 = 1 << 62;
-
 /// Where key and value are in a node, and how to drop them in place.
 pub struct Shape {
     pub pair: Layout,
@@ -55,25 +47,45 @@ pub struct RawPool {
     pub(super) reserve: Reserve,
     /// How far the first node of each chunk is from the start of its allocation.
     growing: Mutex<[usize; CHUNKS]>,
+    /// A node that never lives, where ids lead whose chunks are not there: so that the way there asks nothing.
+    nowhere: Chunk,
+    /// How far it is from the start of its allocation.
+    nowhere_offset: usize,
 }
 
 /// A chunk of nodes, or the place for one.
 struct Chunk {
-    /// The first node, or null.
+    /// The first node; before there is a chunk, [`RawPool::nowhere`].
     base: AtomicPtr<u8>,
-    /// One less than the number of nodes, a power of two. An id is brought within it whatever it is.
+    /// One less than the number of nodes, a power of two. An id is brought within it whatever it is. Before there is
+    /// a chunk, 0.
     mask: AtomicUsize,
 }
 
 impl Chunk {
-    fn new() -> Self {
-        Self { base: AtomicPtr::new(std::ptr::null_mut()), mask: AtomicUsize::new(0) }
+    fn none(nowhere: NonNull<u8>) -> Self {
+        Self { base: AtomicPtr::new(nowhere.as_ptr()), mask: AtomicUsize::new(0) }
     }
 
+    fn is_there(&self) -> bool {
+        self.mask.load(Ordering::Acquire) != 0
+    }
+
+    /// The first node, and the mask of the chunk or one that is stricter.
     #[inline(always)]
-    fn base(&self) -> Option<NonNull<u8>> {
-        // Acquire pairs with the Release in `grow`: the chunk's initialisation, and its mask.
-        NonNull::new(self.base.load(Ordering::Acquire))
+    fn look(&self) -> (NonNull<u8>, usize) {
+        // Acquire pairs with the Release of `publish`: with the mask comes its chunk. Without it there is nowhere, or
+        // the chunk's first node, which the second Acquire finds initialised.
+        let mask = self.mask.load(Ordering::Acquire);
+        let base = self.base.load(Ordering::Acquire);
+        // SAFETY: neither `none` nor `publish` stores null.
+        (unsafe { NonNull::new_unchecked(base) }, mask)
+    }
+
+    /// From now on the chunk is there. Once, by the holder of [`RawPool::growing`].
+    fn publish(&self, base: NonNull<u8>, len: usize) {
+        self.base.store(base.as_ptr(), Ordering::Release);
+        self.mask.store(len - 1, Ordering::Release);
     }
 }
 
@@ -97,12 +109,6 @@ impl<'p> Address<'p> {
     }
 }
 
-#[cold]
-#[inline(never)]
-fn no_such_node(id: u32) -> ! {
-    panic!("no node has the id {id:#x}")
-}
-
 fn chunk_len(chunk: usize) -> usize {
     1 << (FIRST_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
 }
@@ -114,39 +120,95 @@ fn successor(id: u32) -> u32 {
     if index as usize + 1 < chunk_len(chunk as usize) { id + 1 } else { (chunk + 1) << INDEX_BITS }
 }
 
+/// Where the pair is in a node.
+pub(super) const fn pair_offset(pair: Layout) -> usize {
+    size_of::<Meta>().next_multiple_of(pair.align())
+}
+
+/// From one node to the next. One of a cache line or less does not straddle two.
+pub(super) const fn stride_of(pair: Layout) -> usize {
+    let align = if pair.align() > align_of::<Meta>() { pair.align() } else { align_of::<Meta>() };
+    let node = (pair_offset(pair) + pair.size()).next_multiple_of(align);
+    let stride = if node <= 64 { 64 } else { node };
+    stride.next_multiple_of(align)
+}
+
+/// The allocation of a node by itself, with a cap whether it needs one or not. Like that of a [chunk](RawPool::layout),
+/// it costs no memory before it is used, however large a value may be.
+fn nowhere_layout(stride: usize, align: usize) -> Layout {
+    let size = stride.checked_add(size_of::<AtomicU64>() + align);
+    size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
+        .expect("key and value fit into memory")
+}
+
+/// Memory for some nodes of a stride, and for as many caps: where the first node is, and how far from the beginning.
+/// The layout has room for that and for the alignment.
+fn new_nodes(
+    layout: Layout,
+    align: usize,
+    (_len, _stride, _capped): (usize, usize, bool),
+) -> (NonNull<u8>, usize) {
+    // SAFETY: the layout's size is not zero: strides are at least 64.
+    let start = unsafe { alloc_zeroed(layout) };
+    let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+    let offset = start.align_offset(align);
+    assert!(offset < align, "memory has addresses");
+    // SAFETY: the layout has as much more than the nodes need as alignment may take.
+    let base = unsafe { start.add(offset) };
+    // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
+    #[cfg(cortado_loom)]
+    for index in 0.._len {
+        // SAFETY: within the allocation, which is ours alone.
+        unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::new()) };
+        if _capped {
+            // SAFETY: as above, at the place that `cap` reads.
+            unsafe {
+                base.add(_len * _stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0))
+            };
+        }
+    }
+    (base, offset)
+}
+
 impl RawPool {
     /// # Safety
     /// The shape is that of a pair of types that are `Send + Sync + 'static`.
     pub unsafe fn new(shape: Shape) -> Self {
-        let meta = Layout::new::<Meta>();
-        let (node, pair_offset) = meta.extend(shape.pair).expect("key and value fit into memory");
-        let align = node.align().max(64);
-        let padded = node.pad_to_align().size();
-        // A node of a cache line or less does not straddle two.
-        let stride = if padded <= 64 { 64 } else { padded };
-        let stride = stride.next_multiple_of(node.align());
+        let stride = stride_of(shape.pair);
+        let align = shape.pair.align().max(64);
+        let layout = nowhere_layout(stride, align);
+        let (nowhere, nowhere_offset) = new_nodes(layout, align, (1, stride, shape.capped));
         Self {
-            chunks: std::array::from_fn(|_| Chunk::new()),
-            shape,
+            chunks: std::array::from_fn(|_| Chunk::none(nowhere)),
             stride,
             align,
-            pair_offset,
+            pair_offset: pair_offset(shape.pair),
+            shape,
             next: AtomicU32::new(1),
             free: FreeList::new(),
             reserve: Reserve::new(stride),
             growing: Mutex::new([0; CHUNKS]),
+            nowhere: Chunk::none(nowhere),
+            nowhere_offset,
         }
     }
 
-    /// Where node `id` is.
-    ///
-    /// # Panics
-    /// If the id was never handed out and its chunk is not there.
+    /// Where node `id` is, if it was handed out and its chunk is there; else some node or other.
     #[inline(always)]
     pub(super) fn at(&self, id: u32) -> Address<'_> {
+        // SAFETY: the pool's own stride.
+        unsafe { self.at_stride(id, self.stride) }
+    }
+
+    /// [`at`](Self::at) for whoever knows the stride beforehand.
+    ///
+    /// # Safety
+    /// The stride is the pool's.
+    #[inline(always)]
+    pub(super) unsafe fn at_stride(&self, id: u32, stride: usize) -> Address<'_> {
         let (base, index, _) = self.place(id);
         // SAFETY: `place` gives an index below the chunk's number of strides.
-        Address(unsafe { base.add(index * self.stride) }, PhantomData)
+        Address(unsafe { base.add(index * stride) }, PhantomData)
     }
 
     /// The chunk of node `id`, its number within it, and how many there are.
@@ -154,15 +216,14 @@ impl RawPool {
     fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
         // The ids above the last chunk's are reserved, and name no node.
         debug_assert!(id < FIRST_RESERVED, "{id:#x} names no node");
-        let chunk = &self.chunks[(id >> INDEX_BITS) as usize % CHUNKS];
-        let Some(base) = chunk.base() else { no_such_node(id) };
-        let mask = chunk.mask.load(Ordering::Relaxed);
+        let (base, mask) = self.chunks[(id >> INDEX_BITS) as usize % CHUNKS].look();
+        debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
         (base, id as usize & mask, mask + 1)
     }
 
     /// Whether the id's chunk is there: it is not if allocating it panicked.
     pub fn exists(&self, id: u32) -> bool {
-        self.chunks[(id >> INDEX_BITS) as usize].base().is_some()
+        self.chunks[(id >> INDEX_BITS) as usize].is_there()
     }
 
     /// The ids handed out so far.
@@ -198,7 +259,8 @@ impl RawPool {
         }
         let (base, index, len) = self.place(id);
         // SAFETY: in a capped pool the chunk's strides are followed by as many initialised AtomicU64s
-        // (rule 1 holds for them too); strides and chunks are aligned to at least eight.
+        // (rule 1 holds for them too); strides and chunks are aligned to at least eight. So is `nowhere` by one, and
+        // of a chunk that is just coming to be the second node begins with such a word.
         let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
         Some(Cap { meta: self.meta(id), word })
     }
@@ -226,7 +288,7 @@ impl RawPool {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .expect("a cache holds no more than 1,543,503,807 entries");
         let chunk = (id >> INDEX_BITS) as usize;
-        if self.chunks[chunk].base().is_none() {
+        if !self.chunks[chunk].is_there() {
             self.grow(chunk);
         }
         (id, self.at(id))
@@ -294,39 +356,13 @@ impl RawPool {
     fn grow(&self, chunk: usize) {
         let mut offsets = self.growing.lock();
         let place = &self.chunks[chunk];
-        if place.base().is_some() {
+        if place.is_there() {
             return;
         }
-        let layout = self.layout(chunk);
-        // SAFETY: the layout's size is not zero: strides are at least 64.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        let align = self.alignment(chunk);
-        let offset = start.align_offset(align);
-        assert!(offset < align, "memory has addresses");
-        // SAFETY: the layout has `align` bytes more than the nodes need.
-        let base = unsafe { start.add(offset) };
-        // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
-        #[cfg(cortado_loom)]
-        for index in 0..chunk_len(chunk) {
-            // SAFETY: within the chunk, which is ours alone until it is published.
-            unsafe { base.add(index * self.stride).cast::<Meta>().write(Meta::new()) };
-            if self.shape.capped {
-                // SAFETY: as above, at the place that `cap` reads.
-                unsafe {
-                    base.add(chunk_len(chunk) * self.stride)
-                        .cast::<AtomicU64>()
-                        .add(index)
-                        .write(AtomicU64::new(0));
-                }
-            }
-        }
-        place.mask.store(chunk_len(chunk) - 1, Ordering::Relaxed);
+        let nodes = (chunk_len(chunk), self.stride, self.shape.capped);
+        let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
         offsets[chunk] = offset;
-        // Release pairs with the Acquire in `Chunk::base`.
-        place.base.store(base, Ordering::Release);
+        place.publish(base, chunk_len(chunk));
     }
 
     /// Drops what key and value node `id` has, and leaves the node ready to be freed.
@@ -389,95 +425,15 @@ impl Drop for RawPool {
         // no handle is left: all contents are dropped.
         let offsets = *self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
-            if let Some(base) = chunk.base() {
-                let offset = offsets[number];
+            if chunk.is_there() {
+                let (base, offset) = (chunk.look().0, offsets[number]);
                 // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first node;
                 // nobody is left to use it.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
             }
         }
-    }
-}
-
-impl HashOf for RawPool {
-    #[inline]
-    fn hash(&self, id: u32) -> u32 {
-        self.meta(id).hash()
-    }
-}
-
-/// The eviction policy's view.
-impl LinkStore for RawPool {
-    #[inline]
-    fn links(&self, id: u32) -> &Links {
-        &self.meta(id).queue
-    }
-}
-
-impl PolicyStore for RawPool {
-    type Node<'a> = &'a Meta;
-
-    #[inline]
-    fn node(&self, id: u32) -> &Meta {
-        self.meta(id)
-    }
-}
-
-impl<'a> PolicyNode<'a> for &'a Meta {
-    #[inline]
-    fn links(self) -> &'a Links {
-        &self.queue
-    }
-
-    #[inline]
-    fn weight(self) -> u32 {
-        Meta::weight(self)
-    }
-
-    #[inline]
-    fn hash(self) -> u32 {
-        Meta::hash(self)
-    }
-
-    #[inline]
-    fn region(self) -> Region {
-        Region::from_byte(Meta::region(self))
-    }
-
-    #[inline]
-    fn set_region(self, region: Region) {
-        Meta::set_region(self, region as u8);
-    }
-}
-
-/// The wheel's view at a moment of the cache's time.
-///
-/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the circle
-/// is shown as the end of that, where the wheel looks again. One that is overdue by more is shown as
-/// overdue by as much, or it would seem to lie ahead.
-#[derive(Clone, Copy)]
-pub struct Timers<'a> {
-    pub pool: &'a RawPool,
-    pub now: u64,
-}
-
-impl TimerStore for Timers<'_> {
-    #[inline]
-    fn links(&self, id: u32) -> &Links {
-        &self.pool.meta(id).timer
-    }
-
-    #[inline]
-    fn deadline(&self, id: u32) -> Option<u64> {
-        self.show(self.pool.meta(id).deadline())
-    }
-}
-
-impl Timers<'_> {
-    /// A deadline as the wheel is to see it.
-    #[inline]
-    pub fn show(&self, deadline: u64) -> Option<u64> {
-        let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
-        (deadline != NEVER).then(|| deadline.clamp(first, last))
+        let layout = nowhere_layout(self.stride, self.align);
+        // SAFETY: allocated in `new` with this layout, so many bytes before the node; nobody is left to use it.
+        unsafe { dealloc(self.nowhere.look().0.as_ptr().sub(self.nowhere_offset), layout) };
     }
 }

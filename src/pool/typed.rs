@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
 use super::handle::{Handle, RawHandle};
-use super::raw::{Address, RawPool, Shape};
+use super::raw::{Address, RawPool, Shape, pair_offset, stride_of};
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::alloc::Layout;
@@ -56,7 +56,9 @@ impl<K, V> Pool<K, V> {
     /// Where node `id` is, found once for several looks at it.
     #[inline(always)]
     pub fn place(&self, id: u32) -> Place<'_, K, V> {
-        Place { node: self.raw.at(id), pool: PhantomData }
+        // SAFETY: `new` made the raw pool for such pairs.
+        let node = unsafe { self.raw.at_stride(id, stride_of(Layout::new::<(K, V)>())) };
+        Place { node, pool: PhantomData }
     }
 
     /// The key of node `id` in `raw`.
@@ -117,8 +119,8 @@ impl<K, V> Clone for Place<'_, K, V> {
 impl<K, V> Copy for Place<'_, K, V> {}
 
 impl<'p, K, V> Place<'p, K, V> {
-    /// Where the pair is: as `Layout::extend` has it in [`RawPool::new`].
-    const PAIR: usize = size_of::<Meta>().next_multiple_of(align_of::<(K, V)>());
+    /// Where the pair is.
+    const PAIR: usize = pair_offset(Layout::new::<(K, V)>());
 
     #[inline(always)]
     pub fn meta(self) -> &'p Meta {
