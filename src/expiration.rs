@@ -54,11 +54,16 @@ impl Lifetimes {
     }
 }
 
+/// A lifetime that a hook returned, in nanoseconds; [`NEVER`] is for ever.
+#[inline]
+pub fn lifetime(lifetime: Option<std::time::Duration>) -> u64 {
+    match lifetime.map(crate::clock::nanos) {
+        Some(NEVER) if seeded("long-lifetimes-end") => NEVER >> 1,
+        nanos => nanos.unwrap_or(NEVER),
+    }
+}
+
 /// The instant at which a lifetime that a hook returned ends.
-pub fn end(now: u64, lifetime: Option<std::time::Duration>) -> u64 {
-    let nanos = |lifetime| match crate::clock::nanos(lifetime) {
-        NEVER if seeded("long-lifetimes-end") => NEVER >> 1,
-        nanos => nanos,
-    };
-    lifetime.map_or(NEVER, |lifetime| now.saturating_add(nanos(lifetime)))
+pub fn end(now: u64, returned: Option<std::time::Duration>) -> u64 {
+    now.saturating_add(lifetime(returned))
 }

@@ -138,6 +138,9 @@ impl Ring {
     }
 
     /// Takes out at most `limit` events, which stay part of the account. By the drainer.
+    ///
+    /// Not compiled into the pass, in which it would have no registers of its own.
+    #[inline(never)]
     pub fn take(&self, limit: usize, events: &mut Vec<u64>) -> Taken<'_> {
         events.reserve(limit.min(self.slots.len()));
         let first = self.head.load(Relaxed);

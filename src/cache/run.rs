@@ -87,4 +87,13 @@ impl<K, V, S> Cache<K, V, S> {
     pub fn outgrown_tables(&self) -> usize {
         self.engine().core.index.outgrown()
     }
+
+    /// Buckets of the index, and how many of them have an overflow, be it empty or not.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn overflows(&self) -> (usize, usize) {
+        let (index, guard) = (&self.engine().core.index, crossbeam_epoch::pin());
+        (index.buckets(&guard), index.overflows(&guard))
+    }
 }

@@ -17,6 +17,7 @@ const AHEAD: usize = 8;
 
 impl Work<'_> {
     /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
+    #[inline(never)]
     pub(super) fn drain(&mut self) -> bool {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
@@ -116,7 +117,7 @@ impl Work<'_> {
         meta.set_life(life::ADDED);
         if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
             // Its removal was drained first: dead on arrival.
-            self.dead(id);
+            self.dead(id, meta);
             return;
         }
         if meta.deadline() == GONE {
@@ -127,7 +128,7 @@ impl Work<'_> {
         self.state.count += 1;
         self.state.weight += u64::from(meta.weight());
         if let Some(policy) = &mut self.state.policy {
-            policy.add(&*self.core.pool, id);
+            policy.add_node(&*self.core.pool, (id, meta));
         }
         self.schedule(id, meta);
         self.sweep_if_old(id, meta);
@@ -189,7 +190,7 @@ impl Work<'_> {
     fn left(&mut self, id: u32, meta: &Meta) {
         meta.set_life(life::REMOVED);
         if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
-            self.dead(id);
+            self.dead(id, meta);
         }
     }
 
@@ -201,9 +202,9 @@ impl Work<'_> {
         meta.clear_life(life::LINKED);
         self.state.count -= 1;
         self.state.weight -= u64::from(meta.weight());
-        self.state.wheel.cancel(&self.timers(), id);
+        self.state.wheel.cancel_at(&self.timers(), (id, &meta.timer));
         if let Some(policy) = &mut self.state.policy {
-            policy.remove(&*self.core.pool, id);
+            policy.remove_node(&*self.core.pool, meta);
         }
     }
 

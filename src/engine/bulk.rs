@@ -78,7 +78,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         let now = self.core.ticker.now();
         let place = (meta.hash(), id);
         if self.core.remove_id(&guard, place, now, RemovalCause::Explicit, clearance)? {
-            self.write_event(Event::Removed(id), 0, now);
+            self.write_event(Event::Removed(id).pack(), 0, now);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What happens under a bucket's lock. No user code, no waiting, no `K`, no `V`.
 
 use super::core::Core;
-use super::event::Event;
+use super::event::{Event, Packed};
 use super::flights::{Clearance, Hold};
 use crate::index::{Found, Locked};
 use crate::node::{Meta, life};
@@ -43,7 +43,7 @@ pub struct Done {
     /// The index now keeps the node's count.
     pub published: bool,
     /// What the maintenance has to hear.
-    pub event: Option<Event>,
+    pub event: Option<Packed>,
 }
 
 /// What became of a new cap.
@@ -51,19 +51,37 @@ pub struct Done {
 pub struct Capped {
     pub changed: bool,
     /// What the maintenance has to hear.
-    pub event: Option<Event>,
+    pub event: Option<Packed>,
 }
 
 impl Core {
+    /// [`commit_put`](Self::commit_put) by [`Clearance::Idle`], as nearly all are.
+    pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+        self.commit_put_under(&Hold::IfIdle, found, put)
+    }
+
     /// Publishes a node in the place of whatever was found.
     pub fn commit_put(
         &self,
         found: Found<'_>,
-        put: Put,
+        put: &Put,
         clearance: Clearance<'_>,
     ) -> Result<Done, Obstacle> {
         let hold = self.flights.hold(put.hash, clearance).ok_or(Obstacle::Flight)?;
-        let mut locked = self.lock(found, put.hash, &hold)?;
+        self.commit_put_under(&hold, found, put)
+    }
+
+    /// Compiled for each of its callers. What it knows of the locked bucket stays in registers, which it would not
+    /// if another function were given it.
+    #[inline(always)]
+    fn commit_put_under(
+        &self,
+        hold: &Hold<'_>,
+        found: Found<'_>,
+        put: &Put,
+    ) -> Result<Done, Obstacle> {
+        let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
+        self.check(hold, put.hash)?;
         if self.full_generation() != put.generation {
             // What it replaces is not what the hooks were told. An `invalidate_all` from here on finds
             // the node older than itself.
@@ -84,7 +102,7 @@ impl Core {
         if let Some(cause) = refused {
             let event = locked.id().map(|old| {
                 self.unlink(&mut locked, old, put.now, RemovalCause::Replaced);
-                Event::Removed(old)
+                Event::Removed(old).pack()
             });
             self.announce(put.id, cause, meta.deadline(), put.now);
             return Ok(Done { published: false, event });
@@ -110,7 +128,7 @@ impl Core {
                 Event::Replaced { new: put.id, old, later }
             }
         };
-        Ok(Done { published: true, event: Some(event) })
+        Ok(Done { published: true, event: Some(event.pack()) })
     }
 
     /// Removes the node that was found. Returns the cause with which it left.
@@ -171,9 +189,9 @@ impl Core {
         }
         let event = if over {
             self.unlink(&mut locked, id, now, RemovalCause::Expired);
-            Some(Event::Removed(id))
+            Some(Event::Removed(id).pack())
         } else {
-            (new < judged).then_some(Event::Rescheduled(id))
+            (new < judged).then(|| Event::Rescheduled(id).pack())
         };
         Ok(Capped { changed: true, event })
     }
@@ -200,22 +218,18 @@ impl Core {
         hold: &Hold<'_>,
     ) -> Result<Locked<'g>, Obstacle> {
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
-        self.clear(locked, hash, hold)
-    }
-
-    /// Goes on with a locked bucket if no load or computation can be in the way.
-    fn clear<'g>(
-        &self,
-        locked: Locked<'g>,
-        hash: u32,
-        hold: &Hold<'_>,
-    ) -> Result<Locked<'g>, Obstacle> {
-        // Under the lock: a load or computation registers its flight, then takes this lock once. So
-        // either it sees what this section does, or this sees the flight.
-        hold.check(&self.flights, hash, || self.full_generation())?;
+        self.check(hold, hash)?;
         Ok(locked)
     }
 
+    /// Whether no load or computation can be in the way, with the bucket locked: a load or computation registers its
+    /// flight, then takes this lock once. So either it sees what the locked section does, or this sees the flight.
+    #[inline(always)]
+    fn check(&self, hold: &Hold<'_>, hash: u32) -> Result<(), Obstacle> {
+        hold.check(&self.flights, hash, || self.full_generation())
+    }
+
+    #[inline(always)]
     fn unlink(
         &self,
         locked: &mut Locked<'_>,
@@ -248,8 +262,8 @@ impl Core {
         clearance: Clearance<'_>,
     ) -> Result<bool, Obstacle> {
         let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
-        let Some(locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
-        let mut locked = self.clear(locked, hash, &hold)?;
+        let Some(mut locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
+        self.check(&hold, hash)?;
         self.unlink(&mut locked, id, now, cause);
         Ok(true)
     }

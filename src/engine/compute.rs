@@ -98,7 +98,7 @@ where
             let (found, old) = self.search(&guard, hash, node.key());
             let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
             let put = Put { basis, ..put };
-            match self.core.commit_put(found, put, Clearance::Own) {
+            match self.core.commit_put(found, &put, Clearance::Own) {
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);
@@ -116,7 +116,7 @@ where
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
-                Ok(Some((id, _))) => return self.write_event(Event::Removed(id), 0, now),
+                Ok(Some((id, _))) => return self.write_event(Event::Removed(id).pack(), 0, now),
                 Ok(None) => return,
                 Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
             }

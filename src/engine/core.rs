@@ -193,7 +193,15 @@ impl Core {
 
     /// Counts a removal and queues its announcement. Called where the node has just left the index,
     /// under its bucket's lock: announcements of one key are queued in the order of its removals.
+    #[inline(always)]
     pub fn announce(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+        if self.recorder.is_some() || self.announces {
+            self.announce_to_some(id, cause, deadline, now);
+        }
+    }
+
+    #[inline(never)]
+    fn announce_to_some(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
         if let Some(recorder) = &self.recorder {
             recorder.removed(cause, now.saturating_sub(deadline));
         }
@@ -205,6 +213,7 @@ impl Core {
 
     /// The cause with which a node leaves whose removal was asked for with `cause`: what had already
     /// ended it comes first.
+    #[inline]
     pub fn true_cause(
         &self,
         generation: u8,

@@ -1,6 +1,7 @@
 //! What writers tell the maintenance.
 
 use crate::links::{FIRST_RESERVED, NIL};
+use std::num::NonZeroU64;
 
 /// Beside an id, which is less.
 const LATER: u32 = FIRST_RESERVED;
@@ -20,17 +21,35 @@ pub enum Event {
     Rescheduled(u32),
 }
 
+/// An [`Event`] as one word: on its way from the commit to the buffer, it fits a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed(NonZeroU64);
+
+impl Packed {
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.0.get()
+    }
+}
+
 impl Event {
-    pub fn pack(self) -> u64 {
+    /// As one word.
+    ///
+    /// # Panics
+    /// If it is of no node.
+    #[inline(always)]
+    pub fn pack(self) -> Packed {
         let (new, old) = match self {
             Self::Added(id) => (id, NIL),
             Self::Removed(id) => (NIL, id),
             Self::Replaced { new, old, later } => (new, old | if later { LATER } else { 0 }),
             Self::Rescheduled(id) => (id, id),
         };
-        u64::from(new) << 32 | u64::from(old)
+        let word = u64::from(new) << 32 | u64::from(old);
+        Packed(NonZeroU64::new(word).expect("an event is of a node"))
     }
 
+    #[inline(always)]
     pub fn unpack(packed: u64) -> Self {
         match ((packed >> 32) as u32, packed as u32) {
             (NIL, old) => Self::Removed(old),

@@ -154,6 +154,7 @@ pub enum Hold<'a> {
 
 impl Hold<'_> {
     /// Whether it keeps what it promises, with the bucket locked.
+    #[inline(always)]
     pub fn check(
         &self,
         flights: &Flights,

@@ -121,7 +121,7 @@ where
                 return self.entry_of(old);
             }
             let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
-            match self.core.commit_put(found, put, Clearance::Landing(airborne)) {
+            match self.core.commit_put(found, &put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();
                     self.conclude_put(node, done, weight, put.now);

@@ -145,6 +145,28 @@ impl<K, V, S> Engine<K, V, S> {
         (found, node)
     }
 
+    /// [`search`](Self::search) as far as one look at the home bucket goes, which nearly always is far enough.
+    #[inline(always)]
+    pub fn search_in_passing<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut hit = None;
+        let found = self.core.index.search_in_passing(guard, hash, |id| {
+            let place = self.pool.place(id);
+            let node = NodeRef { place, id, seen: GONE };
+            let is_it = is_key_of(node, hash, key);
+            hit = is_it.then(|| NodeRef { seen: node.meta().deadline(), ..node });
+            is_it
+        })?;
+        Some((found, hit))
+    }
+
     /// The node that the index shows under a guard.
     fn node_at(&self, id: u32) -> NodeRef<'_, K, V> {
         let place = self.pool.place(id);

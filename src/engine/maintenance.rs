@@ -60,7 +60,7 @@ pub struct Maintenance {
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) dead: Dead,
     /// Who was to be evicted next when it was last asked.
-    losers: [Option<u32>; 2],
+    losers: [u32; 2],
     /// What is just being drained.
     pub(super) events: Vec<u64>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
@@ -81,7 +81,7 @@ impl Maintenance {
             recorded: 0,
             evicted: 0,
             dead: Dead::new(now),
-            losers: [None; 2],
+            losers: [NIL; 2],
             events: Vec::new(),
             sweep: None,
             swept: 0,
@@ -169,6 +169,7 @@ impl<'a> Work<'a> {
     }
 
     /// Brings the wheel to the present and removes what is due, within the budget.
+    #[inline(never)]
     fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
@@ -230,6 +231,7 @@ impl<'a> Work<'a> {
 
     /// Evicts until the policy is within its bound, within the budget. True if a computation was in
     /// the way: what is still too much then has to wait for it.
+    #[inline(never)]
     fn evict(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
         let mut stuck = 0;
@@ -259,15 +261,22 @@ impl<'a> Work<'a> {
     /// first of them.
     fn look_ahead(&mut self) {
         let Some(policy) = &self.state.policy else { return };
-        let core = self.core;
-        let losers = policy.next_losers();
+        let losers = policy.next_losers().map(|id| id.unwrap_or(NIL));
         let before = std::mem::replace(&mut self.state.losers, losers);
-        for id in losers.into_iter().flatten().filter(|&id| !before.contains(&Some(id))) {
-            let meta = core.pool.meta(id);
-            policy.prefetch(meta.hash());
-            core.index.prefetch(meta.hash());
-            self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
+        for id in losers {
+            if id != NIL && id != before[0] && id != before[1] {
+                self.ask_for_loser(policy, id);
+            }
         }
+    }
+
+    #[inline]
+    fn ask_for_loser(&self, policy: &Policy, id: u32) {
+        let core = self.core;
+        let meta = core.pool.meta(id);
+        policy.prefetch(meta.hash());
+        core.index.prefetch(meta.hash());
+        self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
     }
 
     /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
@@ -280,20 +289,32 @@ impl<'a> Work<'a> {
     ) -> bool {
         let core = self.core;
         let hash = meta.hash();
-        // Outlives the bucket's lock.
-        let _hold;
-        let Some(mut locked) = core.index.lock_id(self.guard, hash, id) else {
+        let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
             // A writer was first; its event will tell.
             return true;
         };
-        if !core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
-            drop(locked);
-            let Some(hold) = core.flights.hold_unclaimed(hash) else { return false };
-            _hold = hold;
-            let Some(again) = core.index.lock_id(self.guard, hash, id) else { return true };
-            locked = again;
+        if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
+            return self.unlink_locked(locked, (id, meta), cause, judged);
         }
-        self.unlink_locked(locked, (id, meta), cause, judged)
+        drop(locked);
+        self.unlink_unclaimed((id, meta), cause, judged)
+    }
+
+    /// [`unlink`](Self::unlink) where a load or computation may be in the way.
+    #[cold]
+    #[inline(never)]
+    fn unlink_unclaimed(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Option<u64>,
+    ) -> bool {
+        // Outlives the bucket's lock.
+        let Some(_hold) = self.core.flights.hold_unclaimed(meta.hash()) else { return false };
+        match self.core.index.lock_id(self.guard, meta.hash(), id) {
+            Some(locked) => self.unlink_locked(locked, (id, meta), cause, judged),
+            None => true,
+        }
     }
 
     /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
@@ -305,6 +326,7 @@ impl<'a> Work<'a> {
         }
     }
 
+    #[inline(always)]
     fn unlink_locked(
         &mut self,
         mut locked: Locked<'_>,
@@ -319,21 +341,26 @@ impl<'a> Work<'a> {
             None => meta.mark_gone(),
         };
         locked.remove();
+        let spare = locked.take_spare();
         // The pass's time may be coarse. (A clock of the user's is never asked here.)
         let now = core.ticker.settling(deadline, self.now);
         let cause = core.true_cause(meta.generation(), deadline, now, cause);
         core.announce(id, cause, deadline, now);
         drop(locked);
+        if let Some(spare) = spare {
+            spare.retire(self.guard);
+        }
         meta.set_life(life::REMOVED);
         self.forget(id, meta);
         if meta.life() & life::ADDED != 0 {
-            self.dead(id);
+            self.dead(id, meta);
         }
         true
     }
 
     /// Starts a larger index if this one is full, moves some of it, and clears some of what it has outgrown
     /// away. True if there is more to be done.
+    #[inline(never)]
     fn grow(&mut self) -> bool {
         let core = self.core;
         let outgrown = core.index.outgrown();
@@ -345,6 +372,7 @@ impl<'a> Work<'a> {
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
+    #[inline(never)]
     fn sweep(&mut self, budget: &mut Budget) -> bool {
         let core = self.core;
         loop {
@@ -380,6 +408,7 @@ impl<'a> Work<'a> {
     }
 
     /// Tells readers what this pass knows.
+    #[inline(never)]
     fn publish(&mut self) {
         let core = self.core;
         core.entries.store(self.state.count, Ordering::Relaxed);

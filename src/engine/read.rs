@@ -189,7 +189,7 @@ impl<K, V, S> Engine<K, V, S> {
                     continue;
                 }
                 if new < deadline {
-                    self.write_event(Event::Rescheduled(node.id()), 0, now);
+                    self.write_event(Event::Rescheduled(node.id()).pack(), 0, now);
                     *due = true;
                 }
             }

@@ -7,7 +7,7 @@
 use super::budget::Budget;
 use super::core::{Core, PASS_DELAY};
 use super::maintenance::Work;
-use crate::node::life;
+use crate::node::{Meta, life};
 use crate::pool::Surplus;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
@@ -59,10 +59,10 @@ impl Dead {
 
 impl Work<'_> {
     /// The node is to be handed to the epoch.
-    pub(super) fn dead(&mut self, id: u32) {
+    pub(super) fn dead(&mut self, id: u32, meta: &Meta) {
         let dead = &mut self.state.dead;
         dead.ids.push(id);
-        dead.weight += u64::from(self.core.pool.meta(id).weight());
+        dead.weight += u64::from(meta.weight());
         if dead.ids.len() >= RETIRE_BATCH {
             self.retire();
         }
@@ -87,6 +87,7 @@ impl Work<'_> {
     }
 
     /// Hands the dead to the epoch: once every guard of today is gone, their batch is ripe.
+    #[inline(never)]
     pub(super) fn retire(&mut self) {
         if self.state.dead.ids.is_empty() {
             return;

@@ -8,7 +8,7 @@
 use super::Engine;
 use super::budget::{Budget, Leftover};
 use super::core::{Core, Notice, PASS_DELAY};
-use super::event::Event;
+use super::event::Packed;
 use super::maintenance::Maintenance;
 use crate::buffer::write::Pressure;
 use crate::drain::Urge;
@@ -109,9 +109,9 @@ impl<K, V, S> Engine<K, V, S> {
     /// Hands an event to the maintenance. Called with no lock held, right after the commit, with
     /// nothing of the user's in between or in here (the clock was read before it): an event that a
     /// panic kept back would leave a node in the index of which the maintenance never hears.
-    pub fn write_event(&self, event: Event, weight: u32, now: u64) {
+    pub fn write_event(&self, event: Packed, weight: u32, now: u64) {
         let core = &self.core;
-        let event = event.pack();
+        let event = event.word();
         let pressure = match core.writes.push(event, weight) {
             Ok(pressure) => pressure,
             Err(_) if seeded("full-buffer-drops-the-event") => return,

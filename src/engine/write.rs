@@ -8,7 +8,7 @@ use super::flights::Clearance;
 use super::lookup::NodeRef;
 use crate::clock::NEVER;
 use crate::entry::Entry;
-use crate::expiration::{Term, end};
+use crate::expiration::{Term, lifetime};
 use crate::links::NIL;
 use crate::node::remaining;
 use crate::pool::Local;
@@ -23,56 +23,63 @@ where
     S: BuildHasher,
 {
     pub fn insert(&self, key: K, value: V, term: Term) {
-        // The lines that the search will need are on their way while the node is made.
+        // The line that the search will need is on its way while the node is made.
         let hash = self.hash_ahead(&key);
-        let mut guard = crossbeam_epoch::pin();
+        let guard = crossbeam_epoch::pin();
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
-        if let Some(id) = self.core.index.guess(&guard, hash) {
-            self.core.pool.prefetch(id);
-        }
-        let mut clearance = Clearance::Idle;
-        loop {
-            if let Ok((done, put)) = self.try_insert(&guard, &node, weight, term, clearance) {
-                self.conclude_put(node, done, weight, put.now);
-                break;
+        let Some((found, old)) = self.search_in_passing(&guard, hash, node.key()) else {
+            return self.insert_at_length(guard, node, (weight, term), (None, Obstacle::Changed));
+        };
+        let (put, advice) = self.prepare_here((&node, hash), old, weight, term, None);
+        match self.core.commit_put_if_idle(found, &put) {
+            Ok(done) => self.conclude_put(node, done, weight, put.now),
+            Err(obstacle) => {
+                return self.insert_at_length(guard, node, (weight, term), (advice, obstacle));
             }
-            drop(guard);
-            clearance = self.await_turn(hash, node.key());
-            guard = crossbeam_epoch::pin();
         }
         drop(guard);
         self.tend();
     }
 
-    /// Fails if a load or computation may be in the way.
-    fn try_insert(
+    /// [`insert`](Self::insert) from its first failure on: apart, so that nothing is kept for a loop that seldom begins.
+    #[cold]
+    #[inline(never)]
+    fn insert_at_length(
         &self,
-        guard: &Guard,
-        node: &Local<'_, K, V>,
-        weight: u32,
-        term: Term,
-        clearance: Clearance<'_>,
-    ) -> Result<(Done, Put), Obstacle> {
+        mut guard: Guard,
+        node: Local<'_, K, V>,
+        (weight, term): (u32, Term),
+        (mut advice, mut obstacle): (Advice, Obstacle),
+    ) {
         let hash = node.meta().hash();
-        let mut advice = None;
-        loop {
-            let (found, old) = self.search(guard, hash, node.key());
-            let put = self.prepare(node, old, weight, term, &mut advice);
-            match self.core.commit_put(found, put, clearance) {
-                Ok(done) => return Ok((done, put)),
-                Err(Obstacle::Flight) => return Err(Obstacle::Flight),
-                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+        let mut clearance = Clearance::Idle;
+        let (done, now) = loop {
+            if obstacle == Obstacle::Flight {
+                // A load or computation may be in the way.
+                drop(guard);
+                clearance = self.await_turn(hash, node.key());
+                guard = crossbeam_epoch::pin();
+                advice = None;
             }
-        }
+            let (found, old) = self.search(&guard, hash, node.key());
+            let put = self.prepare(&node, old, weight, term, &mut advice);
+            match self.core.commit_put(found, &put, clearance) {
+                Ok(done) => break (done, put.now),
+                Err(next) => obstacle = next,
+            }
+        };
+        self.conclude_put(node, done, weight, now);
+        drop(guard);
+        self.tend();
     }
 }
 
 /// What an expiry hook said of a new value.
 #[derive(Clone, Copy)]
 pub enum Variable {
-    /// So long from the present.
-    For(Option<std::time::Duration>),
+    /// So many nanoseconds from the present; [`NEVER`] is for ever.
+    For(u64),
     /// The same end as before.
     Same(u64),
 }
@@ -80,7 +87,7 @@ pub enum Variable {
 impl Variable {
     fn end(self, now: u64) -> u64 {
         match self {
-            Self::For(lifetime) => end(now, lifetime),
+            Self::For(nanos) => now.saturating_add(nanos),
             Self::Same(end) => end,
         }
     }
@@ -108,41 +115,41 @@ impl<K, V, S> Engine<K, V, S> {
         term: Term,
         advice: &mut Advice,
     ) -> Put {
-        let core = &self.core;
         let hash = node.meta().hash();
+        let (put, given) = self.prepare_here((node, hash), old, weight, term, *advice);
+        *advice = given;
+        put
+    }
+
+    /// [`prepare`](Self::prepare), compiled into its caller.
+    #[inline(always)]
+    fn prepare_here(
+        &self,
+        (node, hash): (&Local<'_, K, V>, u32),
+        old: Option<NodeRef<'_, K, V>>,
+        weight: u32,
+        term: Term,
+        advice: Advice,
+    ) -> (Put, Advice) {
+        let core = &self.core;
         let coarse = core.ticker.coarse();
         let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
         let living = old.filter(|old| old.meta().is_live(now, mark_of(generation)));
-        let mut variable = match term {
-            Term::For(_) | Term::Until(_) => Variable::Same(NEVER),
-            Term::Policy => {
-                let place = living.map_or(NIL, |old| old.id());
-                let (_, variable) = match *advice {
-                    Some(given) if given.0 == place => given,
-                    _ => (place, self.lifetime(node, living, now)),
-                };
-                *advice = Some((place, variable));
-                variable
-            }
+        let place = living.map_or(NIL, |old| old.id());
+        let mut variable = match (term, advice) {
+            (Term::For(_) | Term::Until(_), _) => Variable::Same(NEVER),
+            (Term::Policy, Some(given)) if given.0 == place => given.1,
+            (Term::Policy, _) => self.lifetime(node, living, now),
         };
-        let ends = |now: u64, variable: Variable| {
-            let cap = match term {
-                Term::For(nanos) => now.saturating_add(nanos),
-                Term::Until(instant) => instant,
-                Term::Policy => core.lifetimes.cap(now, variable.end(now)),
-            };
-            (cap, core.lifetimes.deadline(now, cap))
-        };
-        let (mut cap, mut deadline) = ends(now, variable);
+        let (mut cap, mut deadline) = self.ends(term, variable, now);
         if core.ticker.is_short(deadline.saturating_sub(now)) {
             now = core.ticker.now();
             if let Variable::For(_) = variable {
                 // The answer may have been made of the reading that it was given.
-                variable = self.lifetime(node, living, now);
-                *advice = advice.map(|(place, _)| (place, variable));
+                variable = self.lifetime_anew(node, living, now);
             }
-            (cap, deadline) = ends(now, variable);
+            (cap, deadline) = self.ends(term, variable, now);
         }
         node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
@@ -155,9 +162,35 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now, deadline, generation, basis: None, refused }
+        let put = Put { id: node.id(), hash, now, deadline, generation, basis: None, refused };
+        (put, Some((place, variable)))
     }
 
+    /// The cap and the deadline of an entry written at `now`.
+    #[inline(always)]
+    fn ends(&self, term: Term, variable: Variable, now: u64) -> (u64, u64) {
+        let lifetimes = &self.core.lifetimes;
+        let cap = match term {
+            Term::For(nanos) => now.saturating_add(nanos),
+            Term::Until(instant) => instant,
+            Term::Policy => lifetimes.cap(now, variable.end(now)),
+        };
+        (cap, lifetimes.deadline(now, cap))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lifetime_anew(
+        &self,
+        node: &Local<'_, K, V>,
+        living: Option<NodeRef<'_, K, V>>,
+        now: u64,
+    ) -> Variable {
+        self.lifetime(node, living, now)
+    }
+
+    /// What the hooks say of a node that is to come in the place of a living one, or of none.
+    #[inline(always)]
     fn lifetime(
         &self,
         node: &Local<'_, K, V>,
@@ -168,12 +201,16 @@ impl<K, V, S> Engine<K, V, S> {
         let (key, value) = (node.key(), node.value());
         let instant = self.core.ticker.instant_of(now);
         match living {
-            None => Variable::For(expiry.expire_after_create(key, value, instant)),
+            None => Variable::For(lifetime(expiry.expire_after_create(key, value, instant))),
             Some(old) => {
                 let cap = self.cap_of(old);
                 let current = remaining(cap, now);
                 let answer = expiry.expire_after_update(key, value, instant, current);
-                if answer == current { Variable::Same(cap) } else { Variable::For(answer) }
+                if answer == current {
+                    Variable::Same(cap)
+                } else {
+                    Variable::For(lifetime(answer))
+                }
             }
         }
     }
@@ -256,7 +293,7 @@ impl<K, V, S> Engine<K, V, S> {
         };
         let removed = (living && cause == RemovalCause::Explicit)
             .then(|| Entry::new(self.handle_on(node), now, deadline, false));
-        self.write_event(Event::Removed(id), 0, now);
+        self.write_event(Event::Removed(id).pack(), 0, now);
         Ok(removed)
     }
 }

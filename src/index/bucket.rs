@@ -25,8 +25,8 @@ pub fn tag_of(hash: u32) -> u8 {
 }
 
 /// The control word as it was read: tags of the last slots in bits 0..16, then [`Ctrl::LOCKED`],
-/// [`Ctrl::MOVED`], and the version in the 46 bits that are left. At 20 million changes of one
-/// bucket a second the version comes round after 40 days.
+/// [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`], and the version in the 45 bits that are left. At 20 million changes of one
+/// bucket a second the version comes round after 20 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ctrl(u64);
 
@@ -35,7 +35,9 @@ impl Ctrl {
     const LOCKED: u64 = 1 << 16;
     /// The entries live in the next table; what is here is for readers that came before.
     const MOVED: u64 = 1 << 17;
-    const VERSION: u64 = 1 << 18;
+    /// There are entries in the overflow, or have been a moment ago.
+    const OVERFLOWS: u64 = 1 << 18;
+    const VERSION: u64 = 1 << 19;
 
     #[inline]
     pub fn is_locked(self) -> bool {
@@ -45,6 +47,11 @@ impl Ctrl {
     #[inline]
     pub fn is_moved(self) -> bool {
         self.0 & Self::MOVED != 0
+    }
+
+    #[inline(always)]
+    pub fn overflows(self) -> bool {
+        self.0 & Self::OVERFLOWS != 0
     }
 
     #[inline]
@@ -59,11 +66,11 @@ impl Ctrl {
         Self(self.0 & !Self::LOCKED)
     }
 
-    /// Another version.
+    /// So many versions later.
     #[inline]
     #[must_use]
-    pub fn changed(self) -> Self {
-        Self(self.0.wrapping_add(Self::VERSION))
+    pub fn changed(self, times: u64) -> Self {
+        Self(self.0.wrapping_add(times * Self::VERSION))
     }
 
     #[inline]
@@ -123,16 +130,18 @@ impl Bucket {
         self.ctrl.store(ctrl.0, order);
     }
 
-    /// Relaxed: a tag is a hint, the id is the truth (rule 2 of the [module](super)).
+    /// A tag is a hint, the id is the truth (rule 2 of the [module](super)). Acquire pairs with the stores of tags: who
+    /// sees that of a slot's new entry does not see its old one's id.
     #[inline]
     pub fn tags(&self) -> Tags {
-        Tags::new(self.tags.load(Relaxed), self.ctrl.load(Relaxed))
+        let order = if seeded("index_tags_relaxed") { Relaxed } else { Acquire };
+        Tags::new(self.tags.load(order), self.ctrl.load(order))
     }
 
     /// [`tags`](Self::tags) for whoever has just read the control word.
     #[inline]
     pub fn tags_beside(&self, ctrl: Ctrl) -> Tags {
-        Tags::new(self.tags.load(Relaxed), ctrl.0)
+        Tags::new(self.tags.load(Acquire), ctrl.0)
     }
 
     /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
@@ -163,11 +172,33 @@ impl Bucket {
         self.ids[slot].store(NIL, Relaxed);
     }
 
+    /// Whether there is an overflow, be there entries in it or not. To be relied on by the holder of the lock only.
+    #[inline(always)]
+    pub fn has_overflow(&self) -> bool {
+        !self.overflow.load(Relaxed).is_null()
+    }
+
+    /// Says whether there are entries in the overflow: before the first one is put there, and after the last one has
+    /// left. By the holder of the lock, or before the bucket can be reached.
+    ///
+    /// Release pairs with [`Bucket::ctrl`]: who sees the bit sees what earlier holders did to the overflow.
+    #[cold]
+    pub fn set_overflows(&self, overflows: bool) {
+        let others = self.ctrl.load(Relaxed) & !Ctrl::OVERFLOWS;
+        let bit = if overflows && !seeded("index_overflow_unmarked") { Ctrl::OVERFLOWS } else { 0 };
+        self.ctrl.store(others | bit, Release);
+    }
+
+    /// Release pairs with the loads of [`tags`](Self::tags); and in the control word a weaker store would hide what came
+    /// before it from those who read it.
     fn set_tag(&self, slot: usize, tag: u8) {
-        let (word, byte) =
-            if slot < WORD_TAGS { (&self.tags, slot) } else { (&self.ctrl, slot - WORD_TAGS) };
-        let shift = 8 * byte;
-        let others = word.load(Relaxed) & !(0xff << shift);
-        word.store(others | u64::from(tag) << shift, Relaxed);
+        let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
+        let with =
+            |word: u64, byte: usize| word & !(0xff << (8 * byte)) | u64::from(tag) << (8 * byte);
+        if slot < WORD_TAGS {
+            self.tags.store(with(self.tags.load(Relaxed), slot), order);
+        } else {
+            self.ctrl.store(with(self.ctrl.load(Relaxed), slot - WORD_TAGS), order);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_epoch::Guard;
 
-use super::bucket::tag_of;
+use super::bucket::{Bucket, tag_of};
 use super::memory::{Chain, Root};
 use crate::links::NIL;
 use crate::sync::seeded;
@@ -33,7 +33,7 @@ pub enum Glimpse {
 #[inline(always)]
 pub fn glimpse(root: &Root, guard: &Guard, hash: u32) -> Glimpse {
     let home = root.current(guard).home(hash);
-    let Some((ctrl, chain)) = Chain::open(home) else {
+    let Some((ctrl, _)) = Chain::open(home) else {
         return if seeded("index_glimpse_at_moved") { Glimpse::Absent } else { Glimpse::Unsettled };
     };
     match home.tags_beside(ctrl).matching(tag_of(hash)).next() {
@@ -41,7 +41,7 @@ pub fn glimpse(root: &Root, guard: &Guard, hash: u32) -> Glimpse {
             NIL => Glimpse::Unsettled,
             id => Glimpse::Candidate(id),
         },
-        None if chain.is_single() => Glimpse::Absent,
+        None if !ctrl.overflows() => Glimpse::Absent,
         None => Glimpse::Unsettled,
     }
 }
@@ -65,10 +65,11 @@ pub fn find(
     let mut table = root.current(guard);
     let mut gone = NIL;
     loop {
-        let Some((_, chain)) = Chain::open(table.home(hash)) else {
+        let Some((ctrl, chain)) = Chain::open(table.home(hash)) else {
             table = table.successor(guard);
             continue;
         };
+        let chain = chain.in_use(ctrl);
         let mut result = scan(chain.clone(), tag, &mut gone, &mut probe);
         if seeded("index_gone_without_moved_check") && matches!(result, Scan::Again) {
             result = scan(chain, tag, &mut gone, &mut probe);
@@ -85,8 +86,13 @@ pub fn find(
 /// the one that this scan does; if it is the same, there is no entry (rule 5 of the
 /// [module](super)).
 #[inline(always)]
-fn scan(chain: Chain<'_>, tag: u8, gone: &mut u32, probe: &mut impl FnMut(u32) -> Probe) -> Scan {
-    for bucket in chain {
+fn scan<'g>(
+    buckets: impl Iterator<Item = &'g Bucket>,
+    tag: u8,
+    gone: &mut u32,
+    probe: &mut impl FnMut(u32) -> Probe,
+) -> Scan {
+    for bucket in buckets {
         for slot in bucket.tags().matching(tag) {
             let id = bucket.id(slot);
             if id == NIL {

@@ -72,18 +72,20 @@ fn copy(chain: Chain<'_>, position: usize, next: &Table, store: &impl HashOf) {
 
 /// A bucket that nobody can reach yet, filled from its first slot on.
 struct Filling<'t> {
+    home: &'t Bucket,
     bucket: &'t Bucket,
     used: usize,
 }
 
 impl<'t> Filling<'t> {
-    fn new(bucket: &'t Bucket) -> Self {
-        Self { bucket, used: 0 }
+    fn new(home: &'t Bucket) -> Self {
+        Self { home, bucket: home, used: 0 }
     }
 
     fn put(&mut self, tag: u8, id: u32) {
         if self.used == SLOTS {
-            *self = Self::new(append(self.bucket));
+            (self.bucket, self.used) = (append(self.bucket), 0);
+            self.home.set_overflows(true);
         }
         self.bucket.put(self.used, tag, id);
         self.used += 1;

@@ -2,26 +2,23 @@
 
 use super::bucket::{Bucket, Ctrl};
 use crate::sync::Spin;
+use std::mem;
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
+///
+/// A number where an `enum` would do: what has no padding and no unused values is kept in registers.
 #[derive(Debug)]
 pub struct HomeLock<'g> {
     home: &'g Bucket,
-    end: End,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Unchanged,
-    Changed,
-    Moved,
+    /// 1 if anything was changed, else 0.
+    changed: u64,
 }
 
 impl<'g> HomeLock<'g> {
     /// Locks a bucket that is still as it was `seen`.
-    #[inline]
+    #[inline(always)]
     pub fn exactly(home: &'g Bucket, seen: Ctrl) -> Option<Self> {
-        home.try_lock(seen).then(|| Self { home, end: End::Unchanged })
+        home.try_lock(seen).then(|| Self { home, changed: 0 })
     }
 
     /// Locks a bucket, however it looks; `None` if it has moved.
@@ -33,7 +30,7 @@ impl<'g> HomeLock<'g> {
                 return None;
             }
             if !seen.is_locked() && home.try_lock(seen) {
-                return Some(Self { home, end: End::Unchanged });
+                return Some(Self { home, changed: 0 });
             }
             spin.pause();
         }
@@ -45,26 +42,22 @@ impl<'g> HomeLock<'g> {
     }
 
     /// To be called with each change: scans that began before it must not lock.
-    #[inline]
+    #[inline(always)]
     pub fn mark_changed(&mut self) {
-        self.end = End::Changed;
+        self.changed = 1;
     }
 
     /// Unlocks for good: the entries are in the next table.
-    pub fn release_moved(mut self) -> &'g Bucket {
-        self.end = End::Moved;
-        self.home
+    pub fn release_moved(self) -> &'g Bucket {
+        let home = mem::ManuallyDrop::new(self).home;
+        home.release(|ctrl| ctrl.unlocked().changed(1).moved());
+        home
     }
 }
 
 impl Drop for HomeLock<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        let end = self.end;
-        self.home.release(|ctrl| match end {
-            End::Unchanged => ctrl.unlocked(),
-            End::Changed => ctrl.unlocked().changed(),
-            End::Moved => ctrl.unlocked().changed().moved(),
-        });
+        self.home.release(|ctrl| ctrl.unlocked().changed(self.changed));
     }
 }

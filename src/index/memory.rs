@@ -131,10 +131,10 @@ impl<'g> Chain<'g> {
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
     }
 
-    /// Whether there is nothing after the first bucket.
-    #[inline]
-    pub fn is_single(&self) -> bool {
-        self.0.is_none_or(|bucket| bucket.overflow.load(Relaxed).is_null())
+    /// The buckets of a chain that has just been opened, with this control word, in which there are entries.
+    #[inline(always)]
+    pub fn in_use(self, ctrl: Ctrl) -> impl Iterator<Item = &'g Bucket> + Clone {
+        self.take(if ctrl.overflows() { usize::MAX } else { 1 })
     }
 
     /// The chain of a bucket that is locked, hence has not moved.
@@ -167,6 +167,30 @@ fn follow(bucket: &Bucket) -> Option<&Bucket> {
 pub fn append(tail: &Bucket) -> &Bucket {
     tail.overflow.store(Box::into_raw(Box::new(Bucket::new())), Release);
     follow(tail).expect("it was set in the line above")
+}
+
+/// The overflow of a bucket, taken off by the holder of its lock when no entry was in it. Without
+/// [`retire`](Self::retire) its memory is lost.
+#[derive(Debug)]
+#[must_use = "it is to be retired"]
+pub struct Spare(ptr::NonNull<Bucket>);
+
+impl Spare {
+    /// Takes the overflow off a locked bucket, if it has one.
+    pub fn take(lock: &HomeLock<'_>) -> Option<Self> {
+        debug_assert!(!lock.home().ctrl().overflows(), "there are entries in it");
+        ptr::NonNull::new(lock.home().overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
+    }
+
+    /// Leaves it to the epoch. Best with no lock held.
+    #[cold]
+    #[inline(never)]
+    pub fn retire(self, guard: &Guard) {
+        let first = self.0.as_ptr();
+        // SAFETY: rule 9: the one holder of the lock took it off, so that only threads that are pinned now can reach
+        // the chain, and nobody else frees it, on whichever thread it is.
+        unsafe { guard.defer_unchecked(move || free_chain(first)) };
+    }
 }
 
 /// Marks a bucket moved, unlocks it, and retires its overflow.

@@ -8,7 +8,7 @@
 //!            hash >> (32 - bits)                  one bucket, 64 bytes
 //!  current ──► ┌──┬──┬──┬──┐    ┌────────┬─────────────────────────────┬──────────┬────────────┐
 //!              │b0│b1│b2│b3│    │ 8 tags │ ctrl: version·MOVED·LOCKED· │ overflow │ 10 ids     │
-//!              └──┴┬─┴──┴──┘    │        │       2 tags                │          │            │
+//!              └──┴┬─┴──┴──┘    │        │       OVERFLOWS · 2 tags    │          │            │
 //!        next ──► ┌┴─┬──┬──┐    └────────┴─────────────────────────────┴────┬─────┴────────────┘
 //!                 │b2│b3│…                                                  └──► bucket ──► …
 //! ```
@@ -26,7 +26,8 @@
 //!    in one slot all the time.
 //! 2. **The id is the truth, the tag a hint.** A writer stores the id before the tag and clears it
 //!    after, readers skip id 0, and the caller's closure looks at the node. The node is published
-//!    by the id (release, acquire); tags are relaxed.
+//!    by the id (release, acquire); so is the slot by the tag: who sees the tag of a slot's new entry cannot see
+//!    the id of the one before it, and take a removed key for one that came back.
 //! 3. **One lock.** All changes to a home bucket and its overflow are made by the holder of the home
 //!    bucket's `LOCKED` bit; unlocking after a change gives it a new version. (Buckets that nobody
 //!    can reach yet need no lock.)
@@ -57,19 +58,27 @@
 //!    Without the epoch, tables are freed by the drop of the index only.
 //! 9. **Overflow buckets** belong to their home bucket, and are reached through it: by those who
 //!    have seen, under the pin they still hold, that it had not moved (a [`Chain`](memory::Chain)
-//!    is the proof of that), or who hold its lock. A chain is retired through the epoch, once, by
-//!    the holder of the lock who has set `MOVED`; if that never happens, it is freed with the table.
+//!    is the proof of that), or who hold its lock. A chain leaves its home once: with `MOVED`, or taken off
+//!    (the pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not set, or with the table.
+//!    Who moves it or takes it off retires it through the epoch, once, having unlocked. Whoever was pinned before may
+//!    still be in it, and finds it empty if it was taken off. Taking off is a change: a search that has named a
+//!    bucket of the chain cannot lock. Nothing is put into it afterwards, under the same lock either.
 //! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the first
 //!     cache line. All-zero is an empty bucket. It is owned by its `Buckets` alone.
+//! 11. **`OVERFLOWS` is no hint.** It is set before an entry's id is put into the overflow, and cleared after the
+//!     last slot there, under the lock and with a new version. Who opens a home without it has seen a moment with no
+//!     entry in the overflow, and need not go there; who has seen an id there (acquire) sees the bit. Writers look
+//!     through the whole chain for a free slot. Without it, each bucket that was full some day would cost all later
+//!     misses and inserts another line: after 60 turnovers of a cache that was every second one.
 //!
 //! # Atomics
 //!
 //! | word | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | `Bucket::ids[i]` | lock holder | readers, writers | release / acquire | the node |
-//! | `Bucket::tags`, tags in `ctrl` | lock holder | readers, writers | relaxed | a hint (rule 2) |
-//! | `Bucket::ctrl` | lock: exchange; unlock: store | readers, writers, helpers | acquire / release | all changes under the lock; `MOVED`: the copies and `next` |
-//! | `Bucket::overflow` | lock holder, once | whoever holds a `Chain` | release / acquire | the empty bucket |
+//! | `Bucket::tags` | lock holder | readers, writers | release / acquire | the slot's earlier ids (rule 2) |
+//! | `Bucket::ctrl` | lock: exchange; tags, `OVERFLOWS`, unlock: stores of the holder | readers, writers, helpers | acquire / release | all changes under the lock; `MOVED`: the copies and `next` |
+//! | `Bucket::overflow` | lock holder | whoever holds a `Chain` | appended: release / acquire; taken off: relaxed | the empty bucket; nothing |
 //! | `Table::next` | `reserve`, once | everyone | release / acquire | the new table |
 //! | `Table::claimed` | helpers | helpers | relaxed | nothing |
 //! | `Table::moved` | helpers | the last of them | acquire-release | all copies, for `current` |
@@ -109,10 +118,10 @@ use crossbeam_epoch::Guard;
 
 pub use bucket::SLOTS;
 pub use find::{Glimpse, Probe};
+pub use memory::Spare;
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
-use crate::links::NIL;
 use hint::Hint;
 use memory::Root;
 use table::Table;
@@ -141,6 +150,11 @@ impl Index {
         self.root.current(guard).buckets().len()
     }
 
+    /// How many of them have an overflow, be it empty or not: for tests.
+    pub fn overflows(&self, guard: &Guard) -> usize {
+        self.root.current(guard).buckets().iter().filter(|bucket| bucket.has_overflow()).count()
+    }
+
     /// Finds the node of a key. Lock-free.
     ///
     /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time is
@@ -163,15 +177,6 @@ impl Index {
         self.hint.prefetch(hash);
     }
 
-    /// The id that is most likely the key's, without looking at it: for beginning to load it. Nothing
-    /// follows from the answer.
-    #[inline]
-    pub fn guess(&self, guard: &Guard, hash: u32) -> Option<u32> {
-        let home = self.root.current(guard).home(hash);
-        let slot = home.tags().matching(bucket::tag_of(hash)).next()?;
-        Some(home.id(slot)).filter(|&id| id != NIL)
-    }
-
     /// Looks for an entry in order to change it: [`Found::lock`] is the next step, and if that finds
     /// the bucket changed, another search.
     ///
@@ -184,6 +189,18 @@ impl Index {
         is_match: impl FnMut(u32) -> bool,
     ) -> Found<'g> {
         write::search(&self.root, guard, hash, is_match)
+    }
+
+    /// [`search`](Self::search) where one look at the home bucket is enough: the entry is the first with its tag, or
+    /// there is none with it and no entry in the overflow. Nearly always; else `None`. Waits for nothing.
+    #[inline(always)]
+    pub fn search_in_passing<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        is_match: impl FnOnce(u32) -> bool,
+    ) -> Option<Found<'g>> {
+        write::search_in_passing(&self.root, guard, hash, is_match)
     }
 
     /// Locks the bucket that holds this very id, which was inserted under this hash; `None` if the

@@ -50,6 +50,10 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
         if table.buckets()[position].ctrl().is_locked() {
             return Err(format!("bucket {position} is locked"));
         }
+        let overflows = chain.clone().skip(1).any(|b| b.tags().occupied().next().is_some());
+        if overflows != table.buckets()[position].ctrl().overflows() {
+            return Err(format!("bucket {position} overflows: {overflows}, but says otherwise"));
+        }
         for bucket in chain {
             for (id, hash) in entries(bucket, store)? {
                 if table.position(hash) != position {

@@ -2,11 +2,15 @@
 
 use crossbeam_epoch::Guard;
 
-use super::bucket::{Bucket, Ctrl, tag_of};
+use super::bucket::{Bucket, Ctrl, SLOTS, tag_of};
 use super::lock::HomeLock;
-use super::memory::{Chain, Root, append};
+use super::memory::{Chain, Root, Spare, append};
 use crate::links::NIL;
-use crate::sync::Spin;
+use crate::sync::{Spin, seeded};
+use std::ptr;
+
+/// With so many free slots a home bucket gives up an overflow that is empty: it will not need it soon.
+const ROOM: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
 /// The bucket changed between a search and the attempt to lock it: search again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +21,15 @@ pub struct Changed;
 #[derive(Clone, Copy, Debug)]
 struct Seen<'g> {
     bucket: &'g Bucket,
-    slot: u8,
+    slot: u32,
     /// The entry's, or [`NIL`].
     id: u32,
 }
 
 impl Seen<'_> {
-    const NO_SLOT: u8 = u8::MAX;
+    const NO_SLOT: u32 = u32::MAX;
 
-    #[inline]
+    #[inline(always)]
     fn hit(&self) -> Option<u32> {
         (self.id != NIL).then_some(self.id)
     }
@@ -37,8 +41,37 @@ impl Seen<'_> {
 pub struct Found<'g> {
     home: &'g Bucket,
     version: Ctrl,
-    tag: u8,
+    tag: u32,
     seen: Seen<'g>,
+}
+
+/// See [`Index::search_in_passing`](super::Index::search_in_passing).
+#[inline(always)]
+pub fn search_in_passing<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    is_match: impl FnOnce(u32) -> bool,
+) -> Option<Found<'g>> {
+    let tag = tag_of(hash);
+    let home = root.current(guard).home(hash);
+    let (version, _) = Chain::open(home)?;
+    if version.is_locked() {
+        return None;
+    }
+    let tags = home.tags_beside(version);
+    let (slot, id) = match tags.matching(tag).next() {
+        Some(slot) => {
+            let id = home.id(slot);
+            if id == NIL || !is_match(id) {
+                return None;
+            }
+            (slot as u32, id)
+        }
+        None if !version.overflows() => (tags.free().next()? as u32, NIL),
+        None => return None,
+    };
+    Some(Found { home, version, tag: tag.into(), seen: Seen { bucket: home, slot, id } })
 }
 
 /// See [`Index::search`](super::Index::search).
@@ -58,7 +91,7 @@ pub fn search<'g>(
             Some((version, _)) if version.is_locked() => spin.pause(),
             Some((version, chain)) => {
                 let seen = scan(home, chain, tag, &mut is_match);
-                return Found { home, version, tag, seen };
+                return Found { home, version, tag: tag.into(), seen };
             }
         }
     }
@@ -76,11 +109,11 @@ fn scan<'g>(
         for slot in tags.matching(tag) {
             let id = bucket.id(slot);
             if id != NIL && is_match(id) {
-                return Seen { bucket, slot: slot as u8, id };
+                return Seen { bucket, slot: slot as u32, id };
             }
         }
         if seen.slot == Seen::NO_SLOT {
-            let slot = tags.free().next().map_or(Seen::NO_SLOT, |slot| slot as u8);
+            let slot = tags.free().next().map_or(Seen::NO_SLOT, |slot| slot as u32);
             seen = Seen { bucket, slot, id: NIL };
         }
     }
@@ -88,7 +121,26 @@ fn scan<'g>(
 }
 
 /// See [`Index::lock_id`](super::Index::lock_id).
+#[inline(always)]
 pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
+    let first = search_in_passing(root, guard, hash, |other| other == id);
+    if let Some(found) = first {
+        found.id()?;
+        if let Ok(locked) = found.lock() {
+            return Some(locked);
+        }
+    }
+    lock_id_at_length(root, guard, hash, id)
+}
+
+#[cold]
+#[inline(never)]
+fn lock_id_at_length<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    id: u32,
+) -> Option<Locked<'g>> {
     loop {
         let found = search(root, guard, hash, |other| other == id);
         found.id()?;
@@ -100,7 +152,7 @@ pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Opti
 
 impl<'g> Found<'g> {
     /// The id that matched, when it was looked at.
-    #[inline]
+    #[inline(always)]
     pub fn id(&self) -> Option<u32> {
         self.seen.hit()
     }
@@ -111,7 +163,7 @@ impl<'g> Found<'g> {
     /// # Errors
     ///
     /// [`Changed`] if anything in the bucket was changed, or is just being.
-    #[inline]
+    #[inline(always)]
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         let Self { home, version, tag, seen } = self;
         let lock = HomeLock::exactly(home, version).ok_or(Changed)?;
@@ -126,13 +178,13 @@ impl<'g> Found<'g> {
 #[must_use = "dropping it unlocks"]
 pub struct Locked<'g> {
     lock: HomeLock<'g>,
-    tag: u8,
+    tag: u32,
     seen: Seen<'g>,
 }
 
 impl<'g> Locked<'g> {
     /// The entry's id, if it is in the index.
-    #[inline]
+    #[inline(always)]
     pub fn id(&self) -> Option<u32> {
         self.seen.hit()
     }
@@ -142,7 +194,7 @@ impl<'g> Locked<'g> {
     /// # Panics
     ///
     /// If the entry is there already.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, id: u32) {
         assert!(self.seen.id == NIL, "there is an entry already");
         debug_assert_ne!(id, NIL);
@@ -150,8 +202,14 @@ impl<'g> Locked<'g> {
             self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NIL };
         }
         self.lock.mark_changed();
-        self.seen.bucket.put(usize::from(self.seen.slot), self.tag, id);
+        if self.is_in_overflow() && !seeded("index_overflow_marked_late") {
+            self.lock.home().set_overflows(true);
+        }
+        self.seen.bucket.put(self.seen.slot as usize, self.tag as u8, id);
         self.seen.id = id;
+        if self.is_in_overflow() && seeded("index_overflow_marked_late") {
+            self.lock.home().set_overflows(true);
+        }
     }
 
     /// Puts a new id in the place of the old one, which is returned. The node must be complete, and
@@ -160,12 +218,12 @@ impl<'g> Locked<'g> {
     /// # Panics
     ///
     /// If there is no entry.
-    #[inline]
+    #[inline(always)]
     pub fn replace(&mut self, id: u32) -> u32 {
         debug_assert_ne!(id, NIL);
         let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
-        self.seen.bucket.replace(usize::from(self.seen.slot), id);
+        self.seen.bucket.replace(self.seen.slot as usize, id);
         self.seen.id = id;
         old
     }
@@ -175,12 +233,52 @@ impl<'g> Locked<'g> {
     /// # Panics
     ///
     /// If there is no entry.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self) -> u32 {
         let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
-        self.seen.bucket.clear(usize::from(self.seen.slot));
+        self.seen.bucket.clear(self.seen.slot as usize);
         self.seen.id = NIL;
+        if self.is_in_overflow() {
+            self.settle_overflow();
+        }
         old
+    }
+
+    /// Takes the overflow off, to be retired after the lock, if there is nothing in it and the home bucket has room
+    /// for some more. Whoever removes entries in great number should ask for it: each bucket having been full some
+    /// day, all would have one in the end.
+    #[inline(always)]
+    pub fn take_spare(&mut self) -> Option<Spare> {
+        let home = self.lock.home();
+        let is_spare = home.has_overflow() && !home.ctrl().overflows();
+        if is_spare && !seeded("index_keeps_its_overflows") { self.take_overflow() } else { None }
+    }
+
+    #[cold]
+    fn take_overflow(&mut self) -> Option<Spare> {
+        let home = self.lock.home();
+        let tags = home.tags();
+        let slot = tags.free().next().filter(|_| tags.occupied().count() + ROOM <= SLOTS)?;
+        self.lock.mark_changed();
+        if self.is_in_overflow() {
+            // Nothing is put into what was taken off.
+            self.seen = Seen { bucket: home, slot: slot as u32, id: NIL };
+        }
+        Spare::take(&self.lock)
+    }
+
+    #[inline(always)]
+    fn is_in_overflow(&self) -> bool {
+        !ptr::eq(self.seen.bucket, self.lock.home())
+    }
+
+    /// After a removal from the overflow.
+    #[cold]
+    fn settle_overflow(&mut self) {
+        let overflow = Chain::locked(&self.lock).skip(1);
+        if overflow.flat_map(|bucket| bucket.tags().occupied()).next().is_none() {
+            self.lock.home().set_overflows(false);
+        }
     }
 }

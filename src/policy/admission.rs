@@ -21,21 +21,27 @@ impl Admission {
         Self { sketch: Sketch::new(dice.roll()), dice }
     }
 
+    /// A hash, spread under a secret seed: what the other methods, and the ghosts, know a key by.
+    #[inline]
+    pub fn spread(&self, hash: u32) -> u64 {
+        self.sketch.spread(hash)
+    }
+
     /// Counts a request.
     #[inline]
-    pub fn count(&mut self, hash: u32) {
-        self.sketch.increment(hash);
+    pub fn count(&mut self, spread: u64) {
+        self.sketch.increment_of(spread);
     }
 
     #[inline]
-    pub fn frequency(&self, hash: u32) -> u8 {
-        self.sketch.frequency(hash)
+    pub fn frequency(&self, spread: u64) -> u8 {
+        self.sketch.frequency_of(spread)
     }
 
     /// Begins to load what counting or asking for a key touches.
     #[inline]
-    pub fn prefetch(&self, hash: u32) {
-        self.sketch.prefetch(hash);
+    pub fn prefetch(&self, spread: u64) {
+        self.sketch.prefetch(spread);
     }
 
     /// Follows the number of entries; to be called whenever it changes by one.
@@ -50,19 +56,17 @@ impl Admission {
     /// good, by keys that share its counters, would thereby keep every candidate out; so a candidate
     /// that is warm itself gets in once in a while all the same.
     #[inline]
-    pub fn admits(&mut self, candidate: u32, victim: u32) -> bool {
-        let frequency = self.sketch.frequency(candidate);
-        frequency > self.sketch.frequency(victim)
-            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
+    pub fn admits(&mut self, candidate: u64, victim: u64) -> bool {
+        let frequency = self.frequency(candidate);
+        frequency > self.frequency(victim) || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
     }
 
     /// Whether a newcomer that was rejected lately may go to the main region at once, from where
     /// `victim` is the next to leave: if it was asked for more often, and else one in `chance`. Were it
     /// always, loops a little longer than the cache would lose 2 to 3 points.
     #[inline]
-    pub fn recalls(&mut self, newcomer: u32, victim: Option<u32>, chance: u64) -> bool {
-        let frequency = |hash| self.sketch.frequency(hash);
-        victim.is_none_or(|victim| frequency(newcomer) > frequency(victim))
+    pub fn recalls(&mut self, newcomer: u64, victim: Option<u64>, chance: u64) -> bool {
+        victim.is_none_or(|victim| self.frequency(newcomer) > self.frequency(victim))
             || self.dice.one_in(chance)
     }
 

@@ -20,7 +20,7 @@
 //! search for the oldest.
 
 use crate::prefetch::prefetch;
-use crate::sketch::blocks::{Blocks, spread};
+use crate::sketch::blocks::Blocks;
 
 /// Places in a line; the first number of the line is the cursor, from 1 to this.
 const PLACES: usize = 31;
@@ -33,14 +33,13 @@ type Line = [u16; PLACES + 1];
 #[derive(Debug)]
 pub struct Ghost {
     lines: Blocks<Line>,
-    seed: u64,
 }
 
 impl Ghost {
-    pub fn new(seed: u64) -> Self {
+    pub fn new() -> Self {
         let mut empty = [NONE; PLACES + 1];
         empty[0] = 1;
-        Self { lines: Blocks::new(empty, ENTRIES_PER_LINE, 1), seed }
+        Self { lines: Blocks::new(empty, ENTRIES_PER_LINE, 1) }
     }
 
     /// Follows the number of entries; to be called whenever it changes by one.
@@ -57,13 +56,12 @@ impl Ghost {
 
     /// Begins to load what [`put`](Self::put) or [`take`](Self::take) of a key touches.
     #[inline]
-    pub fn prefetch(&self, hash: u32) {
-        prefetch(self.lines.get(self.lines.index(spread(hash, self.seed))));
+    pub fn prefetch(&self, x: u64) {
+        prefetch(self.lines.get(self.lines.index(x)));
     }
 
     /// Remembers a rejected key.
-    pub fn put(&mut self, hash: u32) {
-        let x = spread(hash, self.seed);
+    pub fn put(&mut self, x: u64) {
         let (index, entries) = (self.lines.index(x), self.lines.entries());
         let line = self.lines.get_mut(index);
         let cursor = usize::from(line[0]) % (PLACES + 1);
@@ -72,8 +70,7 @@ impl Ghost {
     }
 
     /// Forgets a key, and says whether it was rejected lately.
-    pub fn take(&mut self, hash: u32) -> bool {
-        let x = spread(hash, self.seed);
+    pub fn take(&mut self, x: u64) -> bool {
         let (index, wanted) = (self.lines.index(x), fingerprint(x));
         let line = self.lines.get_mut(index);
         // All are compared: vectors do that faster than a search that ends when it can.

@@ -87,9 +87,9 @@ impl Policy {
         max_weight: u64,
         rules: Rules,
         trial: Option<Trial>,
-        mut admission: Admission,
+        admission: Admission,
     ) -> Self {
-        let queues = Queues::new(max_weight, rules, admission.roll());
+        let queues = Queues::new(max_weight, rules);
         Self { queues, admission, trial, full: false }
     }
 
@@ -118,7 +118,7 @@ impl Policy {
 
     /// How often a key was asked for lately, estimated, at most 15.
     pub fn frequency(&self, hash: u32) -> u8 {
-        self.admission.frequency(hash)
+        self.admission.frequency(self.admission.spread(hash))
     }
 
     /// Changes the bound. What is too much now is for [`Policy::victim`] to name.
@@ -129,9 +129,15 @@ impl Policy {
 
     /// Takes in a new node. Counts as a request that missed.
     pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        let hash = store.hash(id);
-        self.admission.count(hash);
-        self.queues.arrive(store, id, &mut self.admission);
+        self.add_node(store, (id, store.node(id)));
+    }
+
+    /// [`add`](Self::add) for whoever has the node at hand.
+    pub fn add_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: (u32, S::Node<'a>)) {
+        let hash = node.1.hash();
+        let spread = self.admission.spread(hash);
+        self.admission.count(spread);
+        self.queues.arrive(store, node, spread, &mut self.admission);
         self.admission.fit(self.len());
         self.try_rules(hash);
     }
@@ -155,20 +161,21 @@ impl Policy {
     /// Begins to load what is known of a key that is about to be added or evicted.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
-        self.admission.prefetch(hash);
-        self.queues.prefetch(hash);
+        let spread = self.admission.spread(hash);
+        self.admission.prefetch(spread);
+        self.queues.prefetch(spread);
     }
 
     /// Begins to load the frequency of a key that is about to be counted.
     #[inline]
     pub fn prefetch_frequency(&self, hash: u32) {
-        self.admission.prefetch(hash);
+        self.admission.prefetch(self.admission.spread(hash));
     }
 
     /// The next candidate and the next victim of the main region.
     #[inline]
     pub fn next_losers(&self) -> [Option<u32>; 2] {
-        [self.queues.regions.window.list.back(), self.queues.regions.main_victim()]
+        [self.queues.regions.window().list.back(), self.queues.regions.main_victim()]
     }
 
     /// Counts requests that hit since the node's last record, however many, as one. A node no longer held
@@ -183,7 +190,11 @@ impl Policy {
 
     /// Lets go of a node, if it is held.
     pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
-        let node = store.node(id);
+        self.remove_node(store, store.node(id));
+    }
+
+    /// [`remove`](Self::remove) for whoever has the node at hand.
+    pub fn remove_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
         if self.queues.remove(store, node) != Region::None {
             self.admission.fit(self.len());
             if let Some(trial) = &mut self.trial {
@@ -242,17 +253,26 @@ impl Policy {
         from: Region,
     ) {
         let hash = node.1.hash();
-        self.admission.count(hash);
+        self.admission.count(self.admission.spread(hash));
         self.queues.hit(store, node, from);
         self.try_rules(hash);
     }
 
-    /// Plays a request to the shadows, and takes over the rules that they find best.
+    /// Plays a request to the shadows, if it is one of the sample.
     #[inline]
     fn try_rules(&mut self, hash: u32) {
+        if self.trial.as_ref().is_some_and(|trial| trial.is_sampled(hash)) {
+            self.play(hash);
+        }
+    }
+
+    /// Plays a request to the shadows, and takes over the rules that they find best.
+    #[cold]
+    #[inline(never)]
+    fn play(&mut self, hash: u32) {
         let entries = self.len();
         let Some(trial) = &mut self.trial else { return };
-        if trial.request(hash, entries, self.full, &mut self.admission) {
+        if trial.play(hash, entries, self.full, &mut self.admission) {
             self.queues.set_rules(trial.rules());
         }
     }

@@ -11,15 +11,15 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
     admission: &'a Admission,
     store: &'a S,
 ) -> impl Iterator<Item = u32> + 'a {
-    let heat = move |id| admission.frequency(store.hash(id));
+    let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
-        regions.probation.list.iter_back(store),
-        regions.window.list.iter_back(store),
+        regions.probation().list.iter_back(store),
+        regions.window().list.iter_back(store),
         move |a, b| heat(a) <= heat(b),
     );
     unproven
-        .chain(regions.protected.list.iter_back(store))
-        .chain(regions.weightless.list.iter_back(store))
+        .chain(regions.protected().list.iter_back(store))
+        .chain(regions.weightless().list.iter_back(store))
 }
 
 /// The other way round, but for those that are never evicted: they come last here too.
@@ -28,12 +28,18 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
     admission: &'a Admission,
     store: &'a S,
 ) -> impl Iterator<Item = u32> + 'a {
-    let heat = move |id| admission.frequency(store.hash(id));
-    let unproven =
-        merge(regions.probation.list.iter(store), regions.window.list.iter(store), move |a, b| {
-            heat(a) > heat(b)
-        });
-    regions.protected.list.iter(store).chain(unproven).chain(regions.weightless.list.iter(store))
+    let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
+    let unproven = merge(
+        regions.probation().list.iter(store),
+        regions.window().list.iter(store),
+        move |a, b| heat(a) > heat(b),
+    );
+    regions
+        .protected()
+        .list
+        .iter(store)
+        .chain(unproven)
+        .chain(regions.weightless().list.iter(store))
 }
 
 /// Both sequences as one; where both have a next, `first_goes` of the two decides.

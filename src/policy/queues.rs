@@ -27,10 +27,10 @@ pub struct Queues {
 }
 
 impl Queues {
-    pub fn new(max_weight: u64, rules: Rules, seed: u64) -> Self {
+    pub fn new(max_weight: u64, rules: Rules) -> Self {
         let mut queues = Self {
             regions: Regions::default(),
-            ghost: Ghost::new(seed),
+            ghost: Ghost::new(),
             rules,
             max_weight,
             window_target: 0,
@@ -63,21 +63,22 @@ impl Queues {
 
     /// Begins to load what is remembered of a key.
     #[inline]
-    pub fn prefetch(&self, hash: u32) {
-        self.ghost.prefetch(hash);
+    pub fn prefetch(&self, spread: u64) {
+        self.ghost.prefetch(spread);
     }
 
-    /// Takes in a node that is on no list.
-    pub fn arrive<S: PolicyStore + ?Sized>(
+    /// Takes in a node that is on no list, with its hash as [`Admission::spread`] it.
+    pub fn arrive<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        id: u32,
+        (id, node): (u32, S::Node<'a>),
+        spread: u64,
         admission: &mut Admission,
     ) {
-        let node = store.node(id);
-        let recalled = self.ghost.take(node.hash()) && {
-            let victim = self.regions.main_victim().map(|victim| store.hash(victim));
-            admission.recalls(node.hash(), victim, self.rules.chance)
+        let recalled = self.ghost.take(spread) && {
+            let victim = self.regions.main_victim();
+            let victim = victim.map(|victim| admission.spread(store.hash(victim)));
+            admission.recalls(spread, victim, self.rules.chance)
         };
         self.place(store, (id, node), if recalled { self.rules.recall } else { Region::Window });
         self.ghost.fit(self.regions.len());
@@ -127,7 +128,7 @@ impl Queues {
     /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.regions.main_victim().is_none()
-            && let Some(other) = self.regions.window.list.back()
+            && let Some(other) = self.regions.window().list.back()
         {
             // Alone in the main region, it would be its victim again.
             self.regions.move_to_front(store, other, Region::Probation);
@@ -175,8 +176,8 @@ impl Queues {
     fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
         let over = self.regions.weight().saturating_sub(self.max_weight);
         // All in the window have weight.
-        if self.regions.window.weight > self.window_target + over
-            || self.regions.protected.weight > self.protected_target
+        if self.regions.window().weight > self.window_target + over
+            || self.regions.protected().weight > self.protected_target
         {
             self.move_surplus(store, over);
         }
@@ -185,11 +186,11 @@ impl Queues {
     #[inline(never)]
     fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
         for _ in 0..MOVES {
-            let window = self.regions.window.list.back();
-            let protected = self.regions.protected.list.back();
+            let window = self.regions.window().list.back();
+            let protected = self.regions.protected().list.back();
             let id = match (window, protected) {
                 (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
-                (_, Some(id)) if self.regions.protected.weight > self.protected_target => id,
+                (_, Some(id)) if self.regions.protected().weight > self.protected_target => id,
                 _ => return,
             };
             self.regions.move_to_front(store, id, Region::Probation);
@@ -199,7 +200,7 @@ impl Queues {
     /// Whether the window can give up a node of this weight without a duel: there is room for all, or
     /// enough is left of the window for the duels to come.
     fn is_surplus(&self, weight: u64, over: u64) -> bool {
-        let window = self.regions.window.weight;
+        let window = self.regions.window().weight;
         match over {
             0 => window > self.window_target,
             _ => window - weight >= self.window_target + over,
@@ -212,14 +213,15 @@ impl Queues {
         store: &S,
         admission: &mut Admission,
     ) -> Option<u32> {
-        let (candidate, victim) = (self.regions.window.list.back(), self.regions.main_victim());
+        let (candidate, victim) = (self.regions.window().list.back(), self.regions.main_victim());
         let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
-        if self.regions.window.weight <= self.window_target {
+        if self.regions.window().weight <= self.window_target {
             return victim;
         }
         let (of_c, of_v) = (store.node(c), store.node(v));
-        if !admission.admits(of_c.hash(), of_v.hash()) {
-            self.ghost.put(of_c.hash());
+        let spread = admission.spread(of_c.hash());
+        if !admission.admits(spread, admission.spread(of_v.hash())) {
+            self.ghost.put(spread);
             return candidate;
         }
         let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(of_v.weight());

@@ -15,10 +15,8 @@ pub struct Lane {
 /// All nodes that the policy holds.
 #[derive(Debug, Default)]
 pub struct Regions {
-    pub window: Lane,
-    pub probation: Lane,
-    pub protected: Lane,
-    pub weightless: Lane,
+    /// In the order of [`Region`], from its second on.
+    lanes: [Lane; 4],
 }
 
 /// Where in a list.
@@ -29,25 +27,42 @@ pub enum End {
 }
 
 impl Regions {
+    #[inline]
+    pub fn window(&self) -> &Lane {
+        &self.lanes[Region::Window as usize - 1]
+    }
+
+    #[inline]
+    pub fn probation(&self) -> &Lane {
+        &self.lanes[Region::Probation as usize - 1]
+    }
+
+    #[inline]
+    pub fn protected(&self) -> &Lane {
+        &self.lanes[Region::Protected as usize - 1]
+    }
+
+    #[inline]
+    pub fn weightless(&self) -> &Lane {
+        &self.lanes[Region::Weightless as usize - 1]
+    }
+
     pub fn weight(&self) -> u64 {
-        self.window.weight + self.main_weight()
+        self.window().weight + self.main_weight()
     }
 
     /// Of probation and protected together.
     pub fn main_weight(&self) -> u64 {
-        self.probation.weight + self.protected.weight
+        self.probation().weight + self.protected().weight
     }
 
     pub fn len(&self) -> usize {
-        [&self.window, &self.probation, &self.protected, &self.weightless]
-            .map(|lane| lane.list.len())
-            .iter()
-            .sum()
+        self.lanes.iter().map(|lane| lane.list.len()).sum()
     }
 
     /// The next to leave the main region.
     pub fn main_victim(&self) -> Option<u32> {
-        self.probation.list.back().or_else(|| self.protected.list.back())
+        self.probation().list.back().or_else(|| self.protected().list.back())
     }
 
     /// Links a node that is in no region.
@@ -116,10 +131,10 @@ impl Regions {
     /// Says what does not add up.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         for (region, lane) in [
-            (Region::Window, &self.window),
-            (Region::Probation, &self.probation),
-            (Region::Protected, &self.protected),
-            (Region::Weightless, &self.weightless),
+            (Region::Window, self.window()),
+            (Region::Probation, self.probation()),
+            (Region::Protected, self.protected()),
+            (Region::Weightless, self.weightless()),
         ] {
             lane.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
@@ -139,14 +154,9 @@ impl Regions {
         Ok(())
     }
 
+    /// By its number: which region a node is in cannot be foretold.
     #[inline]
     fn lane(&mut self, region: Region) -> Option<&mut Lane> {
-        match region {
-            Region::None => None,
-            Region::Window => Some(&mut self.window),
-            Region::Probation => Some(&mut self.probation),
-            Region::Protected => Some(&mut self.protected),
-            Region::Weightless => Some(&mut self.weightless),
-        }
+        self.lanes.get_mut((region as usize).wrapping_sub(1))
     }
 }

@@ -61,10 +61,9 @@ pub struct Trial {
 
 impl Trial {
     pub fn new(mut roll: impl FnMut() -> u64) -> Self {
-        let mut shadow =
-            |rules| Shadow { queues: Queues::new(1, rules, roll()), hits: 0, deficit: 0 };
+        let shadow = |rules| Shadow { queues: Queues::new(1, rules), hits: 0, deficit: 0 };
         Self {
-            shadows: Rules::ALL.into_iter().map(&mut shadow).collect(),
+            shadows: Rules::ALL.into_iter().map(shadow).collect(),
             keys: Keys::new(roll()),
             factor: roll() as u32 | 1,
             shift: 0,
@@ -76,12 +75,6 @@ impl Trial {
 
     pub fn rules(&self) -> Rules {
         Rules::ALL[self.chosen]
-    }
-
-    /// Plays a request of a cache with so many entries; true if other rules are better.
-    #[inline]
-    pub fn request(&mut self, hash: u32, entries: usize, full: bool, by: &mut Admission) -> bool {
-        self.is_sampled(hash) && self.play(hash, entries, full, by)
     }
 
     /// Lets go of a key that left the cache by another way than eviction.
@@ -123,23 +116,32 @@ impl Trial {
         Ok(())
     }
 
+    /// Whether requests for a key are [played](Self::play).
     #[inline]
-    fn is_sampled(&self, hash: u32) -> bool {
+    pub fn is_sampled(&self, hash: u32) -> bool {
         hash.wrapping_mul(self.factor) <= u32::MAX >> self.shift
     }
 
-    fn play(&mut self, hash: u32, entries: usize, full: bool, admission: &mut Admission) -> bool {
+    /// Plays a request of a cache with so many entries; true if other rules are better.
+    pub fn play(
+        &mut self,
+        hash: u32,
+        entries: usize,
+        full: bool,
+        admission: &mut Admission,
+    ) -> bool {
         self.follow(entries, full, admission);
         if !self.is_sampled(hash) {
             // The sample has just become smaller.
             return false;
         }
         let id = self.keys.get_or_insert(hash);
+        let spread = admission.spread(hash);
         for number in 0..self.shadows.len() {
             let (lane, shadow) = (self.keys.lane(number), &mut self.shadows[number]);
             let node = lane.node(id);
             match shadow.queues.remove(&lane, node) {
-                Region::None => shadow.queues.arrive(&lane, id, admission),
+                Region::None => shadow.queues.arrive(&lane, (id, node), spread, admission),
                 region => {
                     shadow.hits += 1;
                     shadow.queues.hit(&lane, (id, node), region);

@@ -196,6 +196,12 @@ impl Wheel {
         self.take(store, (id, store.links(id)))
     }
 
+    /// [`cancel`](Self::cancel) for whoever has the id's links at hand.
+    #[inline]
+    pub fn cancel_at<S: TimerStore + ?Sized>(&mut self, store: &S, node: (u32, &Links)) -> bool {
+        self.take(store, node)
+    }
+
     /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none. To be
     /// called only if `new` is due no earlier than `old` is looked at: it is then put right, as one whose
     /// deadline was moved is.
@@ -405,7 +411,7 @@ impl Wheel {
     }
 
     /// Takes the id out of where it is. Says whether it was anywhere.
-    #[inline]
+    #[inline(always)]
     fn take<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (u32, &Links)) -> bool {
         if is_linked(links) {
             self.unlink(store, links);
