@@ -10,7 +10,7 @@ mod explore;
 
 use std::sync::Arc;
 
-use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Probe};
+use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Probe, Spares};
 use crossbeam_epoch::{Guard, pin};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
@@ -178,7 +178,9 @@ impl World {
         let spare = locked.take_spare();
         drop(locked);
         if let Some(spare) = spare {
-            spare.retire(&guard);
+            let mut spares = Spares::default();
+            spares.keep(spare);
+            spares.retire(&guard);
         }
         self.store.retire(&guard, id);
     }

@@ -16,7 +16,7 @@ use super::reclaim::Dead;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
-use crate::index::Locked;
+use crate::index::{Locked, Spares};
 use crate::links::NIL;
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::policy::Policy;
@@ -59,6 +59,8 @@ pub struct Maintenance {
     evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) dead: Dead,
+    /// Buckets that the index has done without since, to be handed to the epoch with the dead.
+    pub(super) spares: Spares,
     /// Who was to be evicted next when it was last asked.
     losers: [u32; 2],
     /// What is just being drained.
@@ -81,6 +83,7 @@ impl Maintenance {
             recorded: 0,
             evicted: 0,
             dead: Dead::new(now),
+            spares: Spares::default(),
             losers: [NIL; 2],
             events: Vec::new(),
             sweep: None,
@@ -348,7 +351,7 @@ impl<'a> Work<'a> {
         core.announce(id, cause, deadline, now);
         drop(locked);
         if let Some(spare) = spare {
-            spare.retire(self.guard);
+            self.state.spares.keep(spare);
         }
         meta.set_life(life::REMOVED);
         self.forget(id, meta);

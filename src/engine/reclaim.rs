@@ -102,6 +102,7 @@ impl Work<'_> {
             return ripe.push(batch);
         }
         self.guard.defer(move || ripe.push(batch));
+        self.state.spares.retire(self.guard);
         self.retired = true;
     }
 

@@ -169,8 +169,8 @@ pub fn append(tail: &Bucket) -> &Bucket {
     follow(tail).expect("it was set in the line above")
 }
 
-/// The overflow of a bucket, taken off by the holder of its lock when no entry was in it. Without
-/// [`retire`](Self::retire) its memory is lost.
+/// The overflow of a bucket, taken off by the holder of its lock when no entry was in it. To be
+/// [kept](Spares::keep), or its memory is lost.
 #[derive(Debug)]
 #[must_use = "it is to be retired"]
 pub struct Spare(ptr::NonNull<Bucket>);
@@ -181,15 +181,42 @@ impl Spare {
         debug_assert!(!lock.home().ctrl().overflows(), "there are entries in it");
         ptr::NonNull::new(lock.home().overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
     }
+}
 
-    /// Leaves it to the epoch. Best with no lock held.
-    #[cold]
-    #[inline(never)]
-    pub fn retire(self, guard: &Guard) {
-        let first = self.0.as_ptr();
-        // SAFETY: rule 9: the one holder of the lock took it off, so that only threads that are pinned now can reach
-        // the chain, and nobody else frees it, on whichever thread it is.
-        unsafe { guard.defer_unchecked(move || free_chain(first)) };
+/// Overflows that were taken off, to be retired together: what is left to the epoch one by one keeps the rest waiting
+/// when there is much of it, as after a guard was held for long.
+#[derive(Debug, Default)]
+pub struct Spares(Vec<Spare>);
+
+// SAFETY: rule 9: the chains are its own, and what frees them in the end may be any thread.
+unsafe impl Send for Spares {}
+
+impl Spares {
+    /// Keeps one until the next [`retire`](Self::retire).
+    #[inline]
+    pub fn keep(&mut self, spare: Spare) {
+        self.0.push(spare);
+    }
+
+    /// Leaves them to the epoch. With no bucket locked.
+    pub fn retire(&mut self, guard: &Guard) {
+        if self.0.is_empty() {
+            return;
+        }
+        let spares = mem::take(&mut self.0);
+        // SAFETY: rule 9: the holders of the locks took them off, so that only threads that are pinned now can reach
+        // the chains, and nobody else frees them, on whichever thread it is.
+        unsafe {
+            guard.defer_unchecked(move || spares.iter().for_each(|it| free_chain(it.0.as_ptr())))
+        };
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        if !self.0.is_empty() {
+            self.retire(&crossbeam_epoch::pin());
+        }
     }
 }
 

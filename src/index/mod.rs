@@ -60,7 +60,7 @@
 //!    have seen, under the pin they still hold, that it had not moved (a [`Chain`](memory::Chain)
 //!    is the proof of that), or who hold its lock. A chain leaves its home once: with `MOVED`, or taken off
 //!    (the pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not set, or with the table.
-//!    Who moves it or takes it off retires it through the epoch, once, having unlocked. Whoever was pinned before may
+//!    It is then retired through the epoch, once, with the bucket unlocked. Whoever was pinned before may
 //!    still be in it, and finds it empty if it was taken off. Taking off is a change: a search that has named a
 //!    bucket of the chain cannot lock. Nothing is put into it afterwards, under the same lock either.
 //! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the first
@@ -118,7 +118,7 @@ use crossbeam_epoch::Guard;
 
 pub use bucket::SLOTS;
 pub use find::{Glimpse, Probe};
-pub use memory::Spare;
+pub use memory::{Spare, Spares};
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
