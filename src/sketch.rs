@@ -76,22 +76,16 @@ impl Sketch {
         PERIOD * self.blocks.entries().max(MIN_ENTRIES) as u64
     }
 
-    /// The estimate for a key, at most [`MAX_FREQUENCY`].
-    #[inline]
-    pub fn frequency(&self, hash: u32) -> u8 {
-        self.frequency_of(self.spread(hash))
-    }
-
-    /// A hash as it is spread under this sketch's seed: for whoever asks or counts more than once, and for others that
-    /// want a secret hash.
+    /// A hash as the other methods want it: spread under this sketch's seed. Good for others, too, that want a secret
+    /// hash.
     #[inline]
     pub fn spread(&self, hash: u32) -> u64 {
         spread(hash, self.seed)
     }
 
-    /// [`frequency`](Self::frequency) of what [`spread`](Self::spread) made of a hash.
+    /// The estimate for a key, at most [`MAX_FREQUENCY`].
     #[inline]
-    pub fn frequency_of(&self, x: u64) -> u8 {
+    pub fn frequency(&self, x: u64) -> u8 {
         let block = self.blocks.get(self.blocks.index(x));
         let [a, b, c, d] = counters(x).map(|(word, shift)| block[word] >> shift & 0xf);
         a.min(b).min(c).min(d) as u8
@@ -105,13 +99,7 @@ impl Sketch {
 
     /// Counts a key once, and ages a little if that is due.
     #[inline]
-    pub fn increment(&mut self, hash: u32) {
-        self.increment_of(self.spread(hash));
-    }
-
-    /// [`increment`](Self::increment) of what [`spread`](Self::spread) made of a hash.
-    #[inline]
-    pub fn increment_of(&mut self, x: u64) {
+    pub fn increment(&mut self, x: u64) {
         let index = self.blocks.index(x);
         let block = self.blocks.get_mut(index);
         for (word, shift) in counters(x) {

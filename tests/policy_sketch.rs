@@ -63,7 +63,7 @@ proptest! {
                     let times = u64::from(times).min((PERIOD * 16).saturating_sub(counts + 1));
                     counts += times;
                     *truth.entry(key).or_default() += times;
-                    (0..times).for_each(|_| sketch.increment(hash(key)));
+                    (0..times).for_each(|_| sketch.increment(sketch.spread(hash(key))));
                 }
                 Step::Fit(wanted) => while entries != wanted {
                     entries = if entries < wanted { entries + 1 } else { entries - 1 };
@@ -73,7 +73,7 @@ proptest! {
             sketch.validate().unwrap();
             for (&key, &count) in &truth {
                 let least = count.min(u64::from(MAX_FREQUENCY));
-                let estimate = u64::from(sketch.frequency(hash(key)));
+                let estimate = u64::from(sketch.frequency(sketch.spread(hash(key))));
                 prop_assert!(estimate >= least, "{key}: {estimate} < {least}");
                 prop_assert!(estimate <= u64::from(MAX_FREQUENCY));
             }
@@ -85,8 +85,8 @@ proptest! {
 fn counts_saturate() {
     let mut sketch = sized(100);
     (1..=40u8).for_each(|count| {
-        sketch.increment(1);
-        assert_eq!(sketch.frequency(1), count.min(MAX_FREQUENCY));
+        sketch.increment(sketch.spread(1));
+        assert_eq!(sketch.frequency(sketch.spread(1)), count.min(MAX_FREQUENCY));
     });
 }
 
@@ -96,44 +96,50 @@ fn ageing_halves() {
     const ENTRIES: u64 = 4096;
     let mut sketch = sized(ENTRIES as usize);
     let kept = hash(u64::MAX);
-    (0..12).for_each(|_| sketch.increment(kept));
-    assert_eq!(sketch.frequency(kept), 12);
+    (0..12).for_each(|_| sketch.increment(sketch.spread(kept)));
+    assert_eq!(sketch.frequency(sketch.spread(kept)), 12);
     assert_eq!(sketch.period(), PERIOD * ENTRIES);
 
     // Each other key is counted a few times, so that no counter saturates and each count counts.
     let mut others = (0..).map(|n| hash(n % (ENTRIES * 4)));
     let sweep = (sketch.bytes() / 64).div_ceil(SWEEP) as u64;
     for key in others.by_ref().take((PERIOD * ENTRIES - 13) as usize) {
-        sketch.increment(key);
+        sketch.increment(sketch.spread(key));
     }
-    let before = sketch.frequency(kept);
+    let before = sketch.frequency(sketch.spread(kept));
     assert!(before >= 12, "{before} just before the period is over");
     for key in others.by_ref().take(1 + sweep as usize) {
-        sketch.increment(key);
+        sketch.increment(sketch.spread(key));
         sketch.validate().unwrap();
     }
-    assert_eq!(sketch.frequency(kept), before / 2);
+    assert_eq!(sketch.frequency(sketch.spread(kept)), before / 2);
     for key in others.by_ref().take((PERIOD * ENTRIES / 4) as usize) {
-        sketch.increment(key);
+        sketch.increment(sketch.spread(key));
     }
-    assert!(sketch.frequency(kept) >= before / 2, "the next halving is not due");
+    assert!(sketch.frequency(sketch.spread(kept)) >= before / 2, "the next halving is not due");
 
     // What is never asked for again is forgotten in a few periods.
-    (0..4 * PERIOD * ENTRIES).for_each(|n| sketch.increment(hash(ENTRIES * 8 + n)));
-    assert!(sketch.frequency(kept) < 12, "{}", sketch.frequency(kept));
+    (0..4 * PERIOD * ENTRIES).for_each(|n| sketch.increment(sketch.spread(hash(ENTRIES * 8 + n))));
+    assert!(
+        sketch.frequency(sketch.spread(kept)) < 12,
+        "{}",
+        sketch.frequency(sketch.spread(kept))
+    );
 }
 
 /// The sketch that never stops counting keeps halving: saturated keys do not stay saturated.
 #[test]
 fn what_was_popular_once_gives_way() {
     let mut sketch = sized(1000);
-    (0..100).for_each(|_| sketch.increment(hash(5)));
-    assert_eq!(sketch.frequency(hash(5)), MAX_FREQUENCY);
+    (0..100).for_each(|_| sketch.increment(sketch.spread(hash(5))));
+    assert_eq!(sketch.frequency(sketch.spread(hash(5))), MAX_FREQUENCY);
     let mut random = Random(1);
-    (0..20 * sketch.period()).for_each(|_| sketch.increment(hash(10 + random.below(1000))));
-    let others =
-        f64::from((10..1010).map(|key| u32::from(sketch.frequency(hash(key)))).sum::<u32>());
-    let forgotten = f64::from(sketch.frequency(hash(5)));
+    (0..20 * sketch.period())
+        .for_each(|_| sketch.increment(sketch.spread(hash(10 + random.below(1000)))));
+    let others = f64::from(
+        (10..1010).map(|key| u32::from(sketch.frequency(sketch.spread(hash(key))))).sum::<u32>(),
+    );
+    let forgotten = f64::from(sketch.frequency(sketch.spread(hash(5))));
     assert!(forgotten < others / 1000.0 / 2.0, "{forgotten}, the others {}", others / 1000.0);
 }
 
@@ -143,11 +149,14 @@ fn few_estimates_are_too_high() {
     // Between two powers of two: some blocks bear twice the keys of others.
     for entries in [128, 3000, 4096] {
         let mut sketch = sized(entries as usize);
-        (0..entries).for_each(|key| sketch.increment(hash(key)));
-        let wrong =
-            (entries..entries + 20_000).filter(|&key| sketch.frequency(hash(key)) > 0).count();
+        (0..entries).for_each(|key| sketch.increment(sketch.spread(hash(key))));
+        let wrong = (entries..entries + 20_000)
+            .filter(|&key| sketch.frequency(sketch.spread(hash(key))) > 0)
+            .count();
         assert!(wrong < 400, "{entries} entries: {wrong} of 20,000 strangers seem known");
-        let high = (0..entries).filter(|&key| sketch.frequency(hash(key)) > 1).count() as u64;
+        let high = (0..entries)
+            .filter(|&key| sketch.frequency(sketch.spread(hash(key))) > 1)
+            .count() as u64;
         assert!(high * 50 < entries, "{high} of {entries} seem to have come twice");
     }
 }
@@ -179,8 +188,10 @@ fn size_follows_the_entries() {
 fn collisions_depend_on_the_seed() {
     let strangers = |seed| {
         let mut sketch = Sketch::new(seed);
-        (0..300).for_each(|key| sketch.increment(hash(key)));
-        (300..20_000).filter(|&key| sketch.frequency(hash(key)) > 0).collect::<Vec<_>>()
+        (0..300).for_each(|key| sketch.increment(sketch.spread(hash(key))));
+        (300..20_000)
+            .filter(|&key| sketch.frequency(sketch.spread(hash(key))) > 0)
+            .collect::<Vec<_>>()
     };
     assert_eq!(strangers(1), strangers(1));
     let (one, other) = (strangers(1), strangers(2));

@@ -99,9 +99,21 @@ fn the_trial_costs_little() {
     }
 }
 
-/// Nobody knows which keys are in the sample: those whose hashes are the smallest do not speak for all.
+/// Nobody knows which keys are in the sample: those whose hashes are the smallest do not speak for all. With hashes that
+/// are chosen so, the rules are wrong no more often than with honest ones.
 #[test]
 fn who_chooses_hashes_does_not_choose_the_rules() {
+    let honest = taken_in(|key, _| (mix(key) >> 32) as u32);
+    // Echoes have the hashes that a sample of the smallest would contain, and nothing else has.
+    let chosen = taken_in(|key, is_echo| match is_echo {
+        true => (mix(key) >> 38) as u32,
+        false => (mix(key) >> 32) as u32 | 1 << 31,
+    });
+    assert!(chosen <= honest + 2, "{chosen} of 12 seeds, {honest} with honest hashes");
+}
+
+/// With how many seeds of twelve a load has a wide window in the end that nearly all of it loses by.
+fn taken_in(hash: impl Fn(u64, bool) -> u32) -> u32 {
     const MANY: u64 = 16_000;
     let mut taken_in = 0;
     for seed in 0..12 {
@@ -110,20 +122,14 @@ fn who_chooses_hashes_does_not_choose_the_rules() {
         let mut echo = echo(4_000);
         let mut random = Random(seed);
         for round in 0..400_000u64 {
-            // Nearly all go round in a loop that a wide window would lose; one in ten is an echo, and has the
-            // hash that a sample of the smallest would contain.
-            let (key, hash) = if round % 10 == 0 {
-                let key = echo.next().unwrap();
-                (key, (mix(key) >> 38) as u32)
-            } else {
-                let key = random.below(MANY * 3 / 4);
-                (key, (mix(key) >> 32) as u32 | 1 << 31)
-            };
+            // Nearly all go round in a loop that a wide window would lose; one in ten is an echo.
+            let is_echo = round % 10 == 0;
+            let key = if is_echo { echo.next().unwrap() } else { random.below(MANY * 3 / 4) };
             if let Some(&id) = held.get(&key) {
                 policy.access(&store, id);
                 continue;
             }
-            let id = store.alloc_hashed(hash, 1);
+            let id = store.alloc_hashed(hash(key, is_echo), 1);
             held.insert(key, id);
             keys.insert(id, key);
             policy.add(&store, id);
@@ -134,6 +140,5 @@ fn who_chooses_hashes_does_not_choose_the_rules() {
         }
         taken_in += u32::from(policy.window_target() > MANY / 4);
     }
-    // A sample is a sample: of 40 seeds, 8 take the echoes for more than they are.
-    assert!(taken_in <= 5, "{taken_in} of 12 seeds");
+    taken_in
 }

@@ -111,13 +111,13 @@ fn sketch(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("increment", entries), |bencher| {
             bencher.iter(|| {
                 step = step.wrapping_add(1);
-                sketch.increment(black_box(hash(step)));
+                sketch.increment(sketch.spread(black_box(hash(step))));
             });
         });
         group.bench_function(BenchmarkId::new("frequency", entries), |bencher| {
             bencher.iter(|| {
                 step = step.wrapping_add(1);
-                sketch.frequency(black_box(hash(step)))
+                sketch.frequency(sketch.spread(black_box(hash(step))))
             });
         });
     }

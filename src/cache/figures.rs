@@ -366,9 +366,10 @@ fn memory_is_given_back_in_steps() {
         cache.audit();
         others
     };
-    let (alone, after_others) = (passes(0), passes(64));
-    let saved = alone - after_others;
-    // An eighth of 64, or somewhat more: where blocks are complete a pass does less than it might. Or less: a pass
-    // counts that only waits for the guard of another test.
-    assert!((1..=24).contains(&saved), "64 in passing saved {saved} others");
+    // On average: in which order ids become free depends on the hasher, which is another each time.
+    const TIMES: u32 = 10;
+    let all = |in_passing| (0..TIMES).map(|_| passes(in_passing)).sum::<u32>();
+    let saved = (all(0) - all(64)) / TIMES;
+    // An eighth of 64, or somewhat more: where blocks are complete a pass does less than it might.
+    assert!((4..=24).contains(&saved), "64 in passing saved {saved} others");
 }

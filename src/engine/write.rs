@@ -75,6 +75,13 @@ where
     }
 }
 
+/// Does what is seldom done, not compiled into the caller.
+#[cold]
+#[inline(never)]
+fn apart<T>(what: impl FnOnce() -> T) -> T {
+    what()
+}
+
 /// What an expiry hook said of a new value.
 #[derive(Clone, Copy)]
 pub enum Variable {
@@ -147,7 +154,7 @@ impl<K, V, S> Engine<K, V, S> {
             now = core.ticker.now();
             if let Variable::For(_) = variable {
                 // The answer may have been made of the reading that it was given.
-                variable = self.lifetime_anew(node, living, now);
+                variable = apart(|| self.lifetime(node, living, now));
             }
             (cap, deadline) = self.ends(term, variable, now);
         }
@@ -176,17 +183,6 @@ impl<K, V, S> Engine<K, V, S> {
             Term::Policy => lifetimes.cap(now, variable.end(now)),
         };
         (cap, lifetimes.deadline(now, cap))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn lifetime_anew(
-        &self,
-        node: &Local<'_, K, V>,
-        living: Option<NodeRef<'_, K, V>>,
-        now: u64,
-    ) -> Variable {
-        self.lifetime(node, living, now)
     }
 
     /// What the hooks say of a node that is to come in the place of a living one, or of none.

@@ -30,12 +30,12 @@ impl Admission {
     /// Counts a request.
     #[inline]
     pub fn count(&mut self, spread: u64) {
-        self.sketch.increment_of(spread);
+        self.sketch.increment(spread);
     }
 
     #[inline]
     pub fn frequency(&self, spread: u64) -> u8 {
-        self.sketch.frequency_of(spread)
+        self.sketch.frequency(spread)
     }
 
     /// Begins to load what counting or asking for a key touches.

@@ -175,7 +175,7 @@ impl Policy {
     /// The next candidate and the next victim of the main region.
     #[inline]
     pub fn next_losers(&self) -> [Option<u32>; 2] {
-        [self.queues.regions.window().list.back(), self.queues.regions.main_victim()]
+        [self.queues.regions.lane(Region::Window).list.back(), self.queues.regions.main_victim()]
     }
 
     /// Counts requests that hit since the node's last record, however many, as one. A node no longer held

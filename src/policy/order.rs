@@ -2,7 +2,7 @@
 
 use super::admission::Admission;
 use super::regions::Regions;
-use super::store::PolicyStore;
+use super::store::{PolicyStore, Region};
 
 /// Roughly in the order in which they would be evicted: window and probation from their ends, the less
 /// frequent first, then protected, then those that are never evicted.
@@ -13,13 +13,13 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
 ) -> impl Iterator<Item = u32> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
-        regions.probation().list.iter_back(store),
-        regions.window().list.iter_back(store),
+        regions.lane(Region::Probation).list.iter_back(store),
+        regions.lane(Region::Window).list.iter_back(store),
         move |a, b| heat(a) <= heat(b),
     );
     unproven
-        .chain(regions.protected().list.iter_back(store))
-        .chain(regions.weightless().list.iter_back(store))
+        .chain(regions.lane(Region::Protected).list.iter_back(store))
+        .chain(regions.lane(Region::Weightless).list.iter_back(store))
 }
 
 /// The other way round, but for those that are never evicted: they come last here too.
@@ -30,16 +30,16 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
 ) -> impl Iterator<Item = u32> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
-        regions.probation().list.iter(store),
-        regions.window().list.iter(store),
+        regions.lane(Region::Probation).list.iter(store),
+        regions.lane(Region::Window).list.iter(store),
         move |a, b| heat(a) > heat(b),
     );
     regions
-        .protected()
+        .lane(Region::Protected)
         .list
         .iter(store)
         .chain(unproven)
-        .chain(regions.weightless().list.iter(store))
+        .chain(regions.lane(Region::Weightless).list.iter(store))
 }
 
 /// Both sequences as one; where both have a next, `first_goes` of the two decides.

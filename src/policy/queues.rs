@@ -128,7 +128,7 @@ impl Queues {
     /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.regions.main_victim().is_none()
-            && let Some(other) = self.regions.window().list.back()
+            && let Some(other) = self.regions.lane(Region::Window).list.back()
         {
             // Alone in the main region, it would be its victim again.
             self.regions.move_to_front(store, other, Region::Probation);
@@ -176,8 +176,8 @@ impl Queues {
     fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
         let over = self.regions.weight().saturating_sub(self.max_weight);
         // All in the window have weight.
-        if self.regions.window().weight > self.window_target + over
-            || self.regions.protected().weight > self.protected_target
+        if self.regions.lane(Region::Window).weight > self.window_target + over
+            || self.regions.lane(Region::Protected).weight > self.protected_target
         {
             self.move_surplus(store, over);
         }
@@ -186,11 +186,15 @@ impl Queues {
     #[inline(never)]
     fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
         for _ in 0..MOVES {
-            let window = self.regions.window().list.back();
-            let protected = self.regions.protected().list.back();
+            let window = self.regions.lane(Region::Window).list.back();
+            let protected = self.regions.lane(Region::Protected).list.back();
             let id = match (window, protected) {
                 (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
-                (_, Some(id)) if self.regions.protected().weight > self.protected_target => id,
+                (_, Some(id))
+                    if self.regions.lane(Region::Protected).weight > self.protected_target =>
+                {
+                    id
+                }
                 _ => return,
             };
             self.regions.move_to_front(store, id, Region::Probation);
@@ -200,7 +204,7 @@ impl Queues {
     /// Whether the window can give up a node of this weight without a duel: there is room for all, or
     /// enough is left of the window for the duels to come.
     fn is_surplus(&self, weight: u64, over: u64) -> bool {
-        let window = self.regions.window().weight;
+        let window = self.regions.lane(Region::Window).weight;
         match over {
             0 => window > self.window_target,
             _ => window - weight >= self.window_target + over,
@@ -213,9 +217,10 @@ impl Queues {
         store: &S,
         admission: &mut Admission,
     ) -> Option<u32> {
-        let (candidate, victim) = (self.regions.window().list.back(), self.regions.main_victim());
+        let (candidate, victim) =
+            (self.regions.lane(Region::Window).list.back(), self.regions.main_victim());
         let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
-        if self.regions.window().weight <= self.window_target {
+        if self.regions.lane(Region::Window).weight <= self.window_target {
             return victim;
         }
         let (of_c, of_v) = (store.node(c), store.node(v));

@@ -27,33 +27,19 @@ pub enum End {
 }
 
 impl Regions {
+    /// The list of a region that is one.
     #[inline]
-    pub fn window(&self) -> &Lane {
-        &self.lanes[Region::Window as usize - 1]
-    }
-
-    #[inline]
-    pub fn probation(&self) -> &Lane {
-        &self.lanes[Region::Probation as usize - 1]
-    }
-
-    #[inline]
-    pub fn protected(&self) -> &Lane {
-        &self.lanes[Region::Protected as usize - 1]
-    }
-
-    #[inline]
-    pub fn weightless(&self) -> &Lane {
-        &self.lanes[Region::Weightless as usize - 1]
+    pub fn lane(&self, region: Region) -> &Lane {
+        &self.lanes[region as usize - 1]
     }
 
     pub fn weight(&self) -> u64 {
-        self.window().weight + self.main_weight()
+        self.lane(Region::Window).weight + self.main_weight()
     }
 
     /// Of probation and protected together.
     pub fn main_weight(&self) -> u64 {
-        self.probation().weight + self.protected().weight
+        self.lane(Region::Probation).weight + self.lane(Region::Protected).weight
     }
 
     pub fn len(&self) -> usize {
@@ -62,7 +48,10 @@ impl Regions {
 
     /// The next to leave the main region.
     pub fn main_victim(&self) -> Option<u32> {
-        self.probation().list.back().or_else(|| self.protected().list.back())
+        self.lane(Region::Probation)
+            .list
+            .back()
+            .or_else(|| self.lane(Region::Protected).list.back())
     }
 
     /// Links a node that is in no region.
@@ -75,7 +64,7 @@ impl Regions {
         end: End,
     ) {
         debug_assert_eq!(node.region(), Region::None, "{id} is in a region already");
-        let Some(lane) = self.lane(to) else { return };
+        let Some(lane) = self.lane_mut(to) else { return };
         match end {
             End::Front => lane.list.link_front(store, id, node.links()),
             End::Back => lane.list.link_back(store, id, node.links()),
@@ -88,7 +77,7 @@ impl Regions {
     #[inline]
     pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
         let from = node.region();
-        if let Some(lane) = self.lane(from) {
+        if let Some(lane) = self.lane_mut(from) {
             lane.list.unlink(store, node.links());
             lane.weight -= u64::from(node.weight());
             node.set_region(Region::None);
@@ -105,7 +94,7 @@ impl Regions {
         (new, to): (u32, S::Node<'a>),
     ) -> bool {
         let region = from.region();
-        let Some(lane) = self.lane(region) else { return false };
+        let Some(lane) = self.lane_mut(region) else { return false };
         lane.list.replace(store, from.links(), (new, to.links()));
         from.set_region(Region::None);
         to.set_region(region);
@@ -119,7 +108,7 @@ impl Regions {
         if node.region() != to {
             self.remove(store, node);
             self.insert(store, (id, node), to, End::Front);
-        } else if let Some(lane) = self.lane(to) {
+        } else if let Some(lane) = self.lane_mut(to) {
             lane.list.move_to_front(store, id);
         }
     }
@@ -130,12 +119,8 @@ impl Regions {
     ///
     /// Says what does not add up.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
-        for (region, lane) in [
-            (Region::Window, self.window()),
-            (Region::Probation, self.probation()),
-            (Region::Protected, self.protected()),
-            (Region::Weightless, self.weightless()),
-        ] {
+        for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
+            let lane = self.lane(region);
             lane.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
             for id in lane.list.iter(store) {
@@ -156,7 +141,7 @@ impl Regions {
 
     /// By its number: which region a node is in cannot be foretold.
     #[inline]
-    fn lane(&mut self, region: Region) -> Option<&mut Lane> {
+    fn lane_mut(&mut self, region: Region) -> Option<&mut Lane> {
         self.lanes.get_mut((region as usize).wrapping_sub(1))
     }
 }

@@ -258,9 +258,10 @@ impl RawPool {
             return None;
         }
         let (base, index, len) = self.place(id);
+        // `nowhere` is followed by one such word. And of a chunk that is just coming to be, which nobody has an id of,
+        // the second node begins with one.
         // SAFETY: in a capped pool the chunk's strides are followed by as many initialised AtomicU64s
-        // (rule 1 holds for them too); strides and chunks are aligned to at least eight. So is `nowhere` by one, and
-        // of a chunk that is just coming to be the second node begins with such a word.
+        // (rule 1 holds for them too); strides and chunks are aligned to at least eight.
         let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
         Some(Cap { meta: self.meta(id), word })
     }
