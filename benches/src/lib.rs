@@ -15,3 +15,4 @@ pub mod subject;
 pub mod threads;
 pub mod timers;
 pub mod value;
+pub mod workload;

@@ -6,7 +6,6 @@ mod memory;
 mod options;
 mod plots;
 mod speed;
-mod workload;
 
 use clap::Parser;
 use cortado_benches::heap::Heap;

@@ -187,14 +187,23 @@ pub fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
     let seconds = if options.quick { 1 } else { 3 };
     let span = Duration::from_secs(seconds);
     let run = |kind| Run { kind, entries: options.entries, due: span, after: span };
+    let rivals = options.able(|rival| rival != Rival::CortadoPin && rival.card().lifetimes);
+    let kinds = [Kind::Control, Kind::Due, Kind::Idle].map(run);
+    let runs: Vec<(Rival, Run)> =
+        rivals.iter().flat_map(|&rival| kinds.map(|run| (rival, run))).collect();
+    let mut outcomes: Vec<Vec<Outcome>> = runs.iter().map(|_| Vec::new()).collect();
+    for round in 0..options.rounds {
+        for ((rival, run), outcomes) in runs.iter().zip(&mut outcomes) {
+            // With nobody calling there is nothing that varies.
+            if run.kind != Kind::Idle || round == 0 {
+                outcomes.extend(rival.drive::<K, Tracked, _>(*run));
+            }
+        }
+    }
     let mut case = Vec::new();
-    for rival in options.able(|rival| rival != Rival::CortadoPin && rival.card().lifetimes) {
-        for run in [Kind::Control, Kind::Due, Kind::Idle].map(run) {
-            let most = if options.quick || run.kind == Kind::Idle { 1 } else { 3 };
-            let rounds = options.rounds.min(most);
-            let outcomes: Vec<Outcome> =
-                (0..rounds).filter_map(|_| rival.drive::<K, Tracked, _>(run)).collect();
-            case.extend(records(rival, &run, &outcomes));
+    for ((rival, run), outcomes) in runs.iter().zip(&outcomes) {
+        if !outcomes.is_empty() {
+            case.extend(records(*rival, run, outcomes));
         }
     }
     report.add(&format!("{NAME} of {} entries", options.entries), case);

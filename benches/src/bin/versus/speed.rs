@@ -2,12 +2,14 @@
 
 use crate::Report;
 use crate::options::Options;
-use crate::workload::{Action, Fleeting, Mix, Read, ReadThrough, Step, WORKLOADS, Workload, Write};
 use cortado_benches::figure::Figure;
 use cortado_benches::key::Key;
 use cortado_benches::report::Record;
 use cortado_benches::subject::{Driver, Reader, Rival, Subject};
 use cortado_benches::value::Value;
+use cortado_benches::workload::{
+    Action, Fleeting, Mix, Read, ReadThrough, Step, WORKLOADS, Workload, Write,
+};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -152,12 +154,11 @@ fn measure<K: Key, V: Value>(
     threads: usize,
 ) -> Vec<Vec<Outcome>> {
     let timed = workload.action == Action::Fleeting;
-    let rounds = if timed { options.rounds.min(3) } else { options.rounds };
     let extent = if timed { Extent::For(options.expiring_for()) } else { Extent::Keys };
     let count = options.operations + options.operations / 9;
     let space = options.keys_space * workload.spread;
     let mut outcomes = vec![Vec::new(); rivals.len()];
-    for round in 0..rounds {
+    for round in 0..options.rounds {
         let keys = |thread| workload.stream.keys(space, count, thread, round);
         let keys: Vec<Vec<K>> = (0..threads).map(keys).collect();
         for turn in 0..rivals.len() {

@@ -1,8 +1,8 @@
 //! The workloads: what is in the cache, which keys are asked for, and what is done with each.
 
-use cortado_benches::key::{Key, Stream};
-use cortado_benches::subject::{Card, Plan, Reader, Subject};
-use cortado_benches::value::{HOUR, Value};
+use crate::key::{Key, Stream};
+use crate::subject::{Card, Plan, Reader, Subject};
+use crate::value::{HOUR, Value};
 use std::time::Duration;
 
 /// What a measurement does.
