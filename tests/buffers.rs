@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
+use cortado::internals::buffer::spill::MAX_EVENTS;
 use cortado::internals::buffer::write::{Drained, MAX_BATCH, Pressure, WriteBuffer};
 use proptest::prelude::*;
 
@@ -22,7 +23,7 @@ fn read_all(buffer: &ReadBuffer, limit: usize) -> Vec<u32> {
 fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
     let mut events = Vec::new();
     let Drained { count, more } =
-        buffer.drain(&mut Vec::new(), limit, |batch| events.extend_from_slice(batch));
+        buffer.drain(&mut Vec::new(), (limit, 0), |batch| events.extend_from_slice(batch));
     assert_eq!(count, events.len());
     (events, more)
 }
@@ -157,7 +158,7 @@ fn a_panic_while_applying_loses_what_was_handed_over_and_no_account() {
         assert!(buffer.push(event, 100).is_ok());
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = buffer.drain(&mut Vec::new(), 3, |batch| assert!(batch.is_empty(), "seeded"));
+        let _ = buffer.drain(&mut Vec::new(), (3, 0), |batch| assert!(batch.is_empty(), "seeded"));
     }));
     assert!(panicked.is_err());
     assert_eq!(buffer.pending_weight(), 300);
@@ -177,7 +178,7 @@ fn push_and_apply(batch: usize, weight_limit: u64) {
     let applied = Mutex::new(Vec::new());
     let apply = |limit| {
         let mut applied = applied.lock().unwrap();
-        let _ = buffer.drain(&mut Vec::new(), limit, |batch| applied.extend_from_slice(batch));
+        let _ = buffer.drain(&mut Vec::new(), (limit, 0), |batch| applied.extend_from_slice(batch));
     };
     thread::scope(|scope| {
         for t in 0..THREADS {
@@ -235,12 +236,70 @@ fn a_limited_drain_starves_no_stripe() {
     assert!(others > 0 || stripes == 1, "no thread found another stripe");
     let mut reached = 0;
     for _ in 0..stripes {
-        let _ = buffer.drain(&mut Vec::new(), 1, |batch| {
+        let _ = buffer.drain(&mut Vec::new(), (1, 0), |batch| {
             reached += batch.iter().filter(|event| **event == 1).count();
         });
         let _ = buffer.push(2, 1);
     }
     assert_eq!(reached, others);
+}
+
+#[test]
+fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
+    let buffer = WriteBuffer::new(1, u64::MAX);
+    assert!(!buffer.spill(1, 0), "there is room only if it was asked for");
+    let buffer = buffer.spilling(10);
+    for (event, weight, fits) in [
+        (1, 4, true),
+        (2, 0, true),
+        (3, 7, false),
+        (4, u32::MAX, false),
+        (5, 6, true),
+        (6, 1, false),
+    ] {
+        assert_eq!(buffer.spill(event, weight), fits, "event {event}");
+    }
+    assert_eq!((buffer.spilled(), buffer.pending_weight()), (3, 10));
+    assert!(!buffer.is_empty());
+    let mut events = Vec::new();
+    let mut drain = |quota| {
+        events.clear();
+        let apply = |batch: &[u64]| events.extend_from_slice(batch);
+        let Drained { count, more } = buffer.drain(&mut Vec::new(), (NO_LIMIT, quota), apply);
+        assert_eq!(count, events.len());
+        (events.clone(), more)
+    };
+    assert_eq!(drain(2), (vec![1, 2], true));
+    assert!(buffer.spill(7, 4) && !buffer.spill(8, 1));
+    assert_eq!(drain(0), (vec![], true));
+    assert_eq!(drain(NO_LIMIT), (vec![5, 7], false));
+    assert!(buffer.is_empty());
+    assert_eq!(buffer.pending_weight(), 0);
+}
+
+#[test]
+fn no_more_is_spilled_than_there_is_memory_for() {
+    let buffer = WriteBuffer::new(1, u64::MAX).spilling(u64::MAX);
+    let fit = (1..).take_while(|&event| buffer.spill(event, 0)).count();
+    assert_eq!(fit as u64, MAX_EVENTS);
+    // And weights do not run over into the count.
+    let _ = buffer.drain(&mut Vec::new(), (0, NO_LIMIT), |_| ());
+    let heavy = (1..).take_while(|&event| buffer.spill(event, u32::MAX)).count();
+    assert_eq!(buffer.spilled(), heavy as u64);
+    assert_eq!(buffer.pending_weight(), heavy as u64 * u64::from(u32::MAX));
+}
+
+#[test]
+fn a_panic_while_applying_what_was_spilled_leaves_no_account() {
+    let buffer = WriteBuffer::new(1, u64::MAX).spilling(2);
+    assert!(buffer.spill(1, 1) && buffer.spill(2, 1));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = buffer.drain(&mut Vec::new(), (NO_LIMIT, 1), |batch| {
+            assert!(batch.is_empty(), "seeded");
+        });
+    }));
+    assert!(panicked.is_err());
+    assert_eq!((buffer.spilled(), buffer.pending_weight()), (1, 1));
 }
 
 #[derive(Clone, Debug)]

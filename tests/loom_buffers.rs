@@ -7,6 +7,7 @@
 //! | `writes_in_two_stripes` | the same, in stripes of their own | `write_drain_forgets_the_rest`, `write_first_goes_unasked` |
 //! | `a_pass_applies_what_was_written_before_it` | an event behind one that is just being stored is not passed over | `write_drain_ends_at_a_gap` |
 //! | `refused_writes` | a refusal leaves no account behind | `write_refusal_keeps_reservation` |
+//! | `spilled_writes` | what a writer spills while another one has the lock has been asked for; none lost, none twice; within the limit | `write_spill_takes_all` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]
@@ -17,7 +18,7 @@ use cortado::internals::buffer::write::{Pressure, WriteBuffer};
 use cortado::internals::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
 };
-use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
+use cortado::internals::sync::{Arc, Mutex, MutexGuard, set_thread_stripe, thread};
 use explore::model;
 
 #[test]
@@ -61,19 +62,22 @@ struct Client {
 }
 
 impl Client {
-    fn new(batch: usize) -> Arc<Self> {
+    fn new(batch: usize, spilled: u64) -> Arc<Self> {
         Arc::new(Self {
-            buffer: WriteBuffer::new(batch, u64::MAX),
+            buffer: WriteBuffer::new(batch, u64::MAX).spilling(spilled),
             required: AtomicBool::new(false),
             applied: Mutex::new(Vec::new()),
         })
     }
 
     fn pass(&self, limit: usize) {
-        let mut applied = self.applied.lock();
+        self.drain(self.applied.lock(), limit);
+    }
+
+    fn drain(&self, mut applied: MutexGuard<'_, Vec<u64>>, limit: usize) {
         self.required.swap(false, AcqRel);
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        if self.buffer.drain(&mut Vec::new(), limit, apply).more {
+        if self.buffer.drain(&mut Vec::new(), (limit, limit), apply).more {
             self.required.swap(true, AcqRel);
         }
     }
@@ -88,7 +92,14 @@ impl Client {
                 }
                 Err(refused) => {
                     assert_eq!(refused, event);
-                    self.pass(usize::MAX);
+                    match self.applied.try_lock() {
+                        Some(applied) => self.drain(applied, usize::MAX),
+                        None if self.buffer.spill(event, 1) => {
+                            self.required.swap(true, AcqRel);
+                            return;
+                        }
+                        None => self.pass(usize::MAX),
+                    }
                 }
             }
         }
@@ -112,7 +123,7 @@ impl Client {
 
 fn writes(second_stripe: usize, batch: usize, limit: usize) {
     model(move || {
-        let client = Client::new(batch);
+        let client = Client::new(batch, 0);
         let writers: Vec<_> = (0..2)
             .map(|t| {
                 let client = Arc::clone(&client);
@@ -148,11 +159,37 @@ fn refused_writes() {
     writes(0, 1, 1);
 }
 
+/// A stripe holds two events, the spill one: the third is the last thing that its writer does, or a fourth has to
+/// wait for the pass.
+#[test]
+fn spilled_writes() {
+    spill(3);
+    spill(4);
+}
+
+fn spill(last: u64) {
+    model(move || {
+        let client = Client::new(1, 1);
+        let (writer, passer) = (Arc::clone(&client), Arc::clone(&client));
+        let writer = thread::spawn(move || {
+            set_thread_stripe(0);
+            for event in 1..=last {
+                writer.write(event);
+                assert!(writer.buffer.spilled() <= 1, "more than the limit");
+            }
+        });
+        let passer = thread::spawn(move || passer.pass(usize::MAX));
+        writer.join().unwrap();
+        passer.join().unwrap();
+        client.check(&(1..=last).collect::<Vec<_>>());
+    });
+}
+
 /// Also when the other one is between its two steps, in the place before.
 #[test]
 fn a_pass_applies_what_was_written_before_it() {
     model(|| {
-        let client = Client::new(4);
+        let client = Client::new(4, 0);
         let other = Arc::clone(&client);
         let other = thread::spawn(move || {
             set_thread_stripe(0);

@@ -25,10 +25,8 @@ impl Case {
     /// stripe of the write buffer. (The entry more for each writer is for those in the middle of a write.
     /// Here none is: a callback before the end of a write may keep others waiting for its key.)
     fn slack(self) -> u64 {
-        let stripes = std::thread::available_parallelism().map_or(4, |cpus| cpus.get());
-        let stripes = stripes.min(16).next_power_of_two() as u64;
         let heaviest = u64::from(self.heaviest);
-        (self.capacity / 16).max(stripes * heaviest)
+        (self.capacity / 16).max(stripes() * heaviest)
     }
 
     fn build(self, crowd: &Arc<Crowd>) -> (Audited<u64, u32>, cortado::ManualClock) {
@@ -46,6 +44,17 @@ impl Case {
         );
         (cache, hand)
     }
+}
+
+/// Stripes of the write buffer.
+fn stripes() -> u64 {
+    let stripes = std::thread::available_parallelism().map_or(4, |cpus| cpus.get());
+    stripes.min(16).next_power_of_two() as u64
+}
+
+/// A capacity with which writes may be spilled: half of its sixteenth is what stripes of 512 hold.
+fn large() -> u64 {
+    32 * 512 * stripes()
 }
 
 fn held(cache: &Cache<u64, u32>) -> u64 {
@@ -116,7 +125,9 @@ fn check(case: Case) {
 #[test]
 fn of_entries() {
     for threads in [1, 2, 4, 8] {
-        for (capacity, scheduled) in [(1, false), (64, true), (1000, false), (20_000, false)] {
+        for (capacity, scheduled) in
+            [(1, false), (64, true), (1000, false), (20_000, false), (large(), false)]
+        {
             check(Case { threads, capacity, heaviest: 1, scheduled });
         }
     }

@@ -3,7 +3,7 @@
 //! | buffer | carries | when full | order |
 //! |---|---|---|---|
 //! | [`read::ReadBuffer`] | ids that were touched | drops the record | none promised |
-//! | [`write::WriteBuffer`] | events that must be applied | refuses; the writer maintains, then pushes again | per stripe |
+//! | [`write::WriteBuffer`] | events that must be applied | refuses; the writer maintains, or, while somebody else does, pushes into the [`spill`] | per stripe |
 //!
 //! Both are cut into stripes, one for about each hardware thread, because a single queue is one
 //! contended cache line: measured on two threads, a single write queue brought the whole write path
@@ -11,6 +11,7 @@
 
 pub mod read;
 pub mod ring;
+pub mod spill;
 pub mod write;
 
 mod stripes;

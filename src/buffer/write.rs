@@ -2,13 +2,14 @@
 //!
 //! A writer pushes an event into the stripe of its thread. A stripe never drops and never makes
 //! a writer wait: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies events
-//! itself. Events of one stripe are drained in the order in which they were pushed; between stripes
+//! itself, or [spills](WriteBuffer::spill) its own while somebody else is at it. Events of one stripe are drained in the order in which they were pushed; between stripes
 //! there is no order, so events that concern one node may be drained in any order.
 //!
 //! # Rules
 //!
 //! 1. Anyone may push at any time, and then does what the answer says ([`Pressure`]). Whom the
-//!    buffer refuses does as if the answer had been [`Pressure::Urgent`], and pushes again.
+//!    buffer refuses runs a pass, and pushes again; or it spills the event, and does as if the answer had been
+//!    [`Pressure::Drain`].
 //! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the answer
 //!    has `more`, the pass must leave itself marked as required.
 //!
@@ -20,9 +21,9 @@
 //!
 //! # Bounds
 //!
-//! At any time at most [`capacity`](WriteBuffer::capacity) events wait, and per stripe at most the
-//! weight limit plus one event for each thread that pushes at that moment. Add the batch that a
-//! drain has taken out and is applying.
+//! At any time at most [`capacity`](WriteBuffer::capacity) events wait in the stripes, and per stripe at most the
+//! weight limit plus one event for each thread that pushes at that moment; and what the [spill](super::spill) takes.
+//! Add the batch that a drain has taken out and is applying.
 //!
 //! The weight travels with the event in the ring, so that what is subtracted is what was added.
 //!
@@ -36,6 +37,7 @@
 use crate::sync::seeded;
 
 use super::ring::{Account, MAX_CAPACITY, Ring};
+use super::spill::Spill;
 use super::stripes::Stripes;
 
 /// A stripe holds this many batches: one that is due, one that arrives until somebody drains.
@@ -76,6 +78,7 @@ pub struct WriteBuffer {
     batch: u64,
     weight_limit: u64,
     stripe_capacity: usize,
+    spill: Spill,
 }
 
 impl WriteBuffer {
@@ -88,7 +91,14 @@ impl WriteBuffer {
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
         let stripe_capacity = batch * BATCHES;
         let stripes = Stripes::new(|| Ring::new(stripe_capacity));
-        Self { stripes, batch: batch as u64, weight_limit, stripe_capacity }
+        let spill = Spill::new(0);
+        Self { stripes, batch: batch as u64, weight_limit, stripe_capacity, spill }
+    }
+
+    /// With room for this weight beside the stripes.
+    #[must_use]
+    pub fn spilling(self, limit: u64) -> Self {
+        Self { spill: Spill::new(limit), ..self }
     }
 
     /// Stores the event, any number but 0, and says what the caller owes for it; see rule 1.
@@ -100,6 +110,17 @@ impl WriteBuffer {
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
         Ok(self.pressure(before, now))
+    }
+
+    /// Takes in an event that its stripe has refused, if there is room beside the stripes; see rule 1.
+    pub fn spill(&self, event: u64, weight: u32) -> bool {
+        self.spill.push(event, weight)
+    }
+
+    /// How many events wait beside the stripes.
+    #[inline]
+    pub fn spilled(&self) -> u64 {
+        self.spill.count()
     }
 
     #[inline]
@@ -115,43 +136,52 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands at most `limit` events to `apply`: whatever a stripe has at once, by way of `scratch`. A stripe
-    /// that is pushed into meanwhile gives no more than it can hold at once.
+    /// Hands at most `limit` events of the stripes to `apply`: whatever a stripe has at once, by way of `scratch`. A
+    /// stripe that is pushed into meanwhile gives no more than it can hold at once. Then at most `quota` of those
+    /// that were spilled.
     ///
     /// What was handed over stays accounted as pending until `apply` has returned or panicked.
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
-        limit: usize,
+        (limit, quota): (usize, usize),
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
         for stripe in self.stripes.rotate() {
-            let quota = (limit - drained.count).min(self.stripe_capacity);
+            let limit = (limit - drained.count).min(self.stripe_capacity);
             scratch.clear();
-            let mut taken = stripe.take(quota, scratch);
+            let mut taken = stripe.take(limit, scratch);
             apply(scratch);
             drained.count += scratch.len();
             let more = taken.settle();
-            let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < quota;
+            let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < limit;
             drained.more |= more && !forgotten;
         }
         scratch.clear();
+        if self.spilled() > 0 {
+            let mut taken = self.spill.take(quota, scratch);
+            apply(scratch);
+            drained.count += scratch.len();
+            drained.more |= taken.settle();
+            scratch.clear();
+        }
         drained
     }
 
     /// Whether no event waits. An event that is just being pushed may count already.
     pub fn is_empty(&self) -> bool {
-        self.stripes.iter().all(|stripe| stripe.account().count() == 0)
+        self.spilled() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
-    /// How many events can wait, in all stripes together.
+    /// How many events can wait in all stripes together.
     pub fn capacity(&self) -> usize {
         self.stripes.len() * self.stripe_capacity
     }
 
-    /// Sum of the weights that wait, in all stripes together.
+    /// Sum of the weights that wait, in all stripes together and beside them.
     pub fn pending_weight(&self) -> u64 {
-        self.stripes.iter().map(|stripe| stripe.account().weight()).sum()
+        let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
+        in_stripes + self.spill.weight()
     }
 }

@@ -4,6 +4,8 @@
 mod damage;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod figures;
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
+mod held_up;
 mod inspect;
 mod iterate;
 mod lifetimes;

@@ -7,6 +7,7 @@
 
 use super::event::Event;
 use super::maintenance::Work;
+use crate::buffer::write::Drained;
 use crate::links::{FIRST_RESERVED, NIL};
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::sync::atomic::Ordering;
@@ -16,9 +17,10 @@ use crate::sync::seeded;
 const AHEAD: usize = 8;
 
 impl Work<'_> {
-    /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
+    /// Applies what reads and writes recorded, and at most `quota` of the writes that were spilled; the buffers are
+    /// bounded.
     #[inline(never)]
-    pub(super) fn drain(&mut self) -> bool {
+    pub(super) fn drain(&mut self, quota: usize) -> Drained {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
@@ -32,11 +34,12 @@ impl Work<'_> {
             );
             events.clear();
         }
-        let drained = core.writes.drain(&mut events, core.writes.capacity(), |batch| {
+        let limits = (core.writes.capacity(), quota);
+        let drained = core.writes.drain(&mut events, limits, |batch| {
             self.ahead(batch, Self::prefetch_write, Self::apply);
         });
         self.state.events = events;
-        drained.more
+        drained
     }
 
     #[inline(always)]

@@ -5,6 +5,8 @@ use crate::sync::seeded;
 
 /// Units of work in a pass that a caller runs in passing.
 const CALLER_UNITS: u32 = 64;
+/// Spilled writes that a pass which has no caller waiting applies at least.
+const PATIENT_WRITES: u32 = 512;
 /// Units that are spent at once.
 pub const UNITS_PER_LOOK: u32 = 64;
 
@@ -47,6 +49,16 @@ impl Budget {
     /// Whether somebody asked for the pass, and for all that it can do.
     pub fn is_asked_for(&self) -> bool {
         self.run_by == By::Request
+    }
+
+    /// How many spilled writes the pass may apply, beside its units of work.
+    pub fn spilled_writes(&self) -> usize {
+        let writes = match self.run_by {
+            By::Caller => CALLER_UNITS,
+            By::Scheduler => PATIENT_WRITES,
+            By::Request => self.units.max(PATIENT_WRITES),
+        };
+        writes as usize
     }
 
     /// Takes a unit; false if there is none left.

@@ -2,6 +2,7 @@
 
 use super::maintenance::Maintenance;
 use crate::buffer::read::ReadBuffer;
+use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer};
 use crate::clock::{NEVER, Ticker};
@@ -25,7 +26,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The writes that wait for a pass hold at most this share of the capacity, all stripes of the write
-/// buffer together: what the builder's documentation promises.
+/// buffer and what was spilled together: what the builder's documentation promises.
 const SLACK_SHARE: u64 = 16;
 
 /// How long a scheduled cache lets writes wait for the pass that sees to them.
@@ -92,6 +93,18 @@ pub struct Core {
     pub scheduled: bool,
 }
 
+/// A write buffer that keeps the share. Of large caches half of it is more than stripes can hold in entries that weigh 1:
+/// there the other half may be spilled.
+fn write_buffer(capacity: u64) -> WriteBuffer {
+    let slack = capacity / SLACK_SHARE;
+    let half = slack / 2;
+    let spills = half / stripe_count() as u64 >= MAX_CAPACITY as u64;
+    let (in_stripes, spilled) = if spills { (half, half) } else { (slack, 0) };
+    let share = (in_stripes / stripe_count() as u64).max(1);
+    let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    WriteBuffer::new(batch, share).spilling(spilled)
+}
+
 /// A generation as nodes carry it.
 #[inline]
 pub fn mark_of(generation: u64) -> u8 {
@@ -101,14 +114,11 @@ pub fn mark_of(generation: u64) -> u8 {
 impl Core {
     pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>) -> Self {
         let capacity = config.max_capacity.unwrap_or(u64::MAX);
-        let share = (capacity / SLACK_SHARE / stripe_count() as u64).max(1);
-        let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
-        let writes = WriteBuffer::new(batch, share);
         Self {
             index: Index::with_capacity(config.initial_capacity),
             lifetimes: config.lifetimes,
             reads: ReadBuffer::new(),
-            writes,
+            writes: write_buffer(capacity),
             status: DrainStatus::new(),
             maintenance: Mutex::new(Maintenance::new(config, ticker.now())),
             waiting: CarriedU32::new(0),

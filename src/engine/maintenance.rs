@@ -121,10 +121,12 @@ impl Core {
         self.begin_pass();
         let mut work = Work { core: self, state, guard, now, retired: false };
         work.turn_back();
-        let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
+        let drained = work.drain(budget.spilled_writes());
+        let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
+        let drained = drained.count.max(self.writes.capacity()) as u32;
+        left.blocked = work.evict(&mut Budget::of_units(drained + EVICTIONS));
         left.work |= work.grow();
         left.work |= work.sweep(budget);
         left.expirations = work.state.wheel.has_backlog();

@@ -146,11 +146,17 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Makes room for an event that the write buffer has refused.
+    /// Makes room for an event that the write buffer has refused; or, while somebody else has the maintenance lock,
+    /// who may be off its core, spills it.
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         loop {
-            self.pass_now(now);
+            if !self.pass_if_free(now) {
+                if self.core.writes.spill(event, weight) {
+                    return Pressure::Drain;
+                }
+                self.pass_now(now);
+            }
             match self.core.writes.push(event, weight) {
                 Ok(pressure) => return pressure,
                 Err(full) => event = full,
@@ -183,15 +189,23 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
+        // The clock is the user's: before the lock.
+        let _ = self.pass_if_free(self.core.ticker.coarse());
+    }
+
+    /// Runs a pass at the caller's `now` unless somebody else is at it, or waits to be; whether it did.
+    fn pass_if_free(&self, now: u64) -> bool {
         if self.core.is_awaited() {
-            return;
+            return false;
         }
-        // The clock is the user's, and what pinning may run is anybody's: both before the lock.
-        let now = self.core.ticker.coarse();
+        // What pinning may run is anybody's: before the lock.
         let guard = crossbeam_epoch::pin();
-        if let Some(state) = self.core.maintenance.try_lock() {
+        let state = self.core.maintenance.try_lock();
+        let is_free = state.is_some();
+        if let Some(state) = state {
             let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
         }
+        is_free
     }
 
     /// Runs a pass at the caller's `now`, after whoever is at it.
@@ -315,8 +329,10 @@ impl<K, V, S> Engine<K, V, S> {
         while self.patient_pass().work {}
     }
 
+    /// With units for all writes that were spilled before it.
     fn patient_pass(&self) -> Leftover {
-        self.units(PATIENT_UNITS)
+        let spilled = u32::try_from(self.core.writes.spilled()).unwrap_or(u32::MAX);
+        self.units(PATIENT_UNITS.max(spilled))
     }
 
     /// Runs a pass of so many units that somebody asked for.
