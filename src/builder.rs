@@ -256,6 +256,7 @@ where
             name: self.name,
             max_capacity: self.max_capacity,
             initial_capacity: self.initial_capacity,
+            weighs: self.hooks.weigher.is_some(),
             lifetimes: Lifetimes { live, idle },
             geometry,
             record_stats: self.record_stats,

@@ -10,6 +10,8 @@ pub struct Config {
     pub name: Option<String>,
     pub max_capacity: Option<u64>,
     pub initial_capacity: usize,
+    /// Whether there is a weigher.
+    pub weighs: bool,
     pub lifetimes: Lifetimes,
     pub geometry: Geometry,
     pub record_stats: bool,

@@ -10,6 +10,8 @@
 //! What waits here is at most [`MAX_EVENTS`], and weighs at most the limit. What a pass has taken out counts until it is
 //! applied.
 //!
+//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of blocks.
+//!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
@@ -21,7 +23,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::queue::SegQueue;
 use crate::sync::seeded;
 
-/// Most events that can wait: 2 MiB of them.
+/// Most events that can wait: 3 MiB of them.
 pub const MAX_EVENTS: u64 = if cfg!(cortado_loom) { 4 } else { 1 << 17 };
 /// The account is `count << COUNT_SHIFT | weight`.
 const COUNT_SHIFT: u32 = 44;

@@ -136,18 +136,24 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands at most `limit` events of the stripes to `apply`: whatever a stripe has at once, by way of `scratch`. A
-    /// stripe that is pushed into meanwhile gives no more than it can hold at once. Then at most `quota` of those
-    /// that were spilled.
+    /// Hands at most `limit` events to `apply`: a [portion](Self::portion) of those that were spilled, then
+    /// whatever a stripe has at once, by way of `scratch`. A stripe that is pushed into meanwhile gives no more than it can
+    /// hold at once.
     ///
     /// What was handed over stays accounted as pending until `apply` has returned or panicked.
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
-        (limit, quota): (usize, usize),
+        limit: usize,
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
+        if self.spilled() > 0 {
+            scratch.clear();
+            let mut taken = self.spill.take(limit.div_ceil(2).min(self.portion()), scratch);
+            apply(scratch);
+            drained = Drained { count: scratch.len(), more: taken.settle() };
+        }
         for stripe in self.stripes.rotate() {
             let limit = (limit - drained.count).min(self.stripe_capacity);
             scratch.clear();
@@ -159,13 +165,6 @@ impl WriteBuffer {
             drained.more |= more && !forgotten;
         }
         scratch.clear();
-        if self.spilled() > 0 {
-            let mut taken = self.spill.take(quota, scratch);
-            apply(scratch);
-            drained.count += scratch.len();
-            drained.more |= taken.settle();
-            scratch.clear();
-        }
         drained
     }
 
@@ -177,6 +176,11 @@ impl WriteBuffer {
     /// How many events can wait in all stripes together.
     pub fn capacity(&self) -> usize {
         self.stripes.len() * self.stripe_capacity
+    }
+
+    /// How many spilled events a drain without a limit takes out.
+    pub fn portion(&self) -> usize {
+        self.capacity() / 2
     }
 
     /// Sum of the weights that wait, in all stripes together and beside them.

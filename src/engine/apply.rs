@@ -7,7 +7,6 @@
 
 use super::event::Event;
 use super::maintenance::Work;
-use crate::buffer::write::Drained;
 use crate::links::{FIRST_RESERVED, NIL};
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::sync::atomic::Ordering;
@@ -17,10 +16,9 @@ use crate::sync::seeded;
 const AHEAD: usize = 8;
 
 impl Work<'_> {
-    /// Applies what reads and writes recorded, and at most `quota` of the writes that were spilled; the buffers are
-    /// bounded.
+    /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
     #[inline(never)]
-    pub(super) fn drain(&mut self, quota: usize) -> Drained {
+    pub(super) fn drain(&mut self) -> bool {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
@@ -34,12 +32,11 @@ impl Work<'_> {
             );
             events.clear();
         }
-        let limits = (core.writes.capacity(), quota);
-        let drained = core.writes.drain(&mut events, limits, |batch| {
+        let drained = core.writes.drain(&mut events, core.writes.capacity(), |batch| {
             self.ahead(batch, Self::prefetch_write, Self::apply);
         });
         self.state.events = events;
-        drained
+        drained.more
     }
 
     #[inline(always)]

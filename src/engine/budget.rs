@@ -5,8 +5,6 @@ use crate::sync::seeded;
 
 /// Units of work in a pass that a caller runs in passing.
 const CALLER_UNITS: u32 = 64;
-/// Spilled writes that a pass which has no caller waiting applies at least.
-const PATIENT_WRITES: u32 = 512;
 /// Units that are spent at once.
 pub const UNITS_PER_LOOK: u32 = 64;
 
@@ -51,16 +49,6 @@ impl Budget {
         self.run_by == By::Request
     }
 
-    /// How many spilled writes the pass may apply, beside its units of work.
-    pub fn spilled_writes(&self) -> usize {
-        let writes = match self.run_by {
-            By::Caller => CALLER_UNITS,
-            By::Scheduler => PATIENT_WRITES,
-            By::Request => self.units.max(PATIENT_WRITES),
-        };
-        writes as usize
-    }
-
     /// Takes a unit; false if there is none left.
     #[inline]
     pub fn take(&mut self) -> bool {
@@ -78,7 +66,7 @@ impl Budget {
 /// What a pass did not do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leftover {
-    /// Writes came while it ran.
+    /// Writes came while it ran, or are left of those that were spilled.
     pub writes: bool,
     /// The budget ended before the work did.
     pub work: bool,

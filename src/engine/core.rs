@@ -93,14 +93,16 @@ pub struct Core {
     pub scheduled: bool,
 }
 
-/// A write buffer that keeps the share. Of large caches half of it is more than stripes can hold in entries that weigh 1:
-/// there the other half may be spilled.
-fn write_buffer(capacity: u64) -> WriteBuffer {
-    let slack = capacity / SLACK_SHARE;
-    let half = slack / 2;
-    let spills = half / stripe_count() as u64 >= MAX_CAPACITY as u64;
-    let (in_stripes, spilled) = if spills { (half, half) } else { (slack, 0) };
-    let share = (in_stripes / stripe_count() as u64).max(1);
+/// A write buffer that keeps the share. What a pass has taken out and not yet made room for, and what comes meanwhile,
+/// have half of it each. Where half of that is more than stripes can hold, which is sure where all entries weigh 1, the
+/// other half may be spilled.
+fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
+    let stripes = stripe_count() as u64;
+    let half = capacity / SLACK_SHARE / 2;
+    let spilled = half / 2;
+    let spills = !config.weighs && spilled / stripes >= MAX_CAPACITY as u64;
+    let spilled = if spills { spilled } else { 0 };
+    let share = ((half - spilled) / stripes).max(1);
     let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
     WriteBuffer::new(batch, share).spilling(spilled)
 }
@@ -118,7 +120,7 @@ impl Core {
             index: Index::with_capacity(config.initial_capacity),
             lifetimes: config.lifetimes,
             reads: ReadBuffer::new(),
-            writes: write_buffer(capacity),
+            writes: write_buffer(config, capacity),
             status: DrainStatus::new(),
             maintenance: Mutex::new(Maintenance::new(config, ticker.now())),
             waiting: CarriedU32::new(0),
@@ -238,6 +240,12 @@ impl Core {
         } else {
             cause
         }
+    }
+
+    /// Takes in an event that its stripe has refused, if there is room for it. The index grows in passes: what no pass has
+    /// heard of is not to be more than what it is large enough for.
+    pub fn spill(&self, event: u64, weight: u32) -> bool {
+        self.writes.spilled() < self.entries() && self.writes.spill(event, weight)
     }
 
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.

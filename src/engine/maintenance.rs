@@ -121,12 +121,10 @@ impl Core {
         self.begin_pass();
         let mut work = Work { core: self, state, guard, now, retired: false };
         work.turn_back();
-        let drained = work.drain(budget.spilled_writes());
-        let mut left = Leftover { writes: drained.more, ..Leftover::default() };
+        let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        let drained = drained.count.max(self.writes.capacity()) as u32;
-        left.blocked = work.evict(&mut Budget::of_units(drained + EVICTIONS));
+        left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
         left.work |= work.grow();
         left.work |= work.sweep(budget);
         left.expirations = work.state.wheel.has_backlog();
@@ -369,7 +367,9 @@ impl<'a> Work<'a> {
     fn grow(&mut self) -> bool {
         let core = self.core;
         let outgrown = core.index.outgrown();
-        core.index.reserve(self.guard, usize::try_from(self.state.count).unwrap_or(usize::MAX));
+        // With those of which it will hear.
+        let entries = self.state.count + core.writes.spilled();
+        core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
         let moves = core.index.help(self.guard, &*core.pool, MOVES);
         // Handed to the epoch, which is to get on.
         self.retired |= core.index.outgrown() > outgrown;

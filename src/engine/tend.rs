@@ -151,8 +151,8 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         loop {
-            if !self.pass_if_free(now) {
-                if self.core.writes.spill(event, weight) {
+            if self.core.is_awaited() || !self.pass_if_free(now) {
+                if self.core.spill(event, weight) {
                     return Pressure::Drain;
                 }
                 self.pass_now(now);
@@ -189,23 +189,19 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass unless somebody else is at it.
     fn try_pass(&self) {
-        // The clock is the user's: before the lock.
-        let _ = self.pass_if_free(self.core.ticker.coarse());
+        if !self.core.is_awaited() {
+            // The clock is the user's: before the lock.
+            let _ = self.pass_if_free(self.core.ticker.coarse());
+        }
     }
 
-    /// Runs a pass at the caller's `now` unless somebody else is at it, or waits to be; whether it did.
+    /// Runs a pass at the caller's `now`, unless somebody else is at it; whether it did.
     fn pass_if_free(&self, now: u64) -> bool {
-        if self.core.is_awaited() {
-            return false;
-        }
         // What pinning may run is anybody's: before the lock.
         let guard = crossbeam_epoch::pin();
-        let state = self.core.maintenance.try_lock();
-        let is_free = state.is_some();
-        if let Some(state) = state {
-            let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
-        }
-        is_free
+        let Some(state) = self.core.maintenance.try_lock() else { return false };
+        let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
+        true
     }
 
     /// Runs a pass at the caller's `now`, after whoever is at it.
@@ -297,10 +293,13 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
     pub fn run_pending(&self) {
         let mut grace = 0;
+        // What was spilled before is taken out first, a portion by each pass.
+        let mut owed = self.core.writes.spilled();
         loop {
             let left = self.patient_pass();
             self.aftermath(usize::MAX);
-            if left.work {
+            owed = owed.saturating_sub(self.core.writes.portion() as u64);
+            if left.work || owed > 0 {
                 continue;
             }
             if !self.core.waits_for_grace() || grace == GRACE_ROUNDS {
@@ -329,10 +328,8 @@ impl<K, V, S> Engine<K, V, S> {
         while self.patient_pass().work {}
     }
 
-    /// With units for all writes that were spilled before it.
     fn patient_pass(&self) -> Leftover {
-        let spilled = u32::try_from(self.core.writes.spilled()).unwrap_or(u32::MAX);
-        self.units(PATIENT_UNITS.max(spilled))
+        self.units(PATIENT_UNITS)
     }
 
     /// Runs a pass of so many units that somebody asked for.
