@@ -65,8 +65,8 @@
 //! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
 //!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
 //!    also in an idle cache. Without it, by the operations that follow, reads among them, 16 ms of the
-//!    cache's time apart: a write buffer's worth of removed entries at most (256 per hardware thread; more only while a
-//!    pass is held up, as its thread may lose its core) waits to be noticed by one of them, and 1/64 of the entries, 255 at most, to be let go by another.
+//!    cache's time apart: a write buffer's worth of removed entries at most (256 per hardware thread; more after a
+//!    pass was held up, as its thread may lose its core) waits to be noticed by one of them, and 1/64 of the entries, 255 at most, to be let go by another.
 //!
 //! # Time
 //!

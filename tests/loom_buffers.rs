@@ -77,7 +77,7 @@ impl Client {
     fn drain(&self, mut applied: MutexGuard<'_, Vec<u64>>, limit: usize) {
         self.required.swap(false, AcqRel);
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        if self.buffer.drain(&mut Vec::new(), limit, apply).more {
+        if self.buffer.drain(&mut Vec::new(), (limit, limit), apply).more {
             self.required.swap(true, AcqRel);
         }
     }

@@ -38,7 +38,7 @@ impl Client {
         let Some(mut applied) = self.applied.try_lock() else { return false };
         let pass = self.status.begin();
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        let drained = self.buffer.drain(&mut Vec::new(), self.limit, apply);
+        let drained = self.buffer.drain(&mut Vec::new(), (self.limit, 0), apply);
         let _ = pass.finish(if drained.more { Left::More } else { Left::Nothing });
         true
     }

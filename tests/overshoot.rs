@@ -32,17 +32,15 @@ impl Case {
     fn build(self, crowd: &Arc<Crowd>) -> (Audited<u64, u32>, cortado::ManualClock) {
         let (clock, hand) = Clock::manual();
         let telling = Arc::clone(crowd);
-        let cache = audited(
-            Cache::builder()
-                .max_capacity(self.capacity)
-                .clock(clock)
-                .scheduler(self.scheduled)
-                .expiry_resolution(Duration::from_millis(1))
-                .weigher(|_, &weight| weight)
-                .removal_listener(move |_| telling.rest())
-                .build(),
-        );
-        (cache, hand)
+        let builder = Cache::builder()
+            .max_capacity(self.capacity)
+            .clock(clock)
+            .scheduler(self.scheduled)
+            .expiry_resolution(Duration::from_millis(1))
+            .removal_listener(move |_| telling.rest());
+        let weighed = self.heaviest > 1;
+        let builder = if weighed { builder.weigher(|_, &weight| weight) } else { builder };
+        (audited(builder.build()), hand)
     }
 }
 
@@ -52,9 +50,9 @@ fn stripes() -> u64 {
     stripes.min(16).next_power_of_two() as u64
 }
 
-/// A capacity with which writes may be spilled: half of its sixteenth is what stripes of 512 hold.
+/// A capacity with which writes may be spilled: a quarter of its sixteenth is what stripes of 512 hold.
 fn large() -> u64 {
-    32 * 512 * stripes()
+    64 * 512 * stripes()
 }
 
 fn held(cache: &Cache<u64, u32>) -> u64 {

@@ -48,7 +48,7 @@ impl Buffer for WriteBuffer {
     }
 
     fn drain(&self) -> usize {
-        Self::drain(self, &mut Vec::new(), usize::MAX, |batch| _ = black_box(batch)).count
+        Self::drain(self, &mut Vec::new(), (usize::MAX, 0), |batch| _ = black_box(batch)).count
     }
 }
 

@@ -10,7 +10,8 @@
 //! What waits here is at most [`MAX_EVENTS`], and weighs at most the limit. What a pass has taken out counts until it is
 //! applied.
 //!
-//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of blocks.
+//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of blocks. The drainer waits
+//! for a pusher that is between its steps, as it does in a [ring](super::ring).
 //!
 //! # Atomics
 //!

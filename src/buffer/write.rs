@@ -119,8 +119,13 @@ impl WriteBuffer {
 
     /// How many events wait beside the stripes.
     #[inline]
-    pub fn spilled(&self) -> u64 {
-        self.spill.count()
+    pub fn spilled(&self) -> usize {
+        self.spill.count() as usize
+    }
+
+    /// What they weigh.
+    pub fn spilled_weight(&self) -> u64 {
+        self.spill.weight()
     }
 
     #[inline]
@@ -136,29 +141,31 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands at most `limit` events to `apply`: a [portion](Self::portion) of those that were spilled, then
-    /// whatever a stripe has at once, by way of `scratch`. A stripe that is pushed into meanwhile gives no more than it can
-    /// hold at once.
+    /// Hands to `apply` at most `quota` of the events that were spilled, then at most `limit` of the others: whatever a
+    /// stripe has at once, by way of `scratch`. A stripe that is pushed into meanwhile gives no more than it can hold at
+    /// once.
     ///
     /// What was handed over stays accounted as pending until `apply` has returned or panicked.
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
-        limit: usize,
+        (limit, quota): (usize, usize),
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
         if self.spilled() > 0 {
             scratch.clear();
-            let mut taken = self.spill.take(limit.div_ceil(2).min(self.portion()), scratch);
+            let mut taken = self.spill.take(quota, scratch);
             apply(scratch);
             drained = Drained { count: scratch.len(), more: taken.settle() };
         }
+        let mut left = limit;
         for stripe in self.stripes.rotate() {
-            let limit = (limit - drained.count).min(self.stripe_capacity);
+            let limit = left.min(self.stripe_capacity);
             scratch.clear();
             let mut taken = stripe.take(limit, scratch);
             apply(scratch);
+            left -= scratch.len();
             drained.count += scratch.len();
             let more = taken.settle();
             let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < limit;
@@ -178,7 +185,7 @@ impl WriteBuffer {
         self.stripes.len() * self.stripe_capacity
     }
 
-    /// How many spilled events a drain without a limit takes out.
+    /// How many spilled events a pass takes out.
     pub fn portion(&self) -> usize {
         self.capacity() / 2
     }

@@ -109,7 +109,7 @@ const DAMAGES: &[Damage] = &[
     ("an event left in the write buffer", "writes are pending", |s, look| {
         let _ = s.core().writes.push(1, 0).expect("it is empty");
         look();
-        let _ = s.core().writes.drain(&mut Vec::new(), 1, |_| ());
+        let _ = s.core().writes.drain(&mut Vec::new(), (1, 0), |_| ());
     }),
     ("a removal that is not announced", "removals are not announced", |s, look| {
         let (id, meta) = s.node(s.removed);

@@ -41,7 +41,7 @@ fn writers_go_on_while_a_pass_is_held_up() {
         assert!(!core(&cache).is_awaited(), "the writer waits for the lock");
         thread::yield_now();
     }
-    assert!(core(&cache).writes.spilled() >= u64::from(MANY) - 512, "nothing was spilled");
+    assert!(core(&cache).writes.spilled() >= MANY as usize - 512, "nothing was spilled");
     assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(20)));
     drop(lock);
     writer.join().expect("no panic");
@@ -54,31 +54,48 @@ fn writers_go_on_while_a_pass_is_held_up() {
     cache.audit();
 }
 
+/// Holds the lock while each of some threads writes so many keys, none of which waits for it.
+fn hold_up(cache: &Cache<u32, u32>, threads: u32, keys: u32) {
+    let lock = core(cache).maintenance.lock();
+    let writers = (0..threads).map(|thread| {
+        let writer = cache.clone();
+        let first = thread * keys;
+        thread::spawn(move || (first..first + keys).for_each(|key| writer.insert(key, key)))
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        while !writer.is_finished() {
+            assert!(!core(cache).is_awaited(), "a writer waits for the lock");
+            thread::yield_now();
+        }
+    }
+    drop(lock);
+}
+
+/// Of many that were spilled, and of few, with stripes that are full.
 #[test]
 fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
-    let cache = cache(LARGE, 10_000);
-    let lock = core(&cache).maintenance.lock();
-    thread::scope(|scope| {
-        scope.spawn(|| (0..10_000).for_each(|key| cache.insert(key, key)));
-    });
-    drop(lock);
-    cache.run_pending_tasks();
-    assert!(core(&cache).writes.is_empty());
-    assert_eq!(cache.entry_count(), 20_000);
-    cache.audit();
+    for (threads, keys) in [(1, 10_000), (1, 513), (2, 600), (16, 600)] {
+        let cache = cache(LARGE, 50_000);
+        hold_up(&cache, threads, keys);
+        assert!(core(&cache).writes.spilled() > 0, "nothing was spilled");
+        cache.run_pending_tasks();
+        assert!(core(&cache).writes.is_empty(), "{threads} threads of {keys}");
+        assert_eq!(cache.entry_count(), 50_000 + u64::from(threads * keys));
+        cache.audit();
+    }
 }
 
 /// What waits stays within half of the promised sixteenth, as a pass may have as much in its hands, and an entry for
 /// each writer; and nobody spills more than there are entries, for which the index is large enough.
 #[test]
 fn writers_wait_where_the_bound_or_the_index_would_suffer() {
-    let half = LARGE / 32;
+    let quarter = LARGE / 64;
     for (capacity, entries, most) in
-        [(1000, 0, 31), (LARGE, 100_000, half), (LARGE, 1000, 1512), (LARGE, 0, 512)]
+        [(1000, 0, 31), (LARGE, 100_000, quarter + 512), (LARGE, 1000, 1512), (LARGE, 0, 512)]
     {
         let cache = cache(capacity, entries);
         let lock = core(&cache).maintenance.lock();
-        let all = half as u32 + 10;
+        let all = quarter as u32 + 600;
         let writer = cache.clone();
         let writer = thread::spawn(move || (0..all).for_each(|key| writer.insert(key, key)));
         while !core(&cache).is_awaited() {

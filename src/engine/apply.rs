@@ -5,8 +5,10 @@
 //! its own in two lists, a line of the sketch and one of the memory of rejections, all of them anywhere
 //! in memory. One after the other their misses cost two to four times the rest.
 
+use super::budget::Budget;
 use super::event::Event;
 use super::maintenance::Work;
+use crate::buffer::write::Drained;
 use crate::links::{FIRST_RESERVED, NIL};
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::sync::atomic::Ordering;
@@ -18,7 +20,7 @@ const AHEAD: usize = 8;
 impl Work<'_> {
     /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
     #[inline(never)]
-    pub(super) fn drain(&mut self) -> bool {
+    pub(super) fn drain(&mut self, budget: &Budget) -> Drained {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
@@ -32,11 +34,15 @@ impl Work<'_> {
             );
             events.clear();
         }
-        let drained = core.writes.drain(&mut events, core.writes.capacity(), |batch| {
+        // What was spilled comes on top only where somebody asked for all that was written before.
+        let portion = core.writes.portion();
+        let spilled = if budget.is_asked_for() { 0 } else { portion.min(core.writes.spilled()) };
+        let limits = (core.writes.capacity() - spilled, portion);
+        let drained = core.writes.drain(&mut events, limits, |batch| {
             self.ahead(batch, Self::prefetch_write, Self::apply);
         });
         self.state.events = events;
-        drained.more
+        drained
     }
 
     #[inline(always)]

@@ -25,8 +25,8 @@ use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The writes that wait for a pass hold at most this share of the capacity, all stripes of the write
-/// buffer and what was spilled together: what the builder's documentation promises.
+/// The writes that wait for a pass, and those that it has taken out and not yet made room for, hold at most this share of
+/// the capacity, all stripes of the write buffer together: what the builder's documentation promises.
 const SLACK_SHARE: u64 = 16;
 
 /// How long a scheduled cache lets writes wait for the pass that sees to them.
@@ -245,7 +245,7 @@ impl Core {
     /// Takes in an event that its stripe has refused, if there is room for it. The index grows in passes: what no pass has
     /// heard of is not to be more than what it is large enough for.
     pub fn spill(&self, event: u64, weight: u32) -> bool {
-        self.writes.spilled() < self.entries() && self.writes.spill(event, weight)
+        (self.writes.spilled() as u64) < self.entries() && self.writes.spill(event, weight)
     }
 
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.

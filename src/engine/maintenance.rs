@@ -121,10 +121,12 @@ impl Core {
         self.begin_pass();
         let mut work = Work { core: self, state, guard, now, retired: false };
         work.turn_back();
-        let mut left = Leftover { writes: work.drain(), ..Leftover::default() };
+        let drained = work.drain(budget);
+        let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        left.blocked = work.evict(&mut Budget::of_units(self.writes.capacity() as u32 + EVICTIONS));
+        let drained = drained.count.max(self.writes.capacity());
+        left.blocked = work.evict(&mut Budget::of_units(drained as u32 + EVICTIONS));
         left.work |= work.grow();
         left.work |= work.sweep(budget);
         left.expirations = work.state.wheel.has_backlog();
@@ -367,8 +369,8 @@ impl<'a> Work<'a> {
     fn grow(&mut self) -> bool {
         let core = self.core;
         let outgrown = core.index.outgrown();
-        // With those of which it will hear.
-        let entries = self.state.count + core.writes.spilled();
+        // With those of which it will hear: entries of weight 1, where any are spilled.
+        let entries = self.state.count + core.writes.spilled_weight();
         core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
         let moves = core.index.help(self.guard, &*core.pool, MOVES);
         // Handed to the epoch, which is to get on.

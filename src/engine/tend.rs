@@ -161,6 +161,10 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(pressure) => return pressure,
                 Err(full) => event = full,
             }
+            // Its pass has come to other stripes before.
+            if self.core.spill(event, weight) {
+                return Pressure::Drain;
+            }
         }
     }
 
@@ -298,7 +302,7 @@ impl<K, V, S> Engine<K, V, S> {
         loop {
             let left = self.patient_pass();
             self.aftermath(usize::MAX);
-            owed = owed.saturating_sub(self.core.writes.portion() as u64);
+            owed = owed.saturating_sub(self.core.writes.portion());
             if left.work || owed > 0 {
                 continue;
             }
