@@ -248,7 +248,7 @@ fn a_limited_drain_starves_no_stripe() {
 fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
     let buffer = WriteBuffer::new(1, u64::MAX);
     assert!(!buffer.spill(1, 0), "there is room only if it was asked for");
-    let buffer = buffer.spilling(10);
+    let buffer = buffer.spilling(4, 10);
     for (event, weight, fits) in [
         (1, 4, true),
         (2, 0, true),
@@ -262,16 +262,16 @@ fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
     assert_eq!((buffer.spilled(), buffer.pending_weight()), (3, 10));
     assert!(!buffer.is_empty());
     assert_eq!(write_all(&buffer, 2), (vec![1, 2], true));
-    assert!(buffer.spill(7, 4) && !buffer.spill(8, 1));
+    assert!(buffer.spill(7, 3) && buffer.spill(8, 0) && buffer.spill(9, 1) && !buffer.spill(10, 0));
     assert_eq!(write_all(&buffer, 0), (vec![], true));
-    assert_eq!(write_all(&buffer, NO_LIMIT), (vec![5, 7], false));
+    assert_eq!(write_all(&buffer, NO_LIMIT), (vec![5, 7, 8, 9], false));
     assert!(buffer.is_empty());
     assert_eq!(buffer.pending_weight(), 0);
 }
 
 #[test]
 fn stripes_are_drained_beside_what_was_spilled() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(100);
+    let buffer = WriteBuffer::new(1, u64::MAX).spilling(9, 9);
     assert_eq!((buffer.push(1, 1), buffer.push(2, 1)), (Ok(Pressure::Drain), Ok(Pressure::Drain)));
     assert_eq!(buffer.push(3, 1), Err(3));
     assert!(buffer.spill(4, 1) && buffer.spill(5, 1) && buffer.spill(6, 1));
@@ -281,7 +281,7 @@ fn stripes_are_drained_beside_what_was_spilled() {
 
 #[test]
 fn no_more_is_spilled_than_there_is_memory_for() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(u64::MAX);
+    let buffer = WriteBuffer::new(1, u64::MAX).spilling(u64::MAX, u64::MAX);
     let fit = (1..).take_while(|&event| buffer.spill(event, 0)).count();
     assert_eq!(fit as u64, MAX_EVENTS);
     while !buffer.is_empty() {
@@ -295,7 +295,7 @@ fn no_more_is_spilled_than_there_is_memory_for() {
 
 #[test]
 fn a_panic_while_applying_what_was_spilled_leaves_no_account() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(2);
+    let buffer = WriteBuffer::new(1, u64::MAX).spilling(2, 2);
     assert!(buffer.spill(1, 1) && buffer.spill(2, 1));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let _ = buffer.drain(&mut Vec::new(), (0, 1), |batch| assert!(batch.is_empty(), "seeded"));

@@ -64,7 +64,7 @@ struct Client {
 impl Client {
     fn new(batch: usize, spilled: u64) -> Arc<Self> {
         Arc::new(Self {
-            buffer: WriteBuffer::new(batch, u64::MAX).spilling(spilled),
+            buffer: WriteBuffer::new(batch, u64::MAX).spilling(spilled, spilled),
             required: AtomicBool::new(false),
             applied: Mutex::new(Vec::new()),
         })

@@ -7,7 +7,7 @@
 //! Order is not kept: events that concern one node may be drained in any order, as between stripes.
 //!
 //! # Bound
-//! What waits here is at most [`MAX_EVENTS`], and weighs at most the limit. What a pass has taken out counts until it is
+//! What waits here is so many events at most, and weighs so much. What a pass has taken out counts until it is
 //! applied.
 //!
 //! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of blocks. The drainer waits
@@ -24,8 +24,8 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::queue::SegQueue;
 use crate::sync::seeded;
 
-/// Most events that can wait: 3 MiB of them.
-pub const MAX_EVENTS: u64 = if cfg!(cortado_loom) { 4 } else { 1 << 17 };
+/// More events than this never wait, whatever the limit: 6 MiB of them.
+pub const MAX_EVENTS: u64 = if cfg!(cortado_loom) { 4 } else { 1 << 18 };
 /// The account is `count << COUNT_SHIFT | weight`.
 const COUNT_SHIFT: u32 = 44;
 const ONE: u64 = 1 << COUNT_SHIFT;
@@ -36,22 +36,27 @@ const MAX_WEIGHT: u64 = ONE / 2;
 pub struct Spill {
     events: SegQueue<(u64, u32)>,
     account: AtomicU64,
-    limit: u64,
+    most: u64,
+    heaviest: u64,
 }
 
 impl Spill {
-    /// For events that weigh so much together; none if that is 0.
-    pub fn new(limit: u64) -> Self {
-        Self { events: SegQueue::new(), account: AtomicU64::new(0), limit: limit.min(MAX_WEIGHT) }
+    /// For so many events, which weigh so much together.
+    pub fn new(most: u64, heaviest: u64) -> Self {
+        Self {
+            events: SegQueue::new(),
+            account: AtomicU64::new(0),
+            most: most.min(MAX_EVENTS),
+            heaviest: heaviest.min(MAX_WEIGHT),
+        }
     }
 
     /// Takes the event in, if there is room for it.
     pub fn push(&self, event: u64, weight: u32) -> bool {
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
-            let fits = self.limit > 0 && weight_of(after) <= self.limit;
-            (fits && count_of(after) <= MAX_EVENTS || seeded("write_spill_takes_all"))
-                .then_some(after)
+            let fits = count_of(after) <= self.most && weight_of(after) <= self.heaviest;
+            (fits || seeded("write_spill_takes_all")).then_some(after)
         };
         let fits = self.account.fetch_update(Relaxed, Relaxed, room).is_ok();
         if fits {

@@ -91,14 +91,14 @@ impl WriteBuffer {
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
         let stripe_capacity = batch * BATCHES;
         let stripes = Stripes::new(|| Ring::new(stripe_capacity));
-        let spill = Spill::new(0);
+        let spill = Spill::new(0, 0);
         Self { stripes, batch: batch as u64, weight_limit, stripe_capacity, spill }
     }
 
-    /// With room for this weight beside the stripes.
+    /// With room for so many events beside the stripes, that weigh so much.
     #[must_use]
-    pub fn spilling(self, limit: u64) -> Self {
-        Self { spill: Spill::new(limit), ..self }
+    pub fn spilling(self, most: u64, heaviest: u64) -> Self {
+        Self { spill: Spill::new(most, heaviest), ..self }
     }
 
     /// Stores the event, any number but 0, and says what the caller owes for it; see rule 1.

@@ -110,3 +110,28 @@ fn writers_wait_where_the_bound_or_the_index_would_suffer() {
         assert_eq!(cache.entry_count(), capacity.min(u64::from(all + entries)));
     }
 }
+
+/// They need no room: as many as the sixteenth wait.
+#[test]
+fn updates_and_removals_wait_later() {
+    let most = LARGE / 16;
+    let cache = cache(LARGE, 100_000);
+    let lock = core(&cache).maintenance.lock();
+    let writer = cache.clone();
+    let writer = thread::spawn(move || {
+        for key in 0..most as u32 / 2 {
+            writer.insert(u32::MAX - key, 0);
+            writer.invalidate(&(u32::MAX - key));
+        }
+        (0..513).for_each(|_| writer.insert(u32::MAX - 99_999, 1));
+    });
+    while !core(&cache).is_awaited() {
+        assert!(!writer.is_finished(), "the writer does not wait");
+        thread::yield_now();
+    }
+    assert_eq!(core(&cache).writes.spilled() as u64, most);
+    drop(lock);
+    writer.join().expect("no panic");
+    cache.audit();
+    assert_eq!(cache.entry_count(), 100_000 - most / 2);
+}

@@ -1,5 +1,6 @@
 //! The part of a cache that knows no `K` and no `V`, compiled once for all caches.
 
+use super::event::Event;
 use super::maintenance::Maintenance;
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
@@ -95,16 +96,16 @@ pub struct Core {
 
 /// A write buffer that keeps the share. What a pass has taken out and not yet made room for, and what comes meanwhile,
 /// have half of it each. Where half of that is more than stripes can hold, which is sure where all entries weigh 1, the
-/// other half may be spilled.
+/// other half may be spilled; of updates and removals, which need no room, as many as the share.
 fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
     let stripes = stripe_count() as u64;
-    let half = capacity / SLACK_SHARE / 2;
-    let spilled = half / 2;
-    let spills = !config.weighs && spilled / stripes >= MAX_CAPACITY as u64;
-    let spilled = if spills { spilled } else { 0 };
-    let share = ((half - spilled) / stripes).max(1);
-    let batch = usize::try_from(share).unwrap_or(MAX_BATCH).min(MAX_BATCH);
-    WriteBuffer::new(batch, share).spilling(spilled)
+    let share = capacity / SLACK_SHARE;
+    let quarter = share / 4;
+    let spills = !config.weighs && quarter / stripes >= MAX_CAPACITY as u64;
+    let (most, heaviest) = if spills { (share, quarter) } else { (0, 0) };
+    let of_stripe = ((share / 2 - heaviest) / stripes).max(1);
+    let batch = usize::try_from(of_stripe).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    WriteBuffer::new(batch, of_stripe).spilling(most, heaviest)
 }
 
 /// A generation as nodes carry it.
@@ -244,8 +245,10 @@ impl Core {
 
     /// Takes in an event that its stripe has refused, if there is room for it. The index grows in passes: what no pass has
     /// heard of is not to be more than what it is large enough for.
-    pub fn spill(&self, event: u64, weight: u32) -> bool {
-        (self.writes.spilled() as u64) < self.entries() && self.writes.spill(event, weight)
+    pub fn spill(&self, event: u64) -> bool {
+        // Where events may be spilled, an entry weighs 1; only a new one needs room.
+        let weight = u32::from(matches!(Event::unpack(event), Event::Added(_)));
+        self.writes.spilled_weight() < self.entries() && self.writes.spill(event, weight)
     }
 
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.

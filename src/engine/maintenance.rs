@@ -369,7 +369,7 @@ impl<'a> Work<'a> {
     fn grow(&mut self) -> bool {
         let core = self.core;
         let outgrown = core.index.outgrown();
-        // With those of which it will hear: entries of weight 1, where any are spilled.
+        // With those of which it will hear.
         let entries = self.state.count + core.writes.spilled_weight();
         core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
         let moves = core.index.help(self.guard, &*core.pool, MOVES);

@@ -152,7 +152,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         loop {
             if self.core.is_awaited() || !self.pass_if_free(now) {
-                if self.core.spill(event, weight) {
+                if self.core.spill(event) {
                     return Pressure::Drain;
                 }
                 self.pass_now(now);
@@ -162,7 +162,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Err(full) => event = full,
             }
             // Its pass has come to other stripes before.
-            if self.core.spill(event, weight) {
+            if self.core.spill(event) {
                 return Pressure::Drain;
             }
         }
