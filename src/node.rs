@@ -149,6 +149,14 @@ impl Meta {
         self.deadline.swap(GONE, Ordering::AcqRel)
     }
 
+    /// [`mark_gone`](Self::mark_gone) where nobody else can change the deadline now.
+    #[inline(always)]
+    pub fn mark_gone_alone(&self) -> u64 {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        self.deadline.store(GONE, Ordering::Release);
+        deadline
+    }
+
     #[inline]
     pub fn created(&self) -> u64 {
         self.created.load(Ordering::Relaxed)

@@ -80,9 +80,10 @@ impl Work<'_> {
 
     fn prefetch_write(&self, event: u64) {
         match Event::unpack(event) {
-            Event::Added(id) => {
+            Event::Added(id, hash) => {
+                self.core.pool.prefetch(id);
                 if let Some(policy) = &self.state.policy {
-                    policy.prefetch(self.core.pool.meta(id).hash());
+                    policy.prefetch(hash);
                 }
             }
             Event::Removed(id) | Event::Replaced { old: id, .. } | Event::Rescheduled(id) => {
@@ -108,7 +109,7 @@ impl Work<'_> {
 
     fn apply(&mut self, event: u64) {
         match Event::unpack(event) {
-            Event::Added(id) => self.added(id),
+            Event::Added(id, _) => self.added(id),
             Event::Removed(id) => self.removed(id),
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
             // Nothing may be written to a node that is not linked: it was pushed under a guard, but drained it

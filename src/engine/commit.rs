@@ -111,7 +111,7 @@ impl Core {
         let event = match locked.id() {
             None => {
                 locked.insert(put.id);
-                Event::Added(put.id)
+                Event::Added(put.id, put.hash)
             }
             Some(old) => {
                 // The new node first: a reader that finds the old one gone looks again and must
@@ -241,10 +241,17 @@ impl Core {
         self.gone((id, self.pool.meta(id)), now, cause).0
     }
 
+    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other change of a
+    /// deadline is made under that lock too.
+    #[inline(always)]
+    pub(super) fn mark_gone(&self, meta: &Meta) -> u64 {
+        if self.reads_prolong { meta.mark_gone() } else { meta.mark_gone_alone() }
+    }
+
     /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
     /// that it had.
     fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
-        let deadline = meta.mark_gone();
+        let deadline = self.mark_gone(meta);
         let cause = self.true_cause(meta.generation(), deadline, now, cause);
         self.announce(id, cause, deadline, now);
         (cause, deadline)

@@ -69,6 +69,8 @@ pub struct Core {
     pub flights: Flights,
     pub outbox: Outbox<Notice>,
     pub announces: bool,
+    /// Whether reads change deadlines.
+    pub reads_prolong: bool,
     /// Whether there is a bound, and so a policy that wants to hear of reads.
     pub bounded: bool,
     pub max_capacity: u64,
@@ -128,6 +130,7 @@ impl Core {
             flights: Flights::new(),
             outbox: Outbox::new(),
             announces: config.announces,
+            reads_prolong: true,
             bounded: config.max_capacity.is_some(),
             max_capacity: capacity,
             hot: CachePadded::new(Hot {
@@ -247,7 +250,7 @@ impl Core {
     /// heard of is not to be more than what it is large enough for.
     pub fn spill(&self, event: u64) -> bool {
         // Where events may be spilled, an entry weighs 1; only a new one needs room.
-        let weight = u32::from(matches!(Event::unpack(event), Event::Added(_)));
+        let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
         self.writes.spilled_weight() < self.entries() && self.writes.spill(event, weight)
     }
 

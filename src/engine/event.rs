@@ -9,7 +9,8 @@ const LATER: u32 = FIRST_RESERVED;
 /// A write, as the write buffer carries it: `new << 32 | old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    Added(u32),
+    /// With its hash, for those who ask for what hangs on it.
+    Added(u32, u32),
     Removed(u32),
     Replaced {
         new: u32,
@@ -40,7 +41,7 @@ impl Event {
     #[inline(always)]
     pub fn pack(self) -> Packed {
         let (new, old) = match self {
-            Self::Added(id) => (id, NIL),
+            Self::Added(id, hash) => (id | LATER, hash),
             Self::Removed(id) => (NIL, id),
             Self::Replaced { new, old, later } => (new, old | if later { LATER } else { 0 }),
             Self::Rescheduled(id) => (id, id),
@@ -52,8 +53,8 @@ impl Event {
     #[inline(always)]
     pub fn unpack(packed: u64) -> Self {
         match ((packed >> 32) as u32, packed as u32) {
+            (new, hash) if new & LATER != 0 => Self::Added(new & !LATER, hash),
             (NIL, old) => Self::Removed(old),
-            (new, NIL) => Self::Added(new),
             (new, old) if new == old => Self::Rescheduled(new),
             (new, old) => Self::Replaced { new, old: old & !LATER, later: old & LATER != 0 },
         }

@@ -294,6 +294,31 @@ impl<'a> Work<'a> {
     ) -> bool {
         let core = self.core;
         let hash = meta.hash();
+        // What is locked stays in registers, unless it takes more than one look.
+        if let Some(found) = core.index.search_in_passing(self.guard, hash, |other| other == id)
+            && found.id().is_some()
+            && let Ok(locked) = found.lock()
+        {
+            if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
+                return self.unlink_locked(locked, (id, meta), cause, judged);
+            }
+            drop(locked);
+            return self.unlink_unclaimed((id, meta), cause, judged);
+        }
+        self.unlink_at_length((id, meta), cause, judged)
+    }
+
+    /// [`unlink`](Self::unlink) where a glance at the bucket was not enough.
+    #[cold]
+    #[inline(never)]
+    fn unlink_at_length(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Option<u64>,
+    ) -> bool {
+        let core = self.core;
+        let hash = meta.hash();
         let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
             // A writer was first; its event will tell.
             return true;
@@ -343,7 +368,7 @@ impl<'a> Work<'a> {
         let deadline = match judged {
             Some(judged) if !meta.change_deadline(judged, GONE) => return false,
             Some(judged) => judged,
-            None => meta.mark_gone(),
+            None => core.mark_gone(meta),
         };
         locked.remove();
         let spare = locked.take_spare();

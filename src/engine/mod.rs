@@ -110,8 +110,9 @@ where
         let idles = config.lifetimes.idle.is_some();
         let ticker = Ticker::new(config.clock.clone());
         let pool = Pool::new(idles);
-        let core = Core::new(&config, ticker, pool.raw().clone());
+        let mut core = Core::new(&config, ticker, pool.raw().clone());
         let observes = hooks.expiry.as_ref().is_some_and(|expiry| expiry.observes_reads());
+        core.reads_prolong = idles || observes;
         let idle = config.lifetimes.idle;
         let coarsely = !observes && idle.is_some_and(|idle| core.ticker.may_begin_coarsely(idle));
         let enough = match idle {

@@ -26,6 +26,12 @@ where
         // The line that the search will need is on its way while the node is made.
         let hash = self.hash_ahead(&key);
         let guard = crossbeam_epoch::pin();
+        // What the caller has just written is moved after the pin, which has waited for it.
+        self.insert_pinned(guard, hash, key, value, term);
+    }
+
+    #[inline(always)]
+    fn insert_pinned(&self, guard: Guard, hash: u32, key: K, value: V, term: Term) {
         let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
         let Some((found, old)) = self.search_in_passing(&guard, hash, node.key()) else {
