@@ -1,8 +1,10 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
-//! Inside the crate an instant is a `u64` of nanoseconds since an arbitrary origin, [`NEVER`] is the
-//! instant that does not come, and sums saturate to it. Zero is kept free as a mark of nodes: a
-//! clock of the user's reads one more here.
+//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set: 2^63 is the origin of a clock of the
+//! user's, [`NEVER`] is the instant that does not come, and sums saturate to it. What has the top bit clear is
+//! before every instant. Nodes make use of that (see [`node`](crate::node)): a deadline whose top bit was cleared
+//! has passed for everyone, and zero marks a node that has left. A clock of the user's reads one more here, so
+//! that no deadline without its top bit is zero.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -21,6 +23,12 @@ use std::time::{Duration, Instant};
 /// The instant that does not come.
 pub const NEVER: u64 = u64::MAX;
 
+/// The bit that all instants have.
+pub const INSTANT: u64 = 1 << 63;
+
+/// The first instant.
+const FIRST: u64 = INSTANT + 1;
+
 /// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
@@ -28,11 +36,11 @@ const COARSE_MARGIN: u64 = 1 << 27;
 /// lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than 0.25 %.
 const LONG: u64 = 1 << 32;
 
-/// Where system clocks start, 36 years from zero: readings from before the cache was built, and those of a clock
-/// that was set back since (a process that goes on elsewhere), stay positive.
-const SYSTEM_START: u64 = 1 << 60;
+/// Where system clocks start, 36 years after the origin: readings from before the cache was built, and those of a clock
+/// that was set back since (a process that goes on elsewhere), stay instants.
+const SYSTEM_START: u64 = INSTANT + (1 << 60);
 
-/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years).
+/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, more than there is between two instants).
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
@@ -47,7 +55,7 @@ pub fn nanos(duration: Duration) -> u64 {
 /// reading. A panic reaches the caller of the operation that asked for the time, before the operation
 /// has had any effect; during maintenance it reaches whoever ran the maintenance.
 pub trait TimeSource: Send + Sync + 'static {
-    /// The time since the origin. Times beyond 584 years count as 584 years.
+    /// The time since the origin. Times beyond 292 years count as 292 years.
     fn now(&self) -> Duration;
 }
 
@@ -128,7 +136,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves the clock forward, at most to 584 years after its origin.
+    /// Moves the clock forward, at most to 584 years after its origin. (Caches read 292 years at most.)
     pub fn advance(&self, by: Duration) {
         let by = nanos(by);
         let step = |now: u64| Some(now.saturating_add(by));
@@ -182,8 +190,8 @@ impl Ticker {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),
             // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as any.
-            Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(1),
-            Source::Custom(source) => nanos(source.now()).saturating_add(1),
+            Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(FIRST),
+            Source::Custom(source) => nanos(source.now()).saturating_add(FIRST),
         };
         reading.min(NEVER - 1)
     }
@@ -247,7 +255,10 @@ impl Ticker {
     pub fn time_of(&self, instant: Instant) -> u64 {
         match instant.checked_duration_since(self.anchor) {
             Some(after) => self.anchor_nanos.saturating_add(nanos(after)),
-            None => self.anchor_nanos.saturating_sub(nanos(self.anchor.duration_since(instant))),
+            None => {
+                let before = nanos(self.anchor.duration_since(instant));
+                self.anchor_nanos.saturating_sub(before).max(FIRST)
+            }
         }
     }
 
@@ -348,6 +359,7 @@ mod tests {
         hand.set(Duration::from_secs(1000));
         let ticker = Ticker::new(clock);
         for time in [1, 5_000_000_000, 999_999_999_999, 1_000_000_000_000, 1 << 50] {
+            let time = INSTANT + time;
             assert_eq!(ticker.time_of(ticker.instant_of(time)), time);
         }
     }
@@ -356,7 +368,7 @@ mod tests {
     fn readings_keep_clear_of_the_marks() {
         let (clock, hand) = Clock::manual();
         let ticker = Ticker::new(clock);
-        assert_eq!(ticker.now(), 1);
+        assert_eq!(ticker.now(), FIRST);
         hand.set(Duration::MAX);
         assert_eq!(ticker.now(), NEVER - 1);
         hand.advance(Duration::MAX);

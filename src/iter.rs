@@ -30,7 +30,7 @@ impl<K, V, S> Iterator for Iter<'_, K, V, S> {
                     return Some(entry);
                 }
             }
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             let batch = &mut self.batch;
             self.cursor = self.engine.walk(&guard, self.cursor?, &mut |node| {
                 if self.engine.was_living(node, self.engine.core.ticker.coarse()) {

@@ -97,6 +97,7 @@
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 
 mod clock;
+mod epoch;
 mod hash;
 mod prefetch;
 mod sync;
@@ -163,6 +164,9 @@ pub mod internals {
     }
     pub mod drain {
         pub use crate::drain::*;
+    }
+    pub mod epoch {
+        pub use crate::epoch::*;
     }
     pub mod flight {
         pub use crate::flight::*;

@@ -5,12 +5,20 @@
 //!
 //! | field | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
-//! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
-//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; one bit of `generation` by whoever makes the deadline earlier, before that | everyone | Relaxed: the index's publication of the id carries them; the exchange of the deadline the bit |
+//! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending, [claiming](Meta::claim) and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
+//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; one bit of `generation` by whoever makes the deadline earlier, before that, one by whoever sets a cap | everyone | Relaxed: the index's publication of the id carries them; the exchange of the deadline the bit |
 //! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
 //! | `era` | readers | readers | Relaxed: a hint. Two readers may both record; a record that is lost is made again in a later era |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
+//!
+//! # Expiry is claimed
+//! A reading of the clock may be old by the time it is used: its thread may have lost its core meanwhile. So a read that
+//! prolongs a life by an old reading could bring back an entry that others have seen expired. Whoever
+//! acts on the fact that an entry has expired (a miss, the choice of the create hook, a removal that answers "none")
+//! therefore *claims* it first: it clears the deadline's top bit, which all instants have ([`INSTANT`]). From
+//! then on every comparison says that the deadline has passed, and every exchange that would prolong it
+//! fails. Hits pay nothing. The instant can still be told ([`ended_at`]).
 //!
 //! # Lifecycle
 //! *free* → *alive* (published in the index) → *retired* (unlinked; `deadline` is `GONE`) → *dead* (the
@@ -19,14 +27,20 @@
 //! dropped and the node is free again. A node that never gets into the index is *detached*: handles
 //! are all that keeps it.
 
-use crate::clock::NEVER;
+use crate::clock::{INSTANT, NEVER};
 use crate::links::Links;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::carried::{CarriedU8, CarriedU32, CarriedU64};
+use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::sync::carried::{CarriedU32, CarriedU64};
 use crate::sync::seeded;
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: u64 = 0;
+
+/// The instant of a deadline, claimed or not.
+#[inline]
+pub fn ended_at(deadline: u64) -> u64 {
+    deadline | INSTANT
+}
 
 /// Bits of `life`.
 pub mod life {
@@ -44,12 +58,16 @@ pub mod life {
     pub const LINKED: u8 = 1 << 5;
 }
 
+/// Where the region is in `life`: above the bits of [`life`].
+const REGION_SHIFT: u32 = 6;
+const REGION: u8 = 0b11 << REGION_SHIFT;
+
 /// Bit of `generation`: the deadline has been moved to an earlier instant.
-const SHORTENED: u8 = 1 << 7;
+const SHORTENED: u16 = 1 << 15;
 /// Bit of `generation`: the entry has a cap.
-const CAPPED: u8 = 1 << 6;
+const CAPPED: u16 = 1 << 14;
 /// How many generations nodes tell apart.
-pub const GENERATIONS: u64 = 1 << 6;
+pub const GENERATIONS: u64 = 1 << 14;
 
 /// The era in which nothing is recorded.
 pub const NO_ERA: u8 = 0;
@@ -70,9 +88,8 @@ pub struct Meta {
     weight: CarriedU32,
     refs: AtomicU32,
     era: AtomicU8,
-    region: CarriedU8,
     life: AtomicU8,
-    generation: AtomicU8,
+    generation: AtomicU16,
 }
 
 impl Meta {
@@ -86,9 +103,8 @@ impl Meta {
             weight: CarriedU32::new(0),
             refs: AtomicU32::new(0),
             era: AtomicU8::new(NO_ERA),
-            region: CarriedU8::new(0),
             life: AtomicU8::new(0),
-            generation: AtomicU8::new(0),
+            generation: AtomicU16::new(0),
         }
     }
 
@@ -100,7 +116,6 @@ impl Meta {
         self.weight.store(0, Ordering::Relaxed);
         self.refs.store(1, Ordering::Relaxed);
         self.era.store(NO_ERA, Ordering::Relaxed);
-        self.region.store(0, Ordering::Relaxed);
         self.life.store(0, Ordering::Relaxed);
         self.timer.set_prev(0);
         self.timer.set_next(0);
@@ -122,7 +137,7 @@ impl Meta {
     }
 
     /// Before publication only.
-    pub fn init(&self, deadline: u64, created: u64, weight: u32, generation: u8) {
+    pub fn init(&self, deadline: u64, created: u64, weight: u32, generation: u16) {
         self.deadline.store(deadline, Ordering::Relaxed);
         self.created.store(created, Ordering::Relaxed);
         self.weight.store(weight, Ordering::Relaxed);
@@ -144,12 +159,27 @@ impl Meta {
         self.deadline.compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Makes the expiry that was `judged` final; false if the deadline is another by now, so that the entry has to be
+    /// looked at again. See [Expiry is claimed](self#expiry-is-claimed).
+    #[cold]
+    pub fn claim(&self, judged: u64) -> bool {
+        if seeded("expiry-unclaimed") {
+            return self.deadline() == judged;
+        }
+        let claimed = judged & !INSTANT;
+        let exchange = |old, new| {
+            self.deadline.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+        };
+        claimed == judged || exchange(judged, claimed).is_ok()
+    }
+
     /// Marks the node as unlinked, whatever its deadline was; returns that.
     pub fn mark_gone(&self) -> u64 {
         self.deadline.swap(GONE, Ordering::AcqRel)
     }
 
-    /// [`mark_gone`](Self::mark_gone) where nobody else can change the deadline now.
+    /// [`mark_gone`](Self::mark_gone) where nobody else can prolong the deadline now. A claim at the same moment is
+    /// lost, which the one who made it cannot tell from having been a moment earlier. Release as in `mark_gone`.
     #[inline(always)]
     pub fn mark_gone_alone(&self) -> u64 {
         let deadline = self.deadline.load(Ordering::Relaxed);
@@ -173,7 +203,7 @@ impl Meta {
     }
 
     #[inline]
-    pub fn generation(&self) -> u8 {
+    pub fn generation(&self) -> u16 {
         self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
     }
 
@@ -194,19 +224,23 @@ impl Meta {
 
     #[inline]
     pub fn region(&self) -> u8 {
-        self.region.load(Ordering::Relaxed)
+        self.life.load(Ordering::Relaxed) >> REGION_SHIFT
     }
 
+    /// Sets the region, a number of two bits.
+    #[inline]
     pub fn set_region(&self, region: u8) {
-        self.region.store(region, Ordering::Relaxed);
+        self.life.store(self.life() | region << REGION_SHIFT, Ordering::Relaxed);
     }
 
+    #[inline]
     pub fn life(&self) -> u8 {
-        self.life.load(Ordering::Relaxed)
+        self.life.load(Ordering::Relaxed) & !REGION
     }
 
+    #[inline]
     pub fn set_life(&self, bits: u8) {
-        self.life.store(self.life() | bits, Ordering::Relaxed);
+        self.life.store(self.life.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
     }
 
     /// The first bits of a life, by the node's only owner.
@@ -215,8 +249,9 @@ impl Meta {
         self.life.store(bits, Ordering::Relaxed);
     }
 
+    #[inline]
     pub fn clear_life(&self, bits: u8) {
-        self.life.store(self.life() & !bits, Ordering::Relaxed);
+        self.life.store(self.life.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
     }
 
     /// Marks a read in `era`; true if it is the node's first in that era, and so has to be recorded.
@@ -279,14 +314,14 @@ impl Meta {
 
     /// The deadline, if the entry lives at `now`.
     #[inline]
-    pub fn living(&self, now: u64, generation: u8) -> Option<u64> {
+    pub fn living(&self, now: u64, generation: u16) -> Option<u64> {
         let deadline = self.deadline();
         (deadline > now && self.generation() == generation).then_some(deadline)
     }
 
     /// Whether the entry lives at `now`.
     #[inline]
-    pub fn is_live(&self, now: u64, generation: u8) -> bool {
+    pub fn is_live(&self, now: u64, generation: u16) -> bool {
         self.living(now, generation).is_some()
     }
 }

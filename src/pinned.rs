@@ -1,7 +1,7 @@
 //! Reading by reference.
 
 use crate::engine::{Engine, Moment};
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -16,7 +16,7 @@ pub struct Pinned<'c, K, V, S> {
 
 impl<'c, K, V, S> Pinned<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, guard: crossbeam_epoch::pin(), moment: Moment::new() }
+        Self { engine, guard: crate::epoch::pin(), moment: Moment::new() }
     }
 }
 

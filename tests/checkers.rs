@@ -11,7 +11,7 @@ use cortado::internals::links::{Links, NIL};
 use cortado::internals::list::{LinkStore, List};
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use cortado::internals::wheel::{Geometry, TimerStore, Wheel};
-use crossbeam_epoch::pin;
+use cortado::internals::epoch::pin;
 use policy_store::Store;
 use std::cell::Cell;
 use timers::Timers;

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cortado::internals::index::{Glimpse, HashOf, Index, Locked, Probe};
-use crossbeam_epoch::{Guard, pin};
+use cortado::internals::epoch::{Guard, pin};
 use proptest::prelude::*;
 
 /// How keys are hashed: each shape stresses something else.

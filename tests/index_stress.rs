@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use cortado::internals::index::{Glimpse, HashOf, Index, Probe};
-use crossbeam_epoch::{Guard, pin};
+use cortado::internals::epoch::{Guard, pin};
 
 /// The key of a node that is free.
 const POISON: u64 = u64::MAX;

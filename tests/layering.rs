@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     // Ground: nothing of ours.
     &["sync"],
-    &["clock", "hash", "prefetch", "system"],
+    &["clock", "epoch", "hash", "prefetch", "system"],
     // Mechanism: no K and V as a concept, no word of a cache.
     &["links"],
     &["list", "sketch", "buffer", "drain", "outbox", "flight", "index", "scheduler", "wheel"],

@@ -11,7 +11,7 @@ mod explore;
 use std::sync::Arc;
 
 use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Probe, Spares};
-use crossbeam_epoch::{Guard, pin};
+use cortado::internals::epoch::{Guard, pin};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
 

@@ -201,9 +201,15 @@ fn nodes_are_seen_as_they_are() {
         (PolicyStore::hash(&**raw, id), raw.weight(id), raw.region(id)),
         (77, 5, Region::None)
     );
-    for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
+    for region in [Region::Window, Region::Probation, Region::Protected, Region::None] {
         PolicyNode::set_region(raw.node(id), region);
         assert_eq!(raw.region(id), region);
+    }
+    let light = pool.draft(78, 2).fill(2);
+    light.meta().init(9, 1, 0, 0);
+    for region in [Region::Weightless, Region::None] {
+        PolicyNode::set_region(raw.node(light.id()), region);
+        assert_eq!(raw.region(light.id()), region);
     }
     let now = 3 * FARTHEST;
     let show = |deadline| Timers { pool: raw, now }.show(deadline);

@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 use cortado::internals::index::{HashOf, Index, Probe};
 use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use crossbeam_epoch::pin;
+use cortado::internals::epoch::pin;
 use hashbrown::HashTable;
 
 /// Keys 1..=KEYS; key and id are the same number, but neither map knows.

@@ -72,7 +72,8 @@ impl Count {
     pub fn settle(&self, bytes: i64) {
         let start = Instant::now();
         while self.bytes() > bytes && start.elapsed() < Duration::from_secs(1) {
-            // Of all that use crossbeam's epochs: cortado, moka.
+            // cortado's own collector, and the default one, which moka uses.
+            cortado::internals::epoch::pin().flush();
             crossbeam_epoch::pin().flush();
             std::thread::yield_now();
         }

@@ -47,7 +47,7 @@ impl Subject {
             std::thread::yield_now();
         }
         let core = &cache.engine().core;
-        let (guard, mut indexed, mut cursor) = (crossbeam_epoch::pin(), Vec::new(), Some(0));
+        let (guard, mut indexed, mut cursor) = (crate::epoch::pin(), Vec::new(), Some(0));
         while let Some(position) = cursor {
             cursor = core.index.collect(&guard, position, &mut indexed);
         }
@@ -94,7 +94,7 @@ impl Subject {
 
     /// Exchanges one entry's id in the index for another's.
     fn misplace(&self, from: u32, to: u32) {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let hash = self.one().1.hash();
         let locked = self.core().index.lock_id(&guard, hash, from);
         let before = locked.expect("it is there").replace(to);
@@ -129,7 +129,7 @@ const DAMAGES: &[Damage] = &[
         s.misplace(s.indexed[1], s.indexed[0]);
     }),
     ("index: a lock left behind", "is locked", |s, look| {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let (id, meta) = s.one();
         let locked = s.core().index.lock_id(&guard, meta.hash(), id);
         look();

@@ -165,7 +165,7 @@ fn ripens(cache: &Numbers, was_handed_over: bool) -> bool {
     // What was not handed over does not ripen, however often the epoch moves on.
     let rounds = if was_handed_over { u32::MAX } else { 64 };
     for _ in 0..rounds {
-        crossbeam_epoch::pin().flush();
+        crate::epoch::pin().flush();
         if !core(cache).ripe.is_empty() {
             return true;
         }
@@ -267,7 +267,7 @@ fn who_waits_is_looked_after() {
     let (cache, _hand) = settled(None, 50);
     let due = |after: u64| core(&cache).is_due(core(&cache).ticker.now() + after);
     assert!(!due(1 << 40), "nothing waits and nothing ends");
-    let guard = crossbeam_epoch::pin();
+    let guard = crate::epoch::pin();
     cache.invalidate(&0);
     pass(&cache);
     assert_eq!(undropped(&cache), 1);
@@ -285,7 +285,7 @@ fn with_a_scheduler_operations_need_not() {
     let cache: Numbers = Cache::builder().clock(clock).scheduler(true).build();
     (0..50).for_each(|key| cache.insert(key, key));
     cache.run_pending_tasks();
-    let guard = crossbeam_epoch::pin();
+    let guard = crate::epoch::pin();
     cache.invalidate(&0);
     cache.run_pending_tasks();
     assert!(undropped(&cache) > 0);
@@ -301,7 +301,7 @@ fn a_pass_lets_go_of_so_many() {
     const DEAD: u32 = 10 * 256;
     let _alone = alone();
     let (cache, _hand) = settled(None, 2 * DEAD);
-    let guard = crossbeam_epoch::pin();
+    let guard = crate::epoch::pin();
     (0..DEAD).for_each(|key| cache.invalidate(&key));
     // Those at the end of the last batch as well.
     (0..17).for_each(|_| pass(&cache));
@@ -310,7 +310,7 @@ fn a_pass_lets_go_of_so_many() {
     let begun = Instant::now();
     while core(&cache).ripe.len() < 10 {
         assert!(begun.elapsed() < Duration::from_secs(30), "they do not ripen");
-        crossbeam_epoch::pin().flush();
+        crate::epoch::pin().flush();
         std::thread::yield_now();
     }
     let mut before = undropped(&cache);
@@ -328,7 +328,7 @@ fn a_pass_lets_go_of_so_many() {
 #[test]
 fn a_growing_index_has_grown_when_all_is_done() {
     let (cache, _hand) = weighed(None);
-    let grows = || core(&cache).index.reserve(&crossbeam_epoch::pin(), 0);
+    let grows = || core(&cache).index.reserve(&crate::epoch::pin(), 0);
     let mut key = 0;
     while key < 10_000 || !grows() {
         assert!(key < 100_000, "it does not grow");

@@ -99,7 +99,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let lookup = {
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             let lookup = self.engine().read(&guard, key);
             (lookup.node.is_some(), lookup.due)
         };

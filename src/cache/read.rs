@@ -33,7 +33,7 @@ where
     {
         let (value, due) = {
             let hash = self.engine().hash_ahead(key);
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             let (value, due) = self.engine().read_value(&guard, hash, key);
             (value.cloned(), due)
         };
@@ -66,7 +66,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let (entry, due) = {
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             let lookup = self.engine().read(&guard, key);
             (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
         };
@@ -82,7 +82,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
     }
 
@@ -91,7 +91,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         self.engine().peek(&guard, key).is_some()
     }
 

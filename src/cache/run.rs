@@ -18,8 +18,8 @@ where
     /// [`scheduler`](crate::Builder::scheduler) so does a background thread. It serves tests, and programs that
     /// want the work done at a time of their choosing.
     ///
-    /// *Expiration*: entries are due when the wheel's tick
-    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is over.
+    /// *Expiration*: everything whose deadline has come, by a precise reading of the clock after the call began, is
+    /// removed and announced, whatever the [`expiry_resolution`](crate::Builder::expiry_resolution).
     /// *Blocking*: waits for a pass that is running; takes as long as the work does.
     /// *Callbacks*: the listener and destructors may run here. A call from within them does the work but
     /// leaves notifications and destructors to the outer call.
@@ -29,6 +29,9 @@ where
 
     /// At most `units` units of maintenance (an expiration, an eviction, an entry moved in the wheel,
     /// a notification) and what is left.
+    ///
+    /// *Expiration*: entries are due when the tick of the timer wheel
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is over.
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -93,7 +96,7 @@ impl<K, V, S> Cache<K, V, S> {
     #[doc(hidden)]
     #[must_use]
     pub fn overflows(&self) -> (usize, usize) {
-        let (index, guard) = (&self.engine().core.index, crossbeam_epoch::pin());
+        let (index, guard) = (&self.engine().core.index, crate::epoch::pin());
         (index.buckets(&guard), index.overflows(&guard))
     }
 }

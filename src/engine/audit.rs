@@ -32,7 +32,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Says what does not hold.
     pub fn recount(&self) -> Result<(), String> {
         let core = &self.core;
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let mut state = core.maintenance.lock();
         let state = &mut *state;
         ensure!(core.writes.is_empty(), "writes are pending");
@@ -55,7 +55,7 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(meta.life() == wanted, "node {id}: life {:#b}", meta.life());
             ensure!(meta.deadline() != GONE, "node {id} is indexed and gone");
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
-            ensure!(meta.generation() == core.generation(), "node {id} should have been swept");
+            ensure!(!core.is_cleared(meta), "node {id} should have been swept");
             weight += u64::from(meta.weight());
             timed += usize::from(meta.deadline() != u64::MAX);
         }

@@ -20,23 +20,34 @@ enum By {
 pub struct Budget {
     units: u32,
     run_by: By,
+    exact: bool,
 }
 
 impl Budget {
     /// What a caller does in passing.
     pub fn of_caller() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Caller }
+        Self { units, run_by: By::Caller, exact: false }
     }
 
     /// So many units of a pass that nobody waits for.
     pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler }
+        Self { units, run_by: By::Scheduler, exact: false }
     }
 
     /// So many units of what somebody asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units, run_by: By::Request }
+        Self { units, run_by: By::Request, exact: false }
+    }
+
+    /// The same, for a pass that also looks at what is due within the current tick.
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    /// Whether entries of the current tick are to be looked at.
+    pub fn is_exact(&self) -> bool {
+        self.exact && !seeded("the-current-tick-stays")
     }
 
     /// Whether a caller runs the pass beside what it came for.

@@ -6,19 +6,28 @@ use super::event::Event;
 use super::flights::Clearance;
 use super::lookup::NodeRef;
 use crate::entry::Entry;
-use crate::node::Meta;
+use crate::node::{GENERATIONS, Meta};
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
-/// Nodes carry six bits of the generation: so many clearings may be waiting for their sweep. (A node
-/// that is being published while the next is counted may be one older.)
-const MAX_UNSWEPT: u64 = 56;
+/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node that is being
+/// published while the next is counted may be one older.)
+const MAX_UNSWEPT: u64 = GENERATIONS - 64;
+/// From a quarter of them on, each clearing sweeps this share of the cache. The sweep under way ends within another
+/// quarter of the clearings, and the one after it within the third.
+const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
+        if core.is_blank() && !seeded("each-clearing-counts") {
+            return self.tend();
+        }
+        if core.unswept() > MAX_UNSWEPT / 4 && !seeded("clearings-sweep-at-the-end") {
+            self.sweep_share();
+        }
         while !core.next_generation(MAX_UNSWEPT) {
             // The bits must not come round to a generation of which something is left.
             self.finish_work();
@@ -28,6 +37,14 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         self.tend();
     }
 
+    /// Does a share of the sweep, for one clearing of very many that came faster than passes sweep.
+    #[cold]
+    fn sweep_share(&self) {
+        let buckets = self.core.index.buckets(&crate::epoch::pin()) as u64;
+        let units = (self.core.entries() + buckets).div_ceil(SWEEP_SHARE);
+        self.run_units(u32::try_from(units).unwrap_or(u32::MAX));
+    }
+
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut cursor = Some(0);
         // What a computation, or a load nearby, keeps from being removed at once: nobody is waited
@@ -35,7 +52,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         let mut held_up = Vec::new();
         while let Some(position) = cursor {
             {
-                let guard = crossbeam_epoch::pin();
+                let guard = crate::epoch::pin();
                 let mut nodes = Vec::new();
                 cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
                 for node in nodes {
@@ -74,7 +91,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         meta: &Meta,
         clearance: Clearance<'_>,
     ) -> Result<(), Obstacle> {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let now = self.core.ticker.now();
         let place = (meta.hash(), id);
         if self.core.remove_id(&guard, place, now, RemovalCause::Explicit, clearance)? {

@@ -4,11 +4,11 @@ use super::core::Core;
 use super::event::{Event, Packed};
 use super::flights::{Clearance, Hold};
 use crate::index::{Found, Locked};
-use crate::node::{Meta, life};
+use crate::node::{Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 /// Why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,7 @@ impl Core {
             return Ok(Done { published: false, event });
         }
         meta.set_life(life::OWNED);
+        self.note_published(put.generation);
         let event = match locked.id() {
             None => {
                 locked.insert(put.id);
@@ -161,12 +162,26 @@ impl Core {
         let meta = self.pool.meta(id);
         // No life left: over from this moment on.
         let over = self.lifetimes.deadline(now, cap) <= now;
-        let mut judged = meta.deadline();
-        if judged <= now || meta.generation() != self.generation() {
-            return Ok(Capped { changed: false, event: None });
+        let unchanged = Capped { changed: false, event: None };
+        if self.is_cleared(meta) {
+            return Ok(unchanged);
         }
-        let mut new;
+        let (mut judged, mut new);
+        let mut is_set = false;
         loop {
+            judged = meta.deadline();
+            if judged <= now {
+                // If it is to be over, a read has just made the new cap its deadline.
+                if is_set && over && !seeded("zero-terms-lose-to-reads") {
+                    new = now;
+                    break;
+                }
+                if meta.claim(judged) {
+                    return Ok(unchanged);
+                }
+                continue;
+            }
+            is_set = true;
             if let Some(word) = self.pool.cap(id) {
                 word.store(cap, false);
             }
@@ -177,14 +192,6 @@ impl Core {
             }
             if meta.change_deadline(judged, new) {
                 break;
-            }
-            judged = meta.deadline();
-            if judged <= now {
-                // If it is to be over, a read has just made the new cap its deadline.
-                if over && !seeded("zero-terms-lose-to-reads") {
-                    break;
-                }
-                return Ok(Capped { changed: false, event: None });
             }
         }
         let event = if over {
@@ -252,9 +259,9 @@ impl Core {
     /// that it had.
     fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let deadline = self.mark_gone(meta);
-        let cause = self.true_cause(meta.generation(), deadline, now, cause);
-        self.announce(id, cause, deadline, now);
-        (cause, deadline)
+        let cause = self.true_cause(meta, deadline, now, cause);
+        self.announce(id, cause, ended_at(deadline), now);
+        (cause, ended_at(deadline))
     }
 }
 

@@ -69,7 +69,7 @@ where
     /// The key's living entry, once every write that began before the flight was on the board is
     /// through: those that come later wait. With the generation in which it lives.
     pub fn settled(&self, hash: u32, key: &K) -> (Option<Entry<K, V>>, u64) {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         loop {
             let (found, node) = self.search(&guard, hash, key);
             // Nothing changed between the search and the lock, and whoever locks the bucket from here
@@ -92,7 +92,7 @@ where
     ) -> Entry<K, V> {
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
@@ -110,7 +110,7 @@ where
     }
 
     fn compute_remove(&self, hash: u32, key: &K) {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         loop {
             let (found, _) = self.search(&guard, hash, key);
             let now = self.core.ticker.now();

@@ -12,7 +12,7 @@ use crate::drain::DrainStatus;
 use crate::engine::flights::Flights;
 use crate::expiration::Lifetimes;
 use crate::index::Index;
-use crate::node::{GENERATIONS, NO_ERA};
+use crate::node::{GENERATIONS, Meta, NO_ERA};
 use crate::outbox::Outbox;
 use crate::pool::RawPool;
 use crate::removal::RemovalCause;
@@ -47,6 +47,8 @@ pub struct Notice {
 pub struct Hot {
     /// Grows with each `invalidate_all`; nodes carry its low bits.
     generation: AtomicU64,
+    /// The generation in which an entry was last published.
+    published: AtomicU64,
     /// When the next pass is due.
     next_pass: AtomicU64,
     /// In which a node's reads are recorded once, or none in which they are not.
@@ -112,8 +114,8 @@ fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
 
 /// A generation as nodes carry it.
 #[inline]
-pub fn mark_of(generation: u64) -> u8 {
-    (generation % GENERATIONS) as u8
+pub fn mark_of(generation: u64) -> u16 {
+    (generation % GENERATIONS) as u16
 }
 
 impl Core {
@@ -135,6 +137,7 @@ impl Core {
             max_capacity: capacity,
             hot: CachePadded::new(Hot {
                 generation: AtomicU64::new(0),
+                published: AtomicU64::new(0),
                 next_pass: AtomicU64::new(NEVER),
                 era: AtomicU8::new(NO_ERA),
             }),
@@ -158,7 +161,7 @@ impl Core {
 
     /// The generation that new nodes get and living nodes have.
     #[inline]
-    pub fn generation(&self) -> u8 {
+    pub fn generation(&self) -> u16 {
         mark_of(self.hot.generation.load(Ordering::Acquire))
     }
 
@@ -173,6 +176,36 @@ impl Core {
         let next = |generation: u64| (generation < swept + unswept).then_some(generation + 1);
         // Counted and checked in one step: no number of callers at once counts too far.
         self.hot.generation.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+    }
+
+    /// How many generations have begun since the last one up to which everything was swept.
+    pub fn unswept(&self) -> u64 {
+        self.full_generation().saturating_sub(self.swept.load(Ordering::Acquire))
+    }
+
+    /// Whether an `invalidate_all` took the node. The node was found in the index or is published under a lock
+    /// that the caller holds: so its generation is not newer than the one that is read here, after it.
+    #[inline(always)]
+    pub fn is_cleared(&self, meta: &Meta) -> bool {
+        meta.generation() != self.generation()
+    }
+
+    /// An entry of this generation is about to be published. Relaxed: an `invalidate_all` that has to see it comes
+    /// after the insert has returned.
+    #[inline(always)]
+    pub fn note_published(&self, generation: u64) {
+        if self.hot.published.load(Ordering::Relaxed) != generation {
+            self.hot.published.store(generation, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nothing was published since the last `invalidate_all`, and no load is under way that another one
+    /// would have to overtake.
+    pub fn is_blank(&self) -> bool {
+        let generation = self.full_generation();
+        generation > 0
+            && self.hot.published.load(Ordering::Relaxed) != generation
+            && self.flights.is_empty()
     }
 
     /// Whether a pass is due at `now`.
@@ -218,12 +251,14 @@ impl Core {
 
     #[inline(never)]
     fn announce_to_some(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+        // Somebody with a later reading of the clock may have claimed the expiry.
+        let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
         if let Some(recorder) = &self.recorder {
-            recorder.removed(cause, now.saturating_sub(deadline));
+            recorder.removed(cause, at.saturating_sub(deadline));
         }
         if self.announces {
             self.pool.meta(id).retain();
-            self.outbox.push(Notice { id, cause, deadline, at: now });
+            self.outbox.push(Notice { id, cause, deadline, at });
         }
     }
 
@@ -232,12 +267,12 @@ impl Core {
     #[inline]
     pub fn true_cause(
         &self,
-        generation: u8,
+        meta: &Meta,
         deadline: u64,
         now: u64,
         cause: RemovalCause,
     ) -> RemovalCause {
-        if generation != self.generation() {
+        if self.is_cleared(meta) {
             RemovalCause::Explicit
         } else if deadline <= now {
             RemovalCause::Expired

@@ -11,7 +11,7 @@ use crate::clock::NEVER;
 use crate::node::NO_ERA;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
@@ -211,7 +211,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     fn is_plain(&self, node: NodeRef<'_, K, V>, reach: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
-        seen > reach && node.meta().generation() == self.core.generation()
+        seen > reach && !self.core.is_cleared(node.meta())
     }
 
     /// Whether the policy knows, or does not want to know, that the node is read in this era.

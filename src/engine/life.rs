@@ -12,11 +12,19 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let guard = crossbeam_epoch::pin();
-        let now = self.core.ticker.now();
-        let node = self.find(&guard, self.hash(key), key)?;
-        let living = node.seen() > now && node.meta().generation() == self.core.generation();
-        living.then_some((node.seen(), now))
+        let hash = self.hash(key);
+        let guard = crate::epoch::pin();
+        loop {
+            let node = self.find(&guard, hash, key)?;
+            // After the deadline: a write since cannot have given it more life than is left by this reading.
+            let now = self.core.ticker.now();
+            if node.seen() > now && !self.core.is_cleared(node.meta()) {
+                return Some((node.seen(), now));
+            }
+            if self.is_final_miss(node) {
+                return None;
+            }
+        }
     }
 
     /// Gives the key's living entry the cap that `cap` makes of the present. False if there is none.
@@ -48,7 +56,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let (found, node) = self.search(&guard, hash, key);
         let Some(node) = node else { return Ok(false) };
         let now = self.core.ticker.now();

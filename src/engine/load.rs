@@ -42,7 +42,7 @@ where
     /// The key's entry, read or loaded.
     pub fn load(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
         let (found, due) = {
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             let lookup = self.read(&guard, &key);
             (lookup.node.map(|node| self.entry_of(node)), lookup.due)
         };
@@ -112,7 +112,7 @@ where
         attempt.succeed();
         let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let mut advice = None;
         loop {
             let (found, old) = self.search(&guard, hash, node.key());
@@ -135,7 +135,7 @@ where
 
     /// The key's living entry, without a trace.
     fn glance(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find(&guard, hash, key)?;
         self.was_living(node, coarse).then(|| self.entry_of(node))

@@ -7,7 +7,7 @@ use crate::index::{Found, Glimpse, Probe};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle};
 use crate::sync::seeded;
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -197,12 +197,21 @@ impl<K, V, S> Engine<K, V, S> {
         self.lives(seen, node.meta(), coarse)
     }
 
-    /// Whether a node has changed since it was found. One that was found and is not living is a miss only if
-    /// it has not: after the reading of the clock that ended it, it was still the key's. Or it may have been
-    /// replaced, or prolonged, in time.
-    #[inline]
-    pub fn has_changed(&self, node: NodeRef<'_, K, V>) -> bool {
-        node.meta().deadline() != node.seen && !seeded("judged-again")
+    /// Whether a node that was found and is not living is a miss, for this caller and for all who look later. If
+    /// not, it was replaced or prolonged in time, and the key has to be looked up again.
+    ///
+    /// An expiry is claimed, so that no read with an older reading of the clock takes it back. A generation
+    /// does not come back; but what has been replaced since may have been so before the clearing.
+    #[cold]
+    pub fn is_final_miss(&self, node: NodeRef<'_, K, V>) -> bool {
+        if seeded("judged-again") {
+            return true;
+        }
+        if self.core.is_cleared(node.meta()) {
+            node.meta().deadline() == node.seen
+        } else {
+            node.meta().claim(node.seen)
+        }
     }
 
     /// Whether a node that somebody keeps is in the cache and alive at this moment.
@@ -214,7 +223,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
         // GONE is before every reading, and NEVER out of reach of all of them.
         !self.core.ticker.has_passed(deadline, coarse)
-            && meta.generation() == self.core.generation()
+            && !self.core.is_cleared(meta)
     }
 }
 

@@ -18,14 +18,14 @@ use crate::config::Config;
 use crate::drain::Left;
 use crate::index::{Locked, Spares};
 use crate::links::NIL;
-use crate::node::{GONE, Meta, NO_ERA, life};
+use crate::node::{GONE, Meta, NO_ERA, ended_at, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 use crate::wheel::{Poll, Wheel};
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
@@ -182,6 +182,9 @@ impl<'a> Work<'a> {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
         wheel.advance(&timers, self.now);
+        if budget.is_exact() {
+            wheel.recall_current(&timers);
+        }
         // In batches, so that the lines which the removals touch are all on their way at once.
         let mut due = [NIL; EXPIRED_AT_ONCE];
         let mut count = due.len();
@@ -347,11 +350,16 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Removes a node that nobody can see any more, whether or not a computation works on its key: a
+    /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on its key: a
     /// computation finds the key without an entry then, which is what it was for everyone.
+    ///
+    /// Judged under the lock: what is published there is never newer than the generation that is read after it. One
+    /// that was read before may be older than a node that has come since.
     pub(super) fn sweep_one(&mut self, id: u32) {
         let meta = self.core.pool.meta(id);
-        if let Some(locked) = self.core.index.lock_id(self.guard, meta.hash(), id) {
+        if let Some(locked) = self.core.index.lock_id(self.guard, meta.hash(), id)
+            && (self.core.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
+        {
             self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, None);
         }
     }
@@ -374,8 +382,8 @@ impl<'a> Work<'a> {
         let spare = locked.take_spare();
         // The pass's time may be coarse. (A clock of the user's is never asked here.)
         let now = core.ticker.settling(deadline, self.now);
-        let cause = core.true_cause(meta.generation(), deadline, now, cause);
-        core.announce(id, cause, deadline, now);
+        let cause = core.true_cause(meta, deadline, now, cause);
+        core.announce(id, cause, ended_at(deadline), now);
         drop(locked);
         if let Some(spare) = spare {
             self.state.spares.keep(spare);

@@ -11,7 +11,7 @@ use crate::node::{GONE, NO_ERA, remaining};
 use crate::pool::Cap;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             if self.was_living(found, coarse) {
                 return Some(found);
             }
-            if !self.has_changed(found) {
+            if self.is_final_miss(found) {
                 return None;
             }
         }
@@ -90,7 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Considered<'g, K, V> {
         let mut due = self.wants_attention(coarse);
         let mut node = found.filter(|node| self.was_living(*node, coarse));
-        if node.is_none() && found.is_some_and(|found| self.has_changed(found)) {
+        if node.is_none() && found.is_some_and(|found| !self.is_final_miss(found)) {
             return Considered::Again;
         }
         if self.renews
@@ -160,12 +160,13 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
             if deadline <= now {
-                if meta.deadline() != deadline {
+                return match mine {
+                    // It was alive when this read prolonged it.
+                    Some(mine) => Renewed::Hit(node.with_deadline(mine)),
+                    None if meta.claim(deadline) => Renewed::Over,
                     // Prolonged since, in time.
-                    continue;
-                }
-                // It was alive when this read prolonged it, if it did.
-                return mine.map_or(Renewed::Over, |mine| Renewed::Hit(node.with_deadline(mine)));
+                    None => continue,
+                };
             }
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, Cap::load);

@@ -19,7 +19,7 @@ use crate::removal::RemovalCause;
 use crate::scheduler::Scheduled;
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, discard, seeded};
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -174,7 +174,7 @@ impl<K, V, S> Engine<K, V, S> {
         self.try_pass();
         if self.core.waits_for_grace() {
             // Nobody else may do so: where there are few reads, and nothing else, the epoch stands.
-            crossbeam_epoch::pin().flush();
+            crate::epoch::pin().flush();
         }
         self.aftermath(CALLER_NOTICES);
     }
@@ -202,7 +202,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass at the caller's `now`, unless somebody else is at it; whether it did.
     fn pass_if_free(&self, now: u64) -> bool {
         // What pinning may run is anybody's: before the lock.
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let Some(state) = self.core.maintenance.try_lock() else { return false };
         let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
         true
@@ -210,7 +210,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Runs a pass at the caller's `now`, after whoever is at it.
     fn pass_now(&self, now: u64) {
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let state = self.core.lock_maintenance();
         let _ = self.pass(&guard, state, now, &mut Budget::of_caller());
     }
@@ -299,18 +299,23 @@ impl<K, V, S> Engine<K, V, S> {
         let mut grace = 0;
         // What was spilled before is taken out first, a portion by each pass.
         let mut owed = self.core.writes.spilled();
+        let mut is_exact = false;
         loop {
-            let left = self.patient_pass();
+            // The current tick is looked at once, when all that was written before is on the wheel.
+            let exactly = owed == 0 && !is_exact;
+            let budget = Budget::of_units(PATIENT_UNITS);
+            let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
+            is_exact |= exactly;
             self.aftermath(usize::MAX);
             owed = owed.saturating_sub(self.core.writes.portion());
-            if left.work || owed > 0 {
+            if left.work || owed > 0 || !is_exact {
                 continue;
             }
             if !self.core.waits_for_grace() || grace == GRACE_ROUNDS {
                 return;
             }
             grace += 1;
-            crossbeam_epoch::pin().flush();
+            crate::epoch::pin().flush();
         }
     }
 
@@ -332,6 +337,11 @@ impl<K, V, S> Engine<K, V, S> {
         while self.patient_pass().work {}
     }
 
+    /// Runs a pass of so many units for an operation that needs it.
+    pub fn run_units(&self, units: u32) {
+        let _ = self.units(units);
+    }
+
     fn patient_pass(&self) -> Leftover {
         self.units(PATIENT_UNITS)
     }
@@ -344,7 +354,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs a pass, after whoever is at it.
     fn pass_within(&self, budget: &mut Budget) -> Leftover {
         let now = self.core.ticker.now();
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         let state = self.core.lock_maintenance();
         self.pass(&guard, state, now, budget)
     }
@@ -395,7 +405,7 @@ where
         }
         let in_grace = self.core.waits_for_grace();
         if in_grace {
-            crossbeam_epoch::pin().flush();
+            crate::epoch::pin().flush();
         }
         let soon = (in_grace || left.blocked).then_some(PASS_DELAY);
         let due = self.core.until_due();

@@ -13,7 +13,7 @@ use crate::links::NIL;
 use crate::node::remaining;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -25,7 +25,7 @@ where
     pub fn insert(&self, key: K, value: V, term: Term) {
         // The line that the search will need is on its way while the node is made.
         let hash = self.hash_ahead(&key);
-        let guard = crossbeam_epoch::pin();
+        let guard = crate::epoch::pin();
         // What the caller has just written is moved after the pin, which has waited for it.
         self.insert_pinned(guard, hash, key, value, term);
     }
@@ -65,7 +65,7 @@ where
                 // A load or computation may be in the way.
                 drop(guard);
                 clearance = self.await_turn(hash, node.key());
-                guard = crossbeam_epoch::pin();
+                guard = crate::epoch::pin();
                 advice = None;
             }
             let (found, old) = self.search(&guard, hash, node.key());
@@ -241,7 +241,7 @@ impl<K, V, S> Engine<K, V, S> {
     {
         let mut clearance = Clearance::Idle;
         let removed = loop {
-            let guard = crossbeam_epoch::pin();
+            let guard = crate::epoch::pin();
             // Judged once, also if the condition itself has changed the bucket by writing a neighbour.
             let mut judged = NIL;
             let mut condition = |node: NodeRef<'_, K, V>| {

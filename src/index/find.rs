@@ -1,6 +1,6 @@
 //! Reading: no lock, no write.
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 use super::bucket::{Bucket, tag_of};
 use super::memory::{Chain, Root};

@@ -1,6 +1,6 @@
 //! Growing: a table twice as large, and moving to it a few buckets at a time.
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 use super::bucket::{Bucket, SLOTS, tag_of};
 use super::hint::Hint;

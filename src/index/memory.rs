@@ -5,7 +5,8 @@
 use std::ops::Deref;
 use std::{mem, ptr};
 
-use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use crate::epoch::Guard;
+use crossbeam_epoch::{Atomic, Owned, Shared};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
@@ -30,7 +31,7 @@ impl TableLink {
     #[inline]
     pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
         debug_assert!(
-            guard.collector() == Some(crossbeam_epoch::default_collector()),
+            guard.collector() == Some(crate::epoch::collector()),
             "rule 8: the index is used under the default collector"
         );
         // SAFETY: rule 8: `guard` keeps a table that was reachable from being freed.
@@ -215,7 +216,7 @@ impl Spares {
 impl Drop for Spares {
     fn drop(&mut self) {
         if !self.0.is_empty() {
-            self.retire(&crossbeam_epoch::pin());
+            self.retire(&crate::epoch::pin());
         }
     }
 }

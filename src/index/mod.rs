@@ -114,7 +114,7 @@ mod tags;
 mod walk;
 mod write;
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 pub use bucket::SLOTS;
 pub use find::{Glimpse, Probe};
@@ -128,7 +128,7 @@ use table::Table;
 
 /// See the [module](self).
 ///
-/// Every method wants the calling thread pinned with [`crossbeam_epoch::pin`]; ids that it returns
+/// Every method wants the calling thread pinned with [`crate::epoch::pin`]; ids that it returns
 /// or hands to closures name nodes that are not reclaimed before the guard is dropped, provided
 /// that nodes are retired through the same collector after they were taken out.
 #[derive(Debug)]

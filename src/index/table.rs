@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 use crossbeam_utils::CachePadded;
 
 use super::bucket::Bucket;

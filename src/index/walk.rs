@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 use super::bucket::{Bucket, SLOTS, tag_of};
 use super::memory::{Chain, Root};

@@ -1,6 +1,6 @@
 //! Writing: look without a lock, then lock exactly what was seen.
 
-use crossbeam_epoch::Guard;
+use crate::epoch::Guard;
 
 use super::bucket::{Bucket, Ctrl, SLOTS, tag_of};
 use super::lock::HomeLock;

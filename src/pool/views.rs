@@ -52,14 +52,21 @@ impl<'a> PolicyNode<'a> for &'a Meta {
         Meta::hash(self)
     }
 
+    /// Nodes keep two bits. Those of weight 0 are in the weightless region if they are in any, and keep the number
+    /// of another one in its place.
     #[inline]
     fn region(self) -> Region {
-        Region::from_byte(Meta::region(self))
+        match Meta::region(self) {
+            0 => Region::None,
+            _ if Meta::weight(self) == 0 => Region::Weightless,
+            bits => Region::from_byte(bits),
+        }
     }
 
     #[inline]
     fn set_region(self, region: Region) {
-        Meta::set_region(self, region as u8);
+        let bits = if region == Region::Weightless { Region::Window } else { region };
+        Meta::set_region(self, bits as u8);
     }
 }
 

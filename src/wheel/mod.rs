@@ -30,7 +30,7 @@
 //! 3. An id is handed out only when its deadline is at or before the clock: never early.
 //! 4. An id in a bucket is looked at no later than its deadline or, if the deadline is in the
 //!    current tick or has passed, at the end of the current tick. Entries of the current tick are not
-//!    looked at again while the clock stays in it. Hence the **lateness**: when
+//!    looked at again while the clock stays in it, unless they are [recalled](Wheel::recall_current). Hence the **lateness**: when
 //!    [`advance`](Wheel::advance) is called as [`next_deadline`](Wheel::next_deadline) asks for it and
 //!    the backlog is worked off, an id is handed out at the first boundary of finest ticks at or after
 //!    its deadline (or its scheduling, if later): less than one finest tick late.
@@ -236,16 +236,23 @@ impl Wheel {
         moved
     }
 
+    /// Moves the entries of the current tick to the backlog: those that are due by the clock are handed out without
+    /// waiting for the end of the tick, the others go back. For whoever wants all that is due, and pays for a
+    /// look at each entry of the tick.
+    pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
+        let index = self.geometry.levels()[0].index(self.clock);
+        if !self.advancing && self.buckets.occupied(0) >> index & 1 == 1 {
+            self.buckets.splice(store, Ring::of(0, index));
+        }
+    }
+
     /// Sets the clock back to `now`, earlier than it reads. Nothing becomes due by this.
     ///
     /// Ids sit by their deadlines, which the clock reaches again in order. Only the current bucket
     /// may hold some whose deadlines had passed: it goes to the backlog, to be put right.
     pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
-        let index = self.geometry.levels()[0].index(self.clock);
-        if self.buckets.occupied(0) >> index & 1 == 1 {
-            self.buckets.splice(store, Ring::of(0, index));
-        }
+        self.recall_current(store);
         self.clock = now;
     }
 

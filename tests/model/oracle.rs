@@ -6,6 +6,8 @@ use cortado::RemovalCause;
 use std::time::Duration;
 
 pub const NEVER: u64 = u64::MAX;
+/// The first instant: a clock that reads zero. There are 2^63 of them.
+pub const FIRST: u64 = (1 << 63) + 1;
 
 /// How far the wheel's clock may be ahead of one that was set back.
 const SET_BACK: u64 = 1 << 30;
@@ -26,6 +28,8 @@ pub struct Rec {
     pub deadline: u64,
     /// An `invalidate_all` has made it invisible.
     pub cleared: bool,
+    /// Somebody has found it expired: it stays so, also when the clock is set back.
+    pub claimed: bool,
     /// When the wheel last heard of it, or could do nothing about it.
     pub floor: u64,
 }
@@ -176,16 +180,31 @@ impl Oracle {
     }
 
     fn lives(&self, rec: &Rec) -> bool {
-        !rec.cleared && rec.deadline > self.now
+        !rec.cleared && !self.has_ended(rec)
     }
 
-    /// The key's living entry.
-    pub fn visible(&self, key: u8) -> Option<Rec> {
+    fn has_ended(&self, rec: &Rec) -> bool {
+        rec.claimed || rec.deadline <= self.now
+    }
+
+    /// The key's living entry, as an operation finds it.
+    pub fn visible(&mut self, key: u8) -> Option<Rec> {
+        self.claim(key);
         self.at(key).copied().filter(|rec| self.lives(rec))
     }
 
-    pub fn all_visible(&self) -> impl Iterator<Item = &Rec> {
-        self.recs().filter(|rec| self.lives(rec))
+    /// All that an iteration finds.
+    pub fn all_visible(&mut self) -> Vec<Rec> {
+        (0..self.config.keys).for_each(|key| self.claim(key));
+        self.recs().filter(|rec| self.lives(rec)).copied().collect()
+    }
+
+    /// What is found expired stays expired.
+    fn claim(&mut self, key: u8) {
+        let now = self.now;
+        if let Some(rec) = &mut self.inside[usize::from(key)] {
+            rec.claimed |= !rec.cleared && rec.deadline <= now;
+        }
     }
 
     pub fn tick_end(&self, deadline: u64) -> u64 {
@@ -202,8 +221,13 @@ impl Oracle {
         rec.deadline.max(rec.floor).max(self.back_from)
     }
 
-    /// Whether complete maintenance at this moment must have removed it.
+    /// Whether complete maintenance at this moment must have removed it: all that is due by now.
     pub fn overdue(&self, rec: &Rec) -> bool {
+        rec.cleared || self.owed_from(rec) <= self.now
+    }
+
+    /// Whether maintenance to the last tick must have removed it.
+    pub fn overdue_by_ticks(&self, rec: &Rec) -> bool {
         rec.cleared || self.owed_from(rec) >> self.tick < self.now >> self.tick
     }
 }
@@ -269,14 +293,14 @@ impl Oracle {
         // Until the maintenance hears of it, the wheel may go as far as it has been.
         let (now, floor) = (self.now, self.wheel);
         let mut rec =
-            Rec { id, key, traits, created: now, cap: 0, deadline: 0, cleared: false, floor };
+            Rec { id, key, traits, created: now, cap: 0, deadline: 0, cleared: false, claimed: false, floor };
         rec.cap = match term {
             Term::Policy => {
                 let end = self.lifetime(&rec)?;
                 self.live.map_or(end, |live| now.saturating_add(live).min(end))
             }
             Term::For(lifetime) => now.saturating_add(nanos(lifetime)),
-            Term::Until(shift) => shift.from(now),
+            Term::Until(shift) => shift.from(now).max(FIRST),
         };
         rec.deadline = self.deadline(rec.cap);
         Ok(rec)
@@ -338,12 +362,17 @@ impl Oracle {
         let Some(rec) = self.inside[usize::from(key)].take() else { return };
         let cause = if rec.cleared {
             RemovalCause::Explicit
-        } else if rec.deadline <= self.now {
+        } else if self.has_ended(&rec) {
             RemovalCause::Expired
         } else {
             cause
         };
-        self.leaving.push(Leaving { rec, cause, at: self.now, was_inside: true });
+        self.leaving.push(Leaving { rec, cause, at: self.left_at(&rec, cause), was_inside: true });
+    }
+
+    /// When something leaves now: one that was found expired, no earlier than at its end.
+    pub fn left_at(&self, rec: &Rec, cause: RemovalCause) -> u64 {
+        if cause == RemovalCause::Expired { self.now.max(rec.deadline) } else { self.now }
     }
 
     /// The removal of a key: what it returns.

@@ -9,7 +9,7 @@ mod seen;
 mod writes;
 
 use super::case::*;
-use super::oracle::{Counts, NEVER, Oracle, Rec, nanos};
+use super::oracle::{Counts, FIRST, NEVER, Oracle, Rec, nanos};
 use super::subject::{By, Planned, Reports, Subject, build};
 use cortado::ManualClock;
 use seen::{Handle, Seen};
@@ -65,7 +65,7 @@ fn attempt<T>(f: impl FnOnce() -> T) -> Option<T> {
 
 /// The cache's reading: one more than the clock's, as zero has a meaning of its own.
 fn reading(hand: &ManualClock) -> u64 {
-    nanos(hand.now()).saturating_add(1).min(NEVER - 1)
+    nanos(hand.now()).saturating_add(FIRST).min(NEVER - 1)
 }
 
 /// Operations that take no share in the maintenance.

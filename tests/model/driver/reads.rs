@@ -31,7 +31,7 @@ impl Driver {
         expect_eq!(self, got.map(Seen::of), expected, what);
     }
 
-    pub(super) fn check_seen(&self, key: u8, seen: Option<Seen>) {
+    pub(super) fn check_seen(&mut self, key: u8, seen: Option<Seen>) {
         let now = self.oracle.now;
         let expected = self.oracle.visible(key).map(|rec| Seen::expected(&rec, now, false));
         expect_eq!(self, seen, expected, "peek");
@@ -43,7 +43,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn expires(&self, key: u8) {
+    pub(super) fn expires(&mut self, key: u8) {
         let visible = self.oracle.visible(key);
         let left = visible.map(|rec| rec.left(self.oracle.now));
         expect_eq!(self, self.cache.expires_in(&By(key)), left, "expires_in");
@@ -61,7 +61,7 @@ impl Driver {
         let mut seen: Vec<_> = self.cache.iter().map(|entry| Seen::of(&entry)).collect();
         seen.sort_by_key(|seen| seen.key);
         let expected: Vec<_> =
-            self.oracle.all_visible().map(|rec| Seen::expected(rec, now, false)).collect();
+            self.oracle.all_visible().iter().map(|rec| Seen::expected(rec, now, false)).collect();
         expect_eq!(self, seen, expected, "iter");
         let mut keys: Vec<_> = self.cache.keys().map(|key| key.number).collect();
         keys.sort_unstable();

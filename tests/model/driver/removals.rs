@@ -69,7 +69,7 @@ impl Driver {
         let capacity = self.oracle.config.max_capacity.unwrap_or(u64::MAX);
         let allowed = if rec.cleared {
             cause == RemovalCause::Explicit
-        } else if rec.deadline <= now {
+        } else if rec.claimed || rec.deadline <= now {
             cause == RemovalCause::Expired
         } else {
             cause == RemovalCause::Size && rec.weight() > 0 && self.oracle.peak > capacity
@@ -80,6 +80,6 @@ impl Driver {
             self.oracle.peak
         );
         self.oracle.inside[usize::from(key)] = None;
-        Leaving { rec, cause, at: now, was_inside: true }
+        Leaving { rec, cause, at: self.oracle.left_at(&rec, cause), was_inside: true }
     }
 }

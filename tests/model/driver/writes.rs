@@ -42,6 +42,8 @@ impl Driver {
             judged.push((key.number, value.id));
             keep(value.id)
         });
+        // It has found what has ended.
+        let _ = self.oracle.all_visible();
         for (key, id) in judged {
             let there = self.oracle.visible(key).map(|rec| rec.id);
             expect_eq!(self, Some(id), there, "retain judges each living entry once");
