@@ -105,6 +105,7 @@ mod system;
 
 mod buffer;
 mod drain;
+mod executor;
 mod flight;
 mod index;
 mod links;
@@ -147,6 +148,7 @@ pub use engine::Pending;
 pub use entry::{Entry, Removed};
 pub use equivalent::Equivalent;
 pub use error::BuildError;
+pub use executor::{Execute, Job};
 pub use expiry::{Expiry, expire};
 pub use iter::{Iter, Keys, Values};
 pub use pinned::Pinned;
@@ -163,6 +165,9 @@ pub mod internals {
     }
     pub mod drain {
         pub use crate::drain::*;
+    }
+    pub mod executor {
+        pub use crate::executor::*;
     }
     pub mod flight {
         pub use crate::flight::*;
