@@ -106,6 +106,7 @@ mod system;
 
 mod buffer;
 mod drain;
+mod executor;
 mod flight;
 mod index;
 mod links;
@@ -148,6 +149,7 @@ pub use engine::Pending;
 pub use entry::{Entry, Removed};
 pub use equivalent::Equivalent;
 pub use error::BuildError;
+pub use executor::{Execute, Job};
 pub use expiry::{Expiry, expire};
 pub use iter::{Iter, Keys, Values};
 pub use pinned::Pinned;
@@ -167,6 +169,8 @@ pub mod internals {
     }
     pub mod epoch {
         pub use crate::epoch::*;
+    pub mod executor {
+        pub use crate::executor::*;
     }
     pub mod flight {
         pub use crate::flight::*;

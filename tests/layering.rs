@@ -12,7 +12,18 @@ const LAYERS: &[&[&str]] = &[
     &["clock", "epoch", "hash", "prefetch", "system"],
     // Mechanism: no K and V as a concept, no word of a cache.
     &["links"],
-    &["list", "sketch", "buffer", "drain", "outbox", "flight", "index", "scheduler", "wheel"],
+    &[
+        "list",
+        "sketch",
+        "buffer",
+        "drain",
+        "outbox",
+        "executor",
+        "flight",
+        "index",
+        "scheduler",
+        "wheel",
+    ],
     // Vocabulary: public traits and plain values.
     &["error", "expiry", "removal"],
     &["stats", "expiration"],

@@ -82,7 +82,7 @@ impl Config {
                 4 => Duration::from_nanos(SECOND),
                 5 => Duration::from_nanos(1 << 40),
                 6 => Duration::from_nanos((1 << 62) - 1),
-                _ => Duration::from_nanos((1 << 63) - 5),
+                _ => Duration::from_nanos(3 << 61),
             },
         }
     }

@@ -1,0 +1,324 @@
+//! The queue of the workers, and their threads.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use super::Job;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, discard, seeded, thread};
+
+/// How long a job may run before it counts as blocked. A job that only works takes less, even if
+/// its thread loses the core for a time slice. Nobody notices if the jobs behind it start that much
+/// later.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// How long an idle worker waits for work before it ends. The start of a thread takes tens of
+/// microseconds, which do not matter once a second.
+const LINGER: Duration = Duration::from_secs(1);
+/// Idle workers that are kept: one takes the next job, and one watches it. With fewer, each burst
+/// of jobs would start a thread.
+const IDLE: usize = 2;
+
+/// The times and numbers that govern the workers. Only tests and models choose their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a job may run before it counts as blocked.
+    pub patience: Duration,
+    /// How long an idle worker waits for work before it ends.
+    pub linger: Duration,
+    /// More threads are refused, as if by the operating system.
+    pub threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { patience: PATIENCE, linger: LINGER, threads: usize::MAX }
+    }
+}
+
+/// What is going on among the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Threads that there are, and those of them that are in a job.
+    pub threads: usize,
+    pub busy: usize,
+    /// Threads started so far.
+    pub threads_started: u64,
+    /// Jobs that no worker has taken.
+    pub waiting: usize,
+    /// Panics caught so far.
+    pub panics: u64,
+    /// How often an idle worker was woken or woke up by itself so far.
+    pub wake_ups: u64,
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    /// When each running job began. Numbers are given in order, so the last is the youngest.
+    running: BTreeMap<u64, Instant>,
+    next_number: u64,
+    /// Workers without a job, those included whose threads are about to begin.
+    idle: usize,
+    /// Whether one of them sleeps no longer than the youngest running job makes progress.
+    watched: bool,
+    closed: bool,
+    threads_started: u64,
+    panics: u64,
+    wake_ups: u64,
+}
+
+/// What an idle worker does next.
+enum Next {
+    Run(u64, Job),
+    /// Sleep until the youngest running job counts as blocked.
+    Watch(Duration),
+    Wait(Duration),
+    End,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            jobs: VecDeque::new(),
+            running: BTreeMap::new(),
+            next_number: 0,
+            idle: 0,
+            watched: false,
+            closed: false,
+            threads_started: 0,
+            panics: 0,
+            wake_ups: 0,
+        }
+    }
+
+    fn threads(&self) -> usize {
+        self.running.len() + self.idle
+    }
+
+    /// For how long the youngest running job still makes progress; none if no job does.
+    fn progress(&self, patience: Duration, now: Instant) -> Option<Duration> {
+        let (_, began) = self.running.last_key_value()?;
+        let left = patience.saturating_sub(now.saturating_duration_since(*began));
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether somebody will look again before the youngest running job counts as blocked.
+    fn is_watched(&self, patience: Duration) -> bool {
+        self.watched && self.progress(patience, Instant::now()).is_some()
+    }
+
+    /// Decides for an idle worker, which counts among `idle`. Forgets its idle time while jobs
+    /// wait.
+    fn next(&mut self, limits: &Limits, idle_since: &mut Instant, now: Instant) -> Next {
+        let dispensable = self.closed || self.idle > IDLE;
+        if self.jobs.is_empty() {
+            let left = limits.linger.saturating_sub(now.saturating_duration_since(*idle_since));
+            return if dispensable || left.is_zero() { Next::End } else { Next::Wait(left) };
+        }
+        *idle_since = now;
+        match self.progress(limits.patience, now) {
+            Some(left) if !self.watched => Next::Watch(left),
+            Some(_) if dispensable => Next::End,
+            Some(_) => Next::Wait(limits.linger),
+            None => self.take(now),
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> Next {
+        let Some(job) = self.jobs.pop_front() else { return Next::End };
+        let number = self.next_number;
+        self.next_number += 1;
+        self.running.insert(number, now);
+        self.idle -= 1;
+        Next::Run(number, job)
+    }
+
+    /// The worker that ran the job is idle from now on.
+    fn finish(&mut self, number: u64, panicked: bool) {
+        self.running.remove(&number);
+        self.idle += 1;
+        self.panics += u64::from(panicked);
+    }
+}
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+    limits: Limits,
+}
+
+impl Shared {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { state: Mutex::new(State::new()), wake: Condvar::new(), limits }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts {
+            threads: state.threads(),
+            busy: state.running.len(),
+            threads_started: state.threads_started,
+            waiting: state.jobs.len(),
+            panics: state.panics,
+            wake_ups: state.wake_ups,
+        }
+    }
+
+    pub(super) fn submit(shared: &Arc<Self>, job: Job) {
+        let mut state = shared.state.lock();
+        state.jobs.push_back(job);
+        for refused in Self::staff(shared, state) {
+            if contained(|| drop(refused)) {
+                shared.state.lock().panics += 1;
+            }
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().closed = true;
+        self.wake.notify_all();
+    }
+
+    /// Releases the lock, and makes sure that somebody looks at the waiting jobs in time (rule 4).
+    /// Returns the jobs for which there is no thread.
+    #[must_use]
+    fn staff(shared: &Arc<Self>, mut state: MutexGuard<'_, State>) -> VecDeque<Job> {
+        let none = VecDeque::new();
+        if state.jobs.is_empty() || state.is_watched(shared.limits.patience) {
+            return none;
+        }
+        if state.idle > 0 {
+            drop(state);
+            if !seeded("executor_submits_in_silence") {
+                shared.wake.notify_one();
+            }
+            return none;
+        }
+        match Self::start(shared, &mut state) {
+            Err(_) if state.running.is_empty() => std::mem::take(&mut state.jobs),
+            Ok(()) | Err(_) => none,
+        }
+    }
+
+    fn start(shared: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        if state.threads() >= shared.limits.threads {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let worker = Arc::clone(shared);
+        let builder = thread::Builder::new().name("cortado-worker".to_owned());
+        builder.spawn(move || Self::work(&worker))?;
+        state.idle += 1;
+        state.threads_started += 1;
+        Ok(())
+    }
+
+    /// A worker's thread.
+    fn work(shared: &Arc<Self>) {
+        let mut state = shared.state.lock();
+        let mut idle_since = Instant::now();
+        loop {
+            match state.next(&shared.limits, &mut idle_since, Instant::now()) {
+                Next::Run(number, job) => {
+                    Self::leave(shared, state);
+                    let panicked = contained(job);
+                    state = shared.state.lock();
+                    state.finish(number, panicked);
+                    idle_since = Instant::now();
+                }
+                Next::Watch(limit) => {
+                    state.watched = true;
+                    state = shared.wait(state, limit);
+                    state.watched = false;
+                }
+                Next::Wait(limit) => state = shared.wait(state, limit),
+                Next::End => break,
+            }
+        }
+        if seeded("executor_ends_in_two_steps") {
+            drop(state);
+            state = shared.state.lock();
+        }
+        state.idle -= 1;
+        if state.closed {
+            // Another one may wait for what this one found: an empty queue.
+            shared.wake.notify_all();
+        }
+    }
+
+    /// Releases the lock of a worker that goes into a job.
+    fn leave(shared: &Arc<Self>, state: MutexGuard<'_, State>) {
+        if seeded("executor_takes_in_silence") {
+            return;
+        }
+        let refused = Self::staff(shared, state);
+        debug_assert!(refused.is_empty(), "this worker can run them");
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        let mut state = self.wake.wait_timeout(state, limit);
+        state.wake_ups += 1;
+        state
+    }
+}
+
+/// Runs code of a client's; true if it panicked.
+fn contained(run: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(run)).map_err(discard).is_err()
+}
+
+#[cfg(test)]
+#[cfg(not(cortado_loom))]
+mod tests {
+    use super::*;
+
+    const NEAR: Duration = Duration::from_millis(1);
+
+    /// Asks for an idle worker at some time after the start.
+    fn ask(state: &mut State, start: Instant, after: Duration) -> Next {
+        state.next(&Limits::default(), &mut start.clone(), start + after)
+    }
+
+    /// With so many jobs and idle workers, none of which has worked as yet.
+    fn state(jobs: usize, idle: usize) -> (State, Instant) {
+        let jobs = (0..jobs).map(|_| Box::new(|| ()) as Job).collect();
+        (State { jobs, idle, ..State::new() }, Instant::now())
+    }
+
+    #[test]
+    fn the_patience_is_counted_from_the_youngest_job() {
+        let (mut state, start) = state(9, 3);
+        assert!(matches!(ask(&mut state, start, Duration::ZERO), Next::Run(0, _)));
+        let left = |next| if let Next::Watch(left) = next { Some(left) } else { None };
+        assert_eq!(left(ask(&mut state, start, NEAR)), Some(PATIENCE - NEAR));
+        assert_eq!(left(ask(&mut state, start, PATIENCE - NEAR)), Some(NEAR));
+        // The first is blocked. The second does not wait for it, from one job to the next.
+        assert!(matches!(ask(&mut state, start, PATIENCE), Next::Run(1, _)));
+        assert_eq!(left(ask(&mut state, start, PATIENCE + NEAR)), Some(PATIENCE - NEAR));
+        state.finish(1, false);
+        assert!(matches!(ask(&mut state, start, PATIENCE + NEAR), Next::Run(2, _)));
+        // When the first comes back, it is the second's turn to make progress.
+        state.finish(0, false);
+        assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Watch(_)));
+        state.finish(2, false);
+        assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Run(3, _)));
+    }
+
+    #[test]
+    fn one_idle_worker_watches_and_a_third_ends() {
+        let (mut state, start) = state(2, 4);
+        assert!(matches!(ask(&mut state, start, Duration::ZERO), Next::Run(..)));
+        state.watched = true;
+        assert_eq!(state.idle, 3);
+        assert!(matches!(ask(&mut state, start, NEAR), Next::End));
+        state.idle = 2;
+        assert!(matches!(ask(&mut state, start, NEAR), Next::Wait(LINGER)));
+    }
+
+    #[test]
+    fn an_idle_worker_waits_for_the_linger_and_ends() {
+        let (mut state, start) = state(0, 1);
+        let next = ask(&mut state, start, NEAR);
+        assert!(matches!(next, Next::Wait(left) if left == LINGER - NEAR));
+        assert!(matches!(ask(&mut state, start, LINGER), Next::End));
+    }
+}
