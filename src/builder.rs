@@ -2,14 +2,16 @@
 
 use crate::cache::Cache;
 use crate::clock::{Clock, nanos};
-use crate::config::Config;
+use crate::config::{Config, Executor, Notifications, Overflow};
 use crate::engine::{Engine, Hooks};
 use crate::entry::Removed;
 use crate::error::BuildError;
+use crate::executor::Execute;
 use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::wheel::Geometry;
 use std::fmt;
+use std::sync::Arc;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
@@ -45,6 +47,8 @@ pub struct Builder<K, V> {
     resolution: Option<Duration>,
     record_stats: bool,
     scheduler: bool,
+    executor: Option<Executor>,
+    notifications: Notifications,
     clock: Clock,
     hooks: Hooks<K, V>,
 }
@@ -64,6 +68,8 @@ where
             resolution: None,
             record_stats: false,
             scheduler: false,
+            executor: None,
+            notifications: Notifications::default(),
             clock: Clock::system(),
             hooks: Hooks { expiry: None, weigher: None, listener: None },
         }
@@ -136,16 +142,44 @@ where
     /// Is told of every value that leaves the cache, once, in the order of removals per key, one at a
     /// time.
     ///
-    /// *Callbacks*: runs on whatever thread does maintenance (that of some operation on the cache, or
-    /// the scheduler's), with no lock held. It may call anything on the cache; removals that it
-    /// causes are announced after it returns. A slow listener holds up the thread it runs on
-    /// and further notifications, not other threads. A panic is caught and counted
-    /// ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is announced.
+    /// *Callbacks*: runs with no lock held, on the thread of some operation on the cache after that operation, on a worker
+    /// thread of the process (for a cache with a [`scheduler`](Self::scheduler)), or on your
+    /// [`executor`](Self::executor). It never runs inside a load, a computation or a callback. It may call anything
+    /// on the cache; removals that it causes are announced after it returns. A slow listener holds up the thread
+    /// it runs on and further notifications of this cache, not other threads and no other cache. A panic is caught
+    /// and counted ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is announced.
+    ///
+    /// Notifications wait in a queue that is unbounded unless there is a
+    /// [`notification_limit`](Self::notification_limit).
     pub fn removal_listener(
         mut self,
         listener: impl Fn(Removed<K, V>) + Send + Sync + 'static,
     ) -> Self {
         self.hooks.listener = Some(Box::new(listener));
+        self
+    }
+
+    /// Bounds the queue of notifications that wait for the listener. By default it is unbounded: a listener that is stuck
+    /// lets it grow, which [`Stats::pending_notifications`](crate::Stats::pending_notifications) shows.
+    ///
+    /// With [`Overflow::Wait`] a writer that finds more than `limit` waiting helps to deliver, or waits for whoever
+    /// does, after its operation. It never waits inside a callback, a load or a computation. Expiry and eviction are
+    /// not held back, so the queue may exceed the limit by what the cache holds. With [`Overflow::Discard`]
+    /// further notifications are dropped and counted
+    /// ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
+    pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
+        self.notifications = Notifications(Some((limit, overflow)));
+        self
+    }
+
+    /// Runs the listener, and the destructors of what maintenance removes, on this executor instead of the threads of
+    /// operations. Each cache has at most one job there at a time. What
+    /// [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) promise they do themselves.
+    ///
+    /// Without one, operations deliver in passing, and the scheduler leaves it to worker threads of the process: one
+    /// as long as no listener or destructor takes longer than 10 ms while others wait. They end when they are idle.
+    pub fn executor(mut self, executor: impl Execute) -> Self {
+        self.executor = Some(Executor::Own(Arc::new(executor)));
         self
     }
 
@@ -167,6 +201,13 @@ where
     /// the process. It sleeps until the earliest deadline of any, and ends when the last of them is
     /// gone. Caches with a clock of their own are looked at once per
     /// [`expiry_resolution`](Self::expiry_resolution).
+    ///
+    /// The thread runs no listener and no destructor, which worker threads do (see [`executor`](Self::executor)). Of
+    /// the user's code it runs a clock only.
+    ///
+    /// *Fork*: a forked child has no such thread. Inherited caches work in it as caches without a scheduler, until the
+    /// child builds a cache with one: that starts the thread anew, for all of them. A fork at the very moment at which
+    /// the thread holds its lock leaves a child in which that build hangs, as with any lock.
     pub fn scheduler(mut self, scheduler: bool) -> Self {
         self.scheduler = scheduler;
         self
@@ -265,6 +306,8 @@ where
             seed: if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") },
             scheduled: self.scheduler,
             announces: self.hooks.listener.is_some(),
+            notifications: self.notifications,
+            executor: self.executor,
         };
         Ok((config, self.hooks))
     }

@@ -31,6 +31,11 @@ impl<K, V> Entry<K, V> {
         &self.node
     }
 
+    /// When it ends, as of the lookup.
+    pub(crate) fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &K {

@@ -1,6 +1,57 @@
 //! How long an entry lives: the [`Expiry`] trait and ready-made policies ([`expire`]).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use default_hook::{Hook, Identity, Sealed};
+
+/// Whether the hook that was just asked is the trait's own, which makes no difference: such a hook need not be asked
+/// again.
+///
+/// The trait's own bodies report whose they are. A policy that wraps another one, and asks its hooks for some keys only,
+/// has another identity than the one that is reported. So nothing is concluded from it.
+pub(crate) mod default_hook {
+    use std::any::TypeId;
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+
+    /// A hook that the trait has a body for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Hook {
+        Read,
+        Update,
+    }
+
+    /// A policy's type and the types that it is a policy for, but for their lifetimes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Identity(TypeId);
+
+    impl Identity {
+        pub fn of<E: ?Sized, K: ?Sized, V: ?Sized>() -> Self {
+            Self(typeid::of::<(PhantomData<E>, PhantomData<K>, PhantomData<V>)>())
+        }
+    }
+
+    /// Makes a method of the trait this crate's own.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Sealed;
+
+    thread_local! {
+        static REPORTED: Cell<Option<(Hook, Identity)>> = const { Cell::new(None) };
+    }
+
+    /// A hook's own body has run, for this policy.
+    pub fn report(hook: Hook, policy: Identity) {
+        REPORTED.set(Some((hook, policy)));
+    }
+
+    /// Runs `ask`, and says whether it was the trait's own body for `policy` that answered.
+    pub fn asked<T>(hook: Hook, policy: Identity, ask: impl FnOnce() -> T) -> (T, bool) {
+        REPORTED.set(None);
+        let answer = ask();
+        (answer, REPORTED.take() == Some((hook, policy)))
+    }
+}
 
 /// Decides, entry by entry, how long entries live.
 ///
@@ -10,14 +61,20 @@ use std::time::{Duration, Instant};
 /// clock can hold (584 years) means never.
 ///
 /// # Callbacks
-/// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the
-/// operation has any effect. They may call anything on the cache except a computation of the same
-/// key. Under contention for a key a hook may be asked more than once for one operation; the last
-/// answer counts. So it does where the system's clock is read in its coarse form at first, which may lag
-/// by some milliseconds: if the answer is less than 4.3 s, the hook is asked again with a precise `now`. If a hook panics, the panic reaches the caller and the operation has not happened.
+/// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the operation has any
+/// effect. If a hook panics, the panic reaches the caller and the operation has not happened.
+///
+/// A hook may call anything on the cache for other keys, and read its own. It must not write its own key: that write
+/// panics.
+///
+/// A hook is asked once for an operation. With the system's clock it is asked a second time, with a precise `now`, if
+/// its answer is less than 4.3 s; that answer counts. (The first `now` is a coarse reading, which may lag by some
+/// milliseconds.) It is asked once more if the key's own entry changed meanwhile. Writes to other keys never
+/// cause an ask.
 ///
 /// `get` and its kin ask [`expire_after_read`](Self::expire_after_read); `contains_key`, `peek`
-/// and iteration ask nothing; computations ask create or update.
+/// and iteration ask nothing; computations ask create or update. Reads of a policy whose read hook is the trait's
+/// own ask nothing either: the cache finds that out with the first read.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiry};
@@ -54,6 +111,7 @@ pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
         current: Option<Duration>,
     ) -> Option<Duration> {
         let _ = current;
+        default_hook::report(Hook::Update, Identity::of::<Self, K, V>());
         self.expire_after_create(key, value, now)
     }
 
@@ -68,46 +126,54 @@ pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
         last_modified: Instant,
     ) -> Option<Duration> {
         let _ = (key, value, now, last_modified);
+        default_hook::report(Hook::Read, Identity::of::<Self, K, V>());
         current
     }
 
-    /// Whether reads change lifetimes. A policy that returns false is never asked after a read,
-    /// which then costs nothing; the ready-made ones answer for themselves.
-    fn observes_reads(&self) -> bool {
-        true
+    /// Whose hooks these are. Sealed: nobody else can name its argument, and so implement it.
+    #[doc(hidden)]
+    fn identity(&self, _: Sealed) -> Identity {
+        Identity::of::<Self, K, V>()
     }
 }
 
-impl<K: ?Sized, V: ?Sized, E: Expiry<K, V> + ?Sized> Expiry<K, V> for Box<E> {
-    fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration> {
-        (**self).expire_after_create(key, value, now)
-    }
+/// A pointer to a policy is that policy.
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<K: ?Sized, V: ?Sized, E: Expiry<K, V> + ?Sized> Expiry<K, V> for $pointer {
+            fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration> {
+                (**self).expire_after_create(key, value, now)
+            }
 
-    fn expire_after_update(
-        &self,
-        key: &K,
-        value: &V,
-        now: Instant,
-        current: Option<Duration>,
-    ) -> Option<Duration> {
-        (**self).expire_after_update(key, value, now, current)
-    }
+            fn expire_after_update(
+                &self,
+                key: &K,
+                value: &V,
+                now: Instant,
+                current: Option<Duration>,
+            ) -> Option<Duration> {
+                (**self).expire_after_update(key, value, now, current)
+            }
 
-    fn expire_after_read(
-        &self,
-        key: &K,
-        value: &V,
-        now: Instant,
-        current: Option<Duration>,
-        last_modified: Instant,
-    ) -> Option<Duration> {
-        (**self).expire_after_read(key, value, now, current, last_modified)
-    }
+            fn expire_after_read(
+                &self,
+                key: &K,
+                value: &V,
+                now: Instant,
+                current: Option<Duration>,
+                last_modified: Instant,
+            ) -> Option<Duration> {
+                (**self).expire_after_read(key, value, now, current, last_modified)
+            }
 
-    fn observes_reads(&self) -> bool {
-        (**self).observes_reads()
-    }
+            fn identity(&self, sealed: Sealed) -> Identity {
+                (**self).identity(sealed)
+            }
+        }
+    )*};
 }
+
+forward!(Box<E>, Arc<E>, &E);
 
 /// Ready-made [`Expiry`] policies, made from a closure that tells a lifetime.
 ///
@@ -129,6 +195,7 @@ impl<K: ?Sized, V: ?Sized, E: Expiry<K, V> + ?Sized> Expiry<K, V> for Box<E> {
 /// # drop(dns);
 /// ```
 pub mod expire {
+    use super::default_hook::{self, Hook, Identity};
     use super::{Duration, Expiry, Instant};
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -221,7 +288,10 @@ pub mod expire {
         ) -> Option<Duration> {
             match self.on {
                 On::Create => current,
-                On::Write | On::Access => self.expire_after_create(key, value, now),
+                On::Write | On::Access => {
+                    default_hook::report(Hook::Update, Identity::of::<Self, K, V>());
+                    self.expire_after_create(key, value, now)
+                }
             }
         }
 
@@ -234,13 +304,12 @@ pub mod expire {
             _last_modified: Instant,
         ) -> Option<Duration> {
             match self.on {
-                On::Create | On::Write => current,
+                On::Create | On::Write => {
+                    default_hook::report(Hook::Read, Identity::of::<Self, K, V>());
+                    current
+                }
                 On::Access => self.expire_after_create(key, value, now),
             }
-        }
-
-        fn observes_reads(&self) -> bool {
-            self.on == On::Access
         }
     }
 }

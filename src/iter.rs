@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::entry::Entry;
+use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -10,7 +11,8 @@ pub struct Iter<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     /// The hash position of what is still to come.
     cursor: Option<u64>,
-    batch: VecDeque<Entry<K, V>>,
+    /// Nodes by which the keys of a bucket are known. What each key has is looked at when it is its turn.
+    batch: VecDeque<Handle<K, V>>,
 }
 
 impl<'c, K, V, S> Iter<'c, K, V, S> {
@@ -19,29 +21,22 @@ impl<'c, K, V, S> Iter<'c, K, V, S> {
     }
 }
 
-impl<K, V, S> Iterator for Iter<'_, K, V, S> {
+impl<K: Eq, V, S> Iterator for Iter<'_, K, V, S> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
         loop {
-            while let Some(entry) = self.batch.pop_front() {
-                // It may have ended while it waited its turn.
-                if self.engine.still_lives(&entry) {
+            while let Some(node) = self.batch.pop_front() {
+                if let Some(entry) = self.engine.present(node) {
                     return Some(entry);
                 }
             }
-            let guard = crate::epoch::pin();
-            let batch = &mut self.batch;
-            self.cursor = self.engine.walk(&guard, self.cursor?, &mut |node| {
-                if self.engine.was_living(node, self.engine.core.ticker.coarse()) {
-                    batch.push_back(self.engine.entry_of(node));
-                }
-            });
+            self.cursor = self.engine.walk_keys(self.cursor?, &mut self.batch);
         }
     }
 }
 
-impl<K, V, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
+impl<K: Eq, V, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
 
 impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +55,7 @@ macro_rules! projection {
             }
         }
 
-        impl<K, V, S> Iterator for $name<'_, K, V, S>
+        impl<K: Eq, V, S> Iterator for $name<'_, K, V, S>
         where
             $item: Clone,
         {
@@ -71,7 +66,7 @@ macro_rules! projection {
             }
         }
 
-        impl<K, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $item: Clone {}
+        impl<K: Eq, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $item: Clone {}
 
         impl<K, V, S> fmt::Debug for $name<'_, K, V, S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -145,6 +145,7 @@ pub use builder::Builder;
 pub use cache::{Cache, KeyEntry};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
+pub use config::Overflow;
 pub use engine::Pending;
 pub use entry::{Entry, Removed};
 pub use equivalent::Equivalent;
@@ -169,6 +170,7 @@ pub mod internals {
     }
     pub mod epoch {
         pub use crate::epoch::*;
+    }
     pub mod executor {
         pub use crate::executor::*;
     }

@@ -14,6 +14,9 @@
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone; the others stay, and who catches the panic owes another call.
 //!
+//! 5. Who [waits](Outbox::wait_until) for progress sleeps, and is woken after each item and by whoever lowers
+//!    `delivering`.
+//!
 //! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`; that came
 //! before the deliverer's swap for `false`, which therefore sees the item (release and acquire).
 //!
@@ -24,14 +27,20 @@
 //! | the queue's own | pushers, the deliverer | both | crossbeam's | the items |
 //! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, and `is_idle` | AcqRel with AcqRel and Acquire | pushed items to the deliverer that lowers it; what one callback did to the next deliverer's and to whoever finds the outbox idle |
 //!
+//! | `waiting` | those who wait | the deliverer | Relaxed, between fences | that somebody is to be woken |
+//!
 //! # Alternatives that lost
 //!
 //! * A mutex held while the callback runs: a callback that re-enters deadlocks.
 //! * Lowering by a store: needs a `SeqCst` fence on both sides before the second look is worth anything.
 
-use crate::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
+use crate::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+    fence,
+};
 use crate::sync::queue::SegQueue;
-use crate::sync::seeded;
+use crate::sync::{Condvar, Mutex, seeded};
 
 /// What a call of [`Outbox::deliver`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +57,9 @@ pub struct Delivered {
 pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,
+    waiting: AtomicUsize,
+    gate: Mutex<()>,
+    progress: Condvar,
 }
 
 impl<T> Default for Outbox<T> {
@@ -59,7 +71,13 @@ impl<T> Default for Outbox<T> {
 impl<T> Outbox<T> {
     /// Empty.
     pub fn new() -> Self {
-        Self { queue: SegQueue::new(), delivering: AtomicBool::new(false) }
+        Self {
+            queue: SegQueue::new(),
+            delivering: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            gate: Mutex::new(()),
+            progress: Condvar::new(),
+        }
     }
 
     /// Adds an item at the end. Takes no lock.
@@ -83,6 +101,7 @@ impl<T> Outbox<T> {
             {
                 count += 1;
                 callback(item);
+                self.tell_waiting();
             }
             drop(delivering);
             if seeded("outbox_no_second_look") {
@@ -93,9 +112,38 @@ impl<T> Outbox<T> {
     }
 
     /// Becomes the deliverer, unless there is one.
-    fn raise(&self) -> Option<Delivering<'_>> {
+    fn raise(&self) -> Option<Delivering<'_, T>> {
         let raised = self.delivering.swap(true, AcqRel);
-        (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(&self.delivering))
+        (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(self))
+    }
+
+    /// Sleeps until `done` says so. It is asked again whenever an item has been delivered or a deliverer has stopped; what
+    /// it looks at must not change otherwise.
+    pub fn wait_until(&self, done: impl Fn(&Self) -> bool) {
+        self.waiting.fetch_add(1, Relaxed);
+        let mut gate = self.gate.lock();
+        // Partner: the fence in `tell_waiting`.
+        fence(SeqCst);
+        while !done(self) {
+            gate = self.progress.wait(gate);
+        }
+        drop(gate);
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Wakes those who wait for progress. Who waits has raised `waiting` and looked after a fence; this has made the
+    /// progress and looks after a fence: one of the two sees the other.
+    fn tell_waiting(&self) {
+        fence(SeqCst);
+        if self.waiting.load(Relaxed) > 0 && !seeded("outbox_progress_in_silence") {
+            drop(self.gate.lock());
+            self.progress.notify_all();
+        }
+    }
+
+    /// Whether somebody is delivering, as it was a moment ago.
+    pub fn is_delivering(&self) -> bool {
+        self.delivering.load(Acquire)
     }
 
     /// Whether no item waits and none is being delivered.
@@ -116,10 +164,11 @@ impl<T> Outbox<T> {
 }
 
 /// Lowers the flag at the end, also of a callback that panics.
-struct Delivering<'a>(&'a AtomicBool);
+struct Delivering<'a, T>(&'a Outbox<T>);
 
-impl Drop for Delivering<'_> {
+impl<T> Drop for Delivering<'_, T> {
     fn drop(&mut self) {
-        self.0.swap(false, AcqRel);
+        self.0.delivering.swap(false, AcqRel);
+        self.0.tell_waiting();
     }
 }

@@ -75,12 +75,14 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.remove_entry_if(key, |_, _| true)
+        let hash = self.engine().hash(key);
+        self.engine().remove(hash, key, None)
     }
 
     /// Removes the key's entry if `condition` holds for it, atomically: what was judged is what is
-    /// removed. Returns a clone of the value if so. The condition runs with no lock held; it is
-    /// asked again if the entry changes meanwhile.
+    /// removed. Returns a clone of the value if so. The condition runs with no lock held. It is asked once more if the
+    /// entry changes meanwhile, this time with the key held as by a computation. It must not write its own key: that
+    /// write panics.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -88,24 +90,13 @@ where
     /// assert_eq!(cache.remove_if("lease", |_, &holder| holder == 7), None);
     /// assert_eq!(cache.remove_if("lease", |_, &holder| holder == 41), Some(41));
     /// ```
-    pub fn remove_if<Q>(&self, key: &Q, condition: impl FnMut(&K, &V) -> bool) -> Option<V>
+    pub fn remove_if<Q>(&self, key: &Q, mut condition: impl FnMut(&K, &V) -> bool) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.remove_entry_if(key, condition).map(Entry::into_value)
-    }
-
-    fn remove_entry_if<Q>(
-        &self,
-        key: &Q,
-        condition: impl FnMut(&K, &V) -> bool,
-    ) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
         let hash = self.engine().hash(key);
-        self.engine().remove(hash, key, condition)
+        self.engine().remove(hash, key, Some(&mut condition)).map(Entry::into_value)
     }
 
     /// Removes the key's entry, if there is one, as `Explicit`.
@@ -114,7 +105,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.engine().hash(key);
-        self.engine().remove(hash, key, |_, _| true);
+        self.engine().remove(hash, key, None);
     }
 
     /// Removes everything: no later read sees an entry that was inserted before this call. Takes
@@ -125,8 +116,9 @@ where
     }
 
     /// Keeps the entries for which `keep` holds and removes the others as `Explicit`. Goes through
-    /// the whole cache; entries that come or go meanwhile may be missed. `keep` runs with no lock
-    /// held, and what it judged is what is removed.
+    /// the whole cache; entries that come or go meanwhile may be missed. What `keep` judged is what is removed: an entry
+    /// that was replaced meanwhile is judged again once, with its key held as by a computation. `keep` runs with no
+    /// lock held. It must not write the key that it judges: that write panics.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.engine().retain(keep);
     }

@@ -21,28 +21,39 @@ pub struct Budget {
     units: u32,
     run_by: By,
     exact: bool,
+    waits: bool,
 }
 
 impl Budget {
     /// What a caller does in passing.
     pub fn of_caller() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Caller, exact: false }
+        Self { units, run_by: By::Caller, exact: false, waits: false }
     }
 
     /// So many units of a pass that nobody waits for.
     pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler, exact: false }
+        Self { units, run_by: By::Scheduler, exact: false, waits: true }
     }
 
     /// So many units of what somebody asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units, run_by: By::Request, exact: false }
+        Self { units, run_by: By::Request, exact: false, waits: true }
     }
 
     /// The same, for a pass that also looks at what is due within the current tick.
     pub fn exactly(self) -> Self {
         Self { exact: true, ..self }
+    }
+
+    /// The same, for a pass that waits for writers in its way: its caller needs what they have.
+    pub fn patiently(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
+    /// Whether the pass waits for a writer that holds a bucket or a place in the write buffer.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Whether entries of the current tick are to be looked at.

@@ -1,16 +1,13 @@
 //! Operations on everything.
 
 use super::Engine;
-use super::commit::Obstacle;
-use super::event::Event;
-use super::flights::Clearance;
 use super::lookup::NodeRef;
 use crate::entry::Entry;
-use crate::node::{GENERATIONS, Meta};
+use crate::node::GENERATIONS;
 use crate::pool::Handle;
-use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
+use std::hash::{BuildHasher, Hash};
 
 /// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node that is being
 /// published while the next is counted may be one older.)
@@ -19,7 +16,7 @@ const MAX_UNSWEPT: u64 = GENERATIONS - 64;
 /// quarter of the clearings, and the one after it within the third.
 const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
 
-impl<K: Eq, V, S> Engine<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
         if core.is_blank() && !seeded("each-clearing-counts") {
@@ -30,7 +27,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         }
         while !core.next_generation(MAX_UNSWEPT) {
             // The bits must not come round to a generation of which something is left.
-            self.finish_work();
+            core.finish_work();
         }
         let _ = core.status.request();
         core.wake_within(std::time::Duration::ZERO);
@@ -42,62 +39,33 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     fn sweep_share(&self) {
         let buckets = self.core.index.buckets(&crate::epoch::pin()) as u64;
         let units = (self.core.entries() + buckets).div_ceil(SWEEP_SHARE);
-        self.run_units(u32::try_from(units).unwrap_or(u32::MAX));
+        let _ = self.core.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
     }
 
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut refuses = |key: &K, value: &V| !keep(key, value);
         let mut cursor = Some(0);
-        // What a computation, or a load nearby, keeps from being removed at once: nobody is waited
-        // for under a guard.
-        let mut held_up = Vec::new();
         while let Some(position) = cursor {
-            {
-                let guard = crate::epoch::pin();
-                let mut nodes = Vec::new();
-                cursor = self.walk(&guard, position, &mut |node| nodes.push(node));
-                for node in nodes {
-                    let coarse = self.core.ticker.coarse();
-                    if self.was_living(node, coarse)
-                        && !keep(node.key(), node.value())
-                        && self.try_remove_node(node.id(), node.meta(), Clearance::Idle).is_err()
-                    {
-                        held_up.push(self.handle_on(node));
-                    }
-                }
-            }
-            for node in held_up.drain(..) {
-                self.remove_node(&node);
+            let mut nodes = Vec::new();
+            cursor = self.walk_keys(position, &mut nodes);
+            for node in nodes {
+                self.retain_one(node, &mut refuses);
             }
             self.tend();
         }
     }
 
-    /// Removes a node that was judged to go, if it is still there after the computation of its key
-    /// that is in the way. The handle keeps its id from being another's meanwhile.
-    fn remove_node(&self, node: &Handle<K, V>) {
-        let hash = node.meta().hash();
-        loop {
-            let clearance = self.await_turn(hash, node.key());
-            if self.try_remove_node(node.id(), node.meta(), clearance).is_ok() {
-                return;
-            }
+    /// Judges what the node's key has, and removes it if it is refused: it and no other. If that was replaced
+    /// meanwhile, what replaced it is judged once, with the key taken as a computation takes it.
+    fn retain_one(&self, node: Handle<K, V>, refuses: &mut dyn FnMut(&K, &V) -> bool) {
+        let Some(entry) = self.present(node) else { return };
+        let node = entry.node();
+        if self.judge(node, refuses)
+            && self.is_replaced_in_removal(node)
+            && !seeded("retain-judges-once")
+        {
+            let _ = self.remove_owning(node, refuses);
         }
-    }
-
-    /// Removes a node that the caller keeps from being freed, if it is still there.
-    fn try_remove_node(
-        &self,
-        id: u32,
-        meta: &Meta,
-        clearance: Clearance<'_>,
-    ) -> Result<(), Obstacle> {
-        let guard = crate::epoch::pin();
-        let now = self.core.ticker.now();
-        let place = (meta.hash(), id);
-        if self.core.remove_id(&guard, place, now, RemovalCause::Explicit, clearance)? {
-            self.write_event(Event::Removed(id).pack(), 0, now);
-        }
-        Ok(())
     }
 
     pub fn close(&self) {
@@ -119,16 +87,49 @@ impl<K, V, S> Engine<K, V, S> {
         let now = self.core.ticker.now();
         Entry::new(self.handle_on(node), now, node.seen().max(now), false)
     }
+}
 
-    /// Whether the entry that a handle was made for is still in the cache and alive.
-    pub fn still_lives(&self, entry: &Entry<K, V>) -> bool {
-        self.is_living(entry.node().meta(), self.core.ticker.coarse())
+impl<K: Eq, V, S> Engine<K, V, S> {
+    /// Handles on the nodes of one bucket, from the hash position `cursor` on: one for each key. Returns the position
+    /// of the rest. No guard is left.
+    pub fn walk_keys(&self, cursor: u64, nodes: &mut impl Extend<Handle<K, V>>) -> Option<u64> {
+        let guard = crate::epoch::pin();
+        let mut found: Vec<NodeRef<'_, K, V>> = Vec::new();
+        let next = self.walk(&guard, cursor, &mut |node| {
+            // A key that went and came back while the bucket was read may be in two slots of it.
+            let is_new = |other: &NodeRef<'_, K, V>| {
+                other.meta().hash() != node.meta().hash() || other.key() != node.key()
+            };
+            if found.iter().all(is_new) {
+                found.push(node);
+            }
+        });
+        nodes.extend(found.into_iter().map(|node| self.handle_on(node)));
+        next
+    }
+
+    /// The entry that the node's key has at this moment: the node itself, or what has replaced it. So an iteration
+    /// sees a key that is there from beginning to end, however often it is updated.
+    pub fn present(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
+        let meta = node.meta();
+        let seen = meta.deadline();
+        if self.is_living(seen, meta) {
+            let now = self.core.ticker.now();
+            return Some(Entry::new(node, now, seen.max(now), false));
+        }
+        if seeded("iteration-forgets-the-replaced") {
+            return None;
+        }
+        let guard = crate::epoch::pin();
+        self.peek_at(&guard, meta.hash(), node.key()).map(|node| self.entry_of(node))
     }
 }
 
 impl<K, V, S> Drop for Engine<K, V, S> {
-    /// The last handle is gone, so nobody is inside: no guard of a reader protects anything here.
+    /// The last handle is gone, so nobody is inside: no guard of a reader protects anything here. Only the scheduler may
+    /// be running a pass, which is waited for.
     fn drop(&mut self) {
+        self.core.end();
         self.announce_rest();
         let pool = self.pool.raw();
         for id in pool.ids() {
@@ -138,5 +139,6 @@ impl<K, V, S> Drop for Engine<K, V, S> {
             }
         }
         self.drop_doomed();
+        self.core.flush_rest();
     }
 }

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::event::{Event, Packed};
 use super::flights::{Clearance, Hold};
-use crate::index::{Found, Locked};
+use crate::index::{Found, Lockable, Locked};
 use crate::node::{Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ pub enum Obstacle {
     Flight,
     /// The load's key was written, or everything cleared, since the load began.
     Overtaken,
+    /// The key's entry is another one than the hooks were asked about.
+    EntryChanged,
 }
 
 /// A node to publish.
@@ -61,9 +63,9 @@ impl Core {
     }
 
     /// Publishes a node in the place of whatever was found.
-    pub fn commit_put(
+    pub fn commit_put<'g>(
         &self,
-        found: Found<'_>,
+        found: impl Lockable<'g>,
         put: &Put,
         clearance: Clearance<'_>,
     ) -> Result<Done, Obstacle> {
@@ -74,10 +76,10 @@ impl Core {
     /// Compiled for each of its callers. What it knows of the locked bucket stays in registers, which it would not
     /// if another function were given it.
     #[inline(always)]
-    fn commit_put_under(
+    fn commit_put_under<'g>(
         &self,
         hold: &Hold<'_>,
-        found: Found<'_>,
+        found: impl Lockable<'g>,
         put: &Put,
     ) -> Result<Done, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
@@ -104,7 +106,11 @@ impl Core {
                 self.unlink(&mut locked, old, put.now, RemovalCause::Replaced);
                 Event::Removed(old).pack()
             });
-            self.announce(put.id, cause, meta.deadline(), put.now);
+            if cause == RemovalCause::Explicit {
+                self.refuse_closed(put.id, meta.deadline(), put.now);
+            } else {
+                self.announce(put.id, cause, meta.deadline(), put.now);
+            }
             return Ok(Done { published: false, event });
         }
         meta.set_life(life::OWNED);
@@ -133,9 +139,9 @@ impl Core {
     }
 
     /// Removes the node that was found. Returns the cause with which it left.
-    pub fn commit_remove(
+    pub fn commit_remove<'g>(
         &self,
-        found: Found<'_>,
+        found: impl Lockable<'g>,
         hash: u32,
         now: u64,
         cause: RemovalCause,
@@ -148,9 +154,9 @@ impl Core {
 
     /// Gives the node that was found, with the deadline `seen`, this cap, if it lives. Under the lock for the sake of computations,
     /// which must find what they looked at as they left it; reads prolong lives without it.
-    pub fn commit_cap(
+    pub fn commit_cap<'g>(
         &self,
-        found: Found<'_>,
+        found: impl Lockable<'g>,
         seen: u64,
         (hash, now): (u32, u64),
         cap: u64,
@@ -204,9 +210,9 @@ impl Core {
     }
 
     /// Makes sure that there is nothing where nothing was found.
-    pub fn commit_absence(
+    pub fn commit_absence<'g>(
         &self,
-        found: Found<'_>,
+        found: impl Lockable<'g>,
         hash: u32,
         clearance: Clearance<'_>,
     ) -> Result<(), Obstacle> {
@@ -220,7 +226,7 @@ impl Core {
     /// Locks what was found, if no load or computation can be in the way, which `hold` keeps so.
     fn lock<'g>(
         &self,
-        found: Found<'g>,
+        found: impl Lockable<'g>,
         hash: u32,
         hold: &Hold<'_>,
     ) -> Result<Locked<'g>, Obstacle> {
@@ -252,7 +258,7 @@ impl Core {
     /// deadline is made under that lock too.
     #[inline(always)]
     pub(super) fn mark_gone(&self, meta: &Meta) -> u64 {
-        if self.reads_prolong { meta.mark_gone() } else { meta.mark_gone_alone() }
+        if self.reads_prolong.load(Ordering::Relaxed) { meta.mark_gone() } else { meta.mark_gone_alone() }
     }
 
     /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
@@ -262,23 +268,5 @@ impl Core {
         let cause = self.true_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
         (cause, ended_at(deadline))
-    }
-}
-
-impl Core {
-    /// Removes a node by its id, by a writer's hand. False if it has left the index already.
-    pub fn remove_id(
-        &self,
-        guard: &Guard,
-        (hash, id): (u32, u32),
-        now: u64,
-        cause: RemovalCause,
-        clearance: Clearance<'_>,
-    ) -> Result<bool, Obstacle> {
-        let hold = self.flights.hold(hash, clearance).ok_or(Obstacle::Flight)?;
-        let Some(mut locked) = self.index.lock_id(guard, hash, id) else { return Ok(false) };
-        self.check(&hold, hash)?;
-        self.unlink(&mut locked, id, now, cause);
-        Ok(true)
     }
 }

@@ -1,16 +1,13 @@
 //! Computations: look, decide and do, with the key to themselves.
 
 use super::Engine;
-use super::commit::{Obstacle, Put};
+use super::ask::Readings;
 use super::core::mark_of;
-use super::event::Event;
-use super::flights::{Airborne, Clearance, Kind};
-use super::load::fresh;
+use super::flights::{Airborne, InFlight, Joining, Kind};
 use crate::compute::{CompResult, Op};
 use crate::entry::Entry;
-use crate::expiration::Term;
-use crate::pool::Draft;
-use crate::removal::RemovalCause;
+use crate::pool::RawHandle;
+use crate::sync::{Arc, seeded};
 use std::hash::{BuildHasher, Hash};
 
 impl<K, V, S> Engine<K, V, S>
@@ -24,22 +21,9 @@ where
         decide: impl FnOnce(Option<Entry<K, V>>) -> Op<V>,
     ) -> CompResult<K, V> {
         let hash = self.hash(&key);
+        self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key);
-        let airborne = loop {
-            match self.flight_of(hash, draft.key()) {
-                Ok((_, other)) => {
-                    let _ = other.wait();
-                }
-                Err(seen) => {
-                    let kind = Kind::Computation;
-                    if let Some(airborne) =
-                        Airborne::take_off(&self.core, hash, kind, draft.share(), seen)
-                    {
-                        break airborne;
-                    }
-                }
-            }
-        };
+        let airborne = self.take_key(hash, draft.key(), &|| draft.share(), Joining::Waiting);
         let (entry, generation) = self.settled(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
         let result = match (decide(entry.clone()), entry) {
@@ -49,12 +33,14 @@ where
                 CompResult::Unchanged(entry)
             }
             (Op::Remove, Some(entry)) => {
-                self.compute_remove(hash, draft.key());
+                self.remove_owned(hash, draft.key());
                 drop(draft);
                 CompResult::Removed(entry)
             }
             (Op::Put(value), entry) => {
-                let fresh = self.compute_put(hash, draft, value, basis);
+                let node = draft.fill(value);
+                let weight = self.weigh(&node);
+                let fresh = self.put_owning(node, weight, basis, Readings::CoarseFirst);
                 match entry {
                     None => CompResult::Inserted(fresh),
                     Some(_) => CompResult::ReplacedWith(fresh),
@@ -71,55 +57,64 @@ where
     pub fn settled(&self, hash: u32, key: &K) -> (Option<Entry<K, V>>, u64) {
         let guard = crate::epoch::pin();
         loop {
-            let (found, node) = self.search(&guard, hash, key);
+            let (found, node) = self.search_exact(&guard, hash, key);
             // Nothing changed between the search and the lock, and whoever locks the bucket from here
             // on sees the flight.
-            if found.lock().map(drop).is_ok() {
-                let now = self.core.ticker.now();
-                let generation = self.core.full_generation();
-                let living = node.filter(|node| node.meta().is_live(now, mark_of(generation)));
-                return (living.map(|node| self.entry_of(node)), generation);
+            if found.lock().map(drop).is_err() {
+                continue;
+            }
+            let now = self.core.ticker.now();
+            let generation = self.core.full_generation();
+            let Some(node) = node else { return (None, generation) };
+            if node.meta().is_live(now, mark_of(generation)) {
+                return (Some(self.entry_of(node)), generation);
+            }
+            if self.is_final_miss(node) {
+                return (None, generation);
             }
         }
     }
 
-    fn compute_put(
+    /// Takes the key for a computation: waits for those who have it, and puts a flight on the board. `share` gives a
+    /// count on a node with the key.
+    pub fn take_key(
         &self,
         hash: u32,
-        draft: Draft<'_, K, V>,
-        value: V,
-        basis: Option<u64>,
-    ) -> Entry<K, V> {
-        let weight = self.weigh(draft.key(), &value);
-        let node = draft.fill(value);
-        let guard = crate::epoch::pin();
-        let mut advice = None;
+        key: &K,
+        share: &dyn Fn() -> RawHandle,
+        joining: Joining,
+    ) -> Airborne<'_> {
         loop {
-            let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
-            let put = Put { basis, ..put };
-            match self.core.commit_put(found, &put, Clearance::Own) {
-                Ok(done) => {
-                    let handle = node.handle();
-                    self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put);
+            match self.flight_of(hash, key) {
+                Ok((_, other)) if self.is_passed_over(hash, &other, joining) => {}
+                Ok((_, other)) => {
+                    let _ = other.wait();
                 }
-                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
+                Err(seen) => {
+                    let kind = Kind::Computation;
+                    if let Some(airborne) =
+                        Airborne::take_off(&self.core, hash, kind, share(), seen)
+                    {
+                        return airborne;
+                    }
+                }
             }
         }
     }
 
-    fn compute_remove(&self, hash: u32, key: &K) {
-        let guard = crate::epoch::pin();
-        loop {
-            let (found, _) = self.search(&guard, hash, key);
-            let now = self.core.ticker.now();
-            let cause = RemovalCause::Explicit;
-            match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
-                Ok(Some((id, _))) => return self.write_event(Event::Removed(id).pack(), 0, now),
-                Ok(None) => return,
-                Err(Obstacle::Changed | Obstacle::Flight | Obstacle::Overtaken) => {}
-            }
+    /// Takes a load off the board that has been overtaken, or is by this; false if it is to be waited for.
+    pub fn is_passed_over(&self, hash: u32, other: &Arc<InFlight>, joining: Joining) -> bool {
+        if other.kind() != Kind::Load {
+            return false;
         }
+        if joining == Joining::Overtaking {
+            other.overtake();
+        }
+        let overtaken = other.is_overtaken(self.core.full_generation());
+        if overtaken && !seeded("loads-join-the-overtaken") {
+            self.core.flights.shard(hash).remove(hash, other);
+            return true;
+        }
+        false
     }
 }

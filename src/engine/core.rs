@@ -2,14 +2,16 @@
 
 use super::event::Event;
 use super::maintenance::Maintenance;
+use super::reentry::{self, Deliver};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer};
 use crate::clock::{NEVER, Ticker};
-use crate::config::Config;
+use crate::config::{Config, Executor, Overflow};
 use crate::drain::DrainStatus;
 use crate::engine::flights::Flights;
+use crate::executor::Handoff;
 use crate::expiration::Lifetimes;
 use crate::index::Index;
 use crate::node::{GENERATIONS, Meta, NO_ERA};
@@ -21,9 +23,9 @@ use crate::stats::{Recorder, Stats};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::carried::CarriedU32;
 use crate::sync::queue::SegQueue;
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard, seeded};
 use crossbeam_utils::CachePadded;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 /// The writes that wait for a pass, and those that it has taken out and not yet made room for, hold at most this share of
@@ -71,8 +73,8 @@ pub struct Core {
     pub flights: Flights,
     pub outbox: Outbox<Notice>,
     pub announces: bool,
-    /// Whether reads change deadlines.
-    pub reads_prolong: bool,
+    /// Whether reads may change deadlines, without a lock. Relaxed: true is always safe, and false is for ever.
+    pub reads_prolong: AtomicBool,
     /// Whether there is a bound, and so a policy that wants to hear of reads.
     pub bounded: bool,
     pub max_capacity: u64,
@@ -96,6 +98,22 @@ pub struct Core {
     pub recorder: Option<Box<Recorder>>,
     pub registration: OnceLock<Registration>,
     pub scheduled: bool,
+    /// Runs of the scheduler in a row that have waited for somebody's guard in vain.
+    pub idle_runs: CarriedU32,
+    /// The cache itself, for those who deliver on its behalf.
+    pub client: OnceLock<Weak<dyn Deliver>>,
+    /// Keeps at most one job of the cache's with the executor.
+    pub handoff: Handoff,
+    pub executor: Executor,
+    /// Whether callers, too, leave deliveries to the executor.
+    pub delivers_elsewhere: bool,
+    /// How many notices may wait before writers do.
+    pub holds_back_at: Option<usize>,
+    /// How many may wait before others are discarded.
+    pub discards_at: Option<usize>,
+    /// Notices that were discarded, and values refused after the end that were not announced.
+    pub discarded: AtomicU64,
+    pub refused_after_close: AtomicU64,
 }
 
 /// A write buffer that keeps the share. What a pass has taken out and not yet made room for, and what comes meanwhile,
@@ -119,7 +137,12 @@ pub fn mark_of(generation: u64) -> u16 {
 }
 
 impl Core {
-    pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>) -> Self {
+    pub fn new(
+        config: &Config,
+        ticker: Ticker,
+        pool: Arc<RawPool>,
+        reads_prolong: bool,
+    ) -> Self {
         let capacity = config.max_capacity.unwrap_or(u64::MAX);
         Self {
             index: Index::with_capacity(config.initial_capacity),
@@ -132,7 +155,7 @@ impl Core {
             flights: Flights::new(),
             outbox: Outbox::new(),
             announces: config.announces,
-            reads_prolong: true,
+            reads_prolong: AtomicBool::new(reads_prolong),
             bounded: config.max_capacity.is_some(),
             max_capacity: capacity,
             hot: CachePadded::new(Hot {
@@ -154,6 +177,15 @@ impl Core {
             recorder: config.record_stats.then(|| Box::new(Recorder::new())),
             registration: OnceLock::new(),
             scheduled: config.scheduled,
+            idle_runs: CarriedU32::new(0),
+            client: OnceLock::new(),
+            handoff: Handoff::new(),
+            executor: config.executor.clone().unwrap_or_default(),
+            delivers_elsewhere: config.executor.is_some(),
+            holds_back_at: config.notifications.of(Overflow::Wait),
+            discards_at: config.notifications.of(Overflow::Discard),
+            discarded: AtomicU64::new(0),
+            refused_after_close: AtomicU64::new(0),
             ticker,
             pool,
         }
@@ -240,6 +272,19 @@ impl Core {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
+    /// Announces a value that was refused after the cache was closed; but not if its own listener gave it, which would
+    /// have no end.
+    #[cold]
+    pub fn refuse_closed(&self, id: u32, deadline: u64, now: u64) {
+        if !reentry::delivers(self) || seeded("refusals-are-announced") {
+            return self.announce(id, RemovalCause::Explicit, deadline, now);
+        }
+        self.refused_after_close.fetch_add(1, Ordering::Relaxed);
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(RemovalCause::Explicit, 0);
+        }
+    }
+
     /// Counts a removal and queues its announcement. Called where the node has just left the index,
     /// under its bucket's lock: announcements of one key are queued in the order of its removals.
     #[inline(always)]
@@ -256,10 +301,15 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.removed(cause, at.saturating_sub(deadline));
         }
-        if self.announces {
-            self.pool.meta(id).retain();
-            self.outbox.push(Notice { id, cause, deadline, at });
+        if !self.announces {
+            return;
         }
+        if self.discards_at.is_some_and(|limit| self.outbox.len() >= limit) {
+            self.discarded.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.pool.meta(id).retain();
+        self.outbox.push(Notice { id, cause, deadline, at });
     }
 
     /// The cause with which a node leaves whose removal was asked for with `cause`: what had already
@@ -328,9 +378,13 @@ impl Core {
     }
 
     pub fn stats(&self) -> Stats {
-        match &self.recorder {
+        let mut stats = match &self.recorder {
             Some(recorder) => recorder.snapshot(self.entries(), self.weight()),
             None => Stats::of_size(self.entries(), self.weight()),
-        }
+        };
+        stats.pending_notifications = self.outbox.len() as u64;
+        stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
+        stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
+        stats
     }
 }

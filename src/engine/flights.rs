@@ -4,7 +4,8 @@
 //!   alone.
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*; the result of an overtaken load reaches those who wait for it but not the cache.
-//! * Both keep other loads and computations of the key waiting.
+//! * Both keep other loads and computations of the key waiting. An overtaken load does not: whoever finds it takes it off
+//!   the board and goes on, so that what begins after the write never gets what was loaded before it.
 //!
 //! Both lock their key's bucket once after they took off (`Engine::settled`), and whoever writes the
 //! key, a removal that finds nothing included, asks under that lock whether the shard is idle. So a
@@ -13,6 +14,7 @@
 //! then finds what it put there, or not at all. An `invalidate_all` marks by its generation.
 
 use super::commit::Obstacle;
+use super::reentry::Mark;
 use crate::engine::core::Core;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
@@ -37,7 +39,24 @@ pub struct InFlight {
     /// The generation when it took off.
     generation: u64,
     overtaken: AtomicBool,
-    landing: Arc<Flight<Option<RawHandle>>>,
+    landing: Arc<Flight<Option<Landed>>>,
+}
+
+/// What a load came to.
+#[derive(Clone)]
+pub struct Landed {
+    pub node: RawHandle,
+    /// When its life ends; never for a value that was not to be kept, which all who waited share.
+    pub ends: u64,
+}
+
+/// What becomes of a load of the key that is in the way of somebody who takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// It is waited for.
+    Waiting,
+    /// It is overtaken: the caller is about to write the key.
+    Overtaking,
 }
 
 impl InFlight {
@@ -53,7 +72,7 @@ impl InFlight {
     ///
     /// # Panics
     /// If this thread is the one to end it.
-    pub fn wait(&self) -> Option<RawHandle> {
+    pub fn wait(&self) -> Option<Landed> {
         assert!(
             self.owner != thread::current().id(),
             "a load or computation waits for its own key"
@@ -72,7 +91,7 @@ impl InFlight {
 
     /// Whether what it found out may be outdated, when everything was last cleared by `generation`.
     /// Under the lock of its key's bucket.
-    fn is_overtaken(&self, generation: u64) -> bool {
+    pub fn is_overtaken(&self, generation: u64) -> bool {
         self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
 }
@@ -176,7 +195,9 @@ pub struct Airborne<'a> {
     core: &'a Core,
     hash: u32,
     flight: Arc<InFlight>,
-    leader: Option<Leader<Option<RawHandle>>>,
+    leader: Option<Leader<Option<Landed>>>,
+    /// Nothing is delivered on this thread until it has landed.
+    _mark: Option<Mark>,
 }
 
 impl<'a> Airborne<'a> {
@@ -198,11 +219,11 @@ impl<'a> Airborne<'a> {
             landing,
         });
         core.flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
-        Some(Self { core, hash, flight, leader: Some(leader) })
+        Some(Self { core, hash, flight, leader: Some(leader), _mark: Mark::flight() })
     }
 
     /// Ends the flight; those who waited get `result`.
-    pub fn land(mut self, result: Option<RawHandle>) {
+    pub fn land(mut self, result: Option<Landed>) {
         self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
         if let Some(leader) = self.leader.take() {
             leader.complete(result);

@@ -7,7 +7,6 @@
 use super::Engine;
 use super::lookup::NodeRef;
 use super::read::{Considered, Lookup};
-use crate::clock::NEVER;
 use crate::node::NO_ERA;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
@@ -16,13 +15,10 @@ use equivalent::Equivalent;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 
-/// What an entry must have to live, from a reading of the clock on, for a [`Moment`] to rely on that reading: 68.7 s.
-const FAR: u64 = 1 << 36;
-
 /// How many reads rely on a reading of the clock, beside the one that took it: 64 in all.
 const READS: u32 = 63;
 
-/// A reading of the clock that some reads in a row share: those of entries that had [`FAR`] to live by it.
+/// A reading of the clock that some reads in a row share: those of entries that had 68.7 s to live by it.
 pub struct Moment {
     /// The reading, and the reach after it.
     end_of_reach: Cell<u64>,
@@ -54,37 +50,6 @@ impl Moment {
     }
 }
 
-/// How far, after a reading of the clock, a deadline must be for a glance to be enough.
-#[derive(Clone, Copy, Debug)]
-pub struct Reach {
-    /// After a coarse reading of the same call.
-    pub now: u64,
-    /// After the reading of a [`Moment`].
-    pub moment: u64,
-}
-
-impl Reach {
-    /// `doubt` is how far a coarse reading may be behind; `enough` the life that is not prolonged by a read,
-    /// if reads prolong lives; `counts` says whether each read is to be counted.
-    pub fn new(doubt: u64, enough: Option<u64>, counts: bool) -> Self {
-        if counts || enough == Some(NEVER) {
-            return Self { now: NEVER, moment: NEVER };
-        }
-        // With no coarse clock each reading is worth having. And a life is prolonged from the present on.
-        let shares = doubt > 0 && enough.is_none();
-        Self {
-            now: doubt.max(enough.unwrap_or(0)),
-            moment: if shares { doubt.max(FAR) } else { NEVER },
-        }
-    }
-
-    /// Where the reach of a coarse reading of the same call ends. Nothing is beyond the end of time.
-    #[inline(always)]
-    fn now_at(self, coarse: u64) -> u64 {
-        coarse.saturating_add(self.now)
-    }
-}
-
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read that counts: statistics, frequency, idle time and read hook. The caller tends to the
     /// cache afterwards if that is due, best after it has let go of the guard.
@@ -112,7 +77,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         let lookup = match self.find(guard, hash, key) {
             Some(node)
-                if self.is_plain(node, self.reach.now_at(coarse)) && self.is_recorded(node) =>
+                if self.is_plain(node, self.mode.reach_at(coarse)) && self.is_recorded(node) =>
             {
                 return (Some(node.value()), self.wants_attention(coarse));
             }
@@ -160,13 +125,13 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let found = self.find(guard, hash, key);
         moment.end();
         // Where lives are short, a moment would be looked at in vain.
-        let reach = coarse.saturating_add(self.reach.moment);
+        let reach = self.mode.shared_reach_at(coarse);
         if found.is_some_and(|node| self.is_plain(node, reach)) {
             moment.begin(reach);
         }
         let (node, due) = match found {
             Some(node)
-                if self.is_plain(node, self.reach.now_at(coarse)) && self.is_recorded(node) =>
+                if self.is_plain(node, self.mode.reach_at(coarse)) && self.is_recorded(node) =>
             {
                 (found, self.wants_attention(coarse))
             }
@@ -246,19 +211,5 @@ mod tests {
         moment.begin(8);
         moment.end();
         assert_eq!(moment.take(), None);
-    }
-
-    #[test]
-    fn a_reach_is_as_far_as_what_may_not_be_overlooked() {
-        let second = 1_000_000_000;
-        // The time 68.7 s that the guarantees state; a precise clock has no moments.
-        assert_eq!(Reach::new(second, None, false).moment, 1 << 36);
-        assert_eq!(Reach::new(0, None, false).moment, NEVER);
-        let hour = 3600 * second;
-        let idle = Reach::new(second, Some(hour), false);
-        assert_eq!((idle.now, idle.moment), (hour, NEVER));
-        for far in [Reach::new(second, Some(NEVER), false), Reach::new(second, None, true)] {
-            assert_eq!((far.now, far.moment), (NEVER, NEVER));
-        }
     }
 }

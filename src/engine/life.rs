@@ -3,6 +3,8 @@
 use super::Engine;
 use super::commit::Obstacle;
 use super::flights::Clearance;
+use super::lookup::NodeRef;
+use crate::index::Lockable;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -33,36 +35,45 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
+        self.check_key(hash, key);
         let mut clearance = Clearance::Idle;
+        let mut is_first = true;
         let changed = loop {
-            match self.try_set_cap(hash, key, &cap, clearance) {
+            let guard = crate::epoch::pin();
+            let quick = if is_first { self.search_in_passing(&guard, hash, key) } else { None };
+            let attempt = match quick {
+                Some(found) => self.try_set_cap(found, hash, &cap, clearance),
+                None => {
+                    let found = self.search_exact(&guard, hash, key);
+                    self.try_set_cap(found, hash, &cap, clearance)
+                }
+            };
+            match attempt {
                 Ok(changed) => break changed,
-                // A computation of the key comes first.
-                Err(Obstacle::Flight) => clearance = self.await_computation(hash, key),
-                Err(Obstacle::Changed | Obstacle::Overtaken) => {}
+                Err(Obstacle::Flight) => {
+                    // A computation of the key comes first.
+                    drop(guard);
+                    clearance = self.await_computation(hash, key);
+                }
+                Err(_) => is_first = false,
             }
         };
         self.tend();
         changed
     }
 
-    fn try_set_cap<Q>(
+    fn try_set_cap<'g>(
         &self,
+        (found, node): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
         hash: u32,
-        key: &Q,
         cap: impl Fn(u64) -> u64,
         clearance: Clearance<'_>,
-    ) -> Result<bool, Obstacle>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let guard = crate::epoch::pin();
-        let (found, node) = self.search(&guard, hash, key);
+    ) -> Result<bool, Obstacle> {
         let Some(node) = node else { return Ok(false) };
         let now = self.core.ticker.now();
         let done = self.core.commit_cap(found, node.seen(), (hash, now), cap(now), clearance)?;
         if let Some(event) = done.event {
-            self.write_event(event, 0, now);
+            self.core.write_event(event, 0, now);
         }
         Ok(done.changed)
     }

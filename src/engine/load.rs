@@ -1,8 +1,10 @@
 //! Loads: one caller makes the value, all who want it get it.
 
 use super::Engine;
-use super::commit::{Obstacle, Put};
-use super::flights::{Airborne, Clearance, InFlight, Kind};
+use super::ask::{Basis, Readings};
+use super::commit::Obstacle;
+use super::flights::{Airborne, Clearance, InFlight, Joining, Kind, Landed};
+use crate::clock::NEVER;
 use crate::entry::Entry;
 use crate::expiration::Term;
 use crate::flight::board::Version;
@@ -61,6 +63,7 @@ where
 
     fn load_missing(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
         let hash = self.hash(&key);
+        self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key);
         let airborne = loop {
             match self.flight_of(hash, draft.key()) {
@@ -71,10 +74,10 @@ where
                         break airborne;
                     }
                 }
+                Ok((_, other)) if self.is_passed_over(hash, &other, Joining::Waiting) => {}
                 Ok((_, other)) => {
-                    let landed = other.wait().map(|node| self.pool.handle(node));
-                    let landed = landed.map(|node| self.landed(node, false));
-                    if let Some(entry) = landed.or_else(|| self.glance(hash, draft.key())) {
+                    let joined = other.wait().and_then(|landed| self.join(landed));
+                    if let Some(entry) = joined.or_else(|| self.glance(hash, draft.key())) {
                         drop((draft, init));
                         return entry;
                     }
@@ -88,47 +91,67 @@ where
             self.settled(hash, draft.key()).0
         };
         if let Some(entry) = settled {
-            airborne.land(Some(entry.node().raw().clone()));
+            airborne.land(Some(landed(&entry, entry.deadline())));
             drop((draft, init));
             return entry;
         }
-        let entry = self.lead(draft, hash, init, &airborne);
-        airborne.land(Some(entry.node().raw().clone()));
+        let (entry, ends) = self.lead(draft, hash, init, &airborne);
+        airborne.land(Some(landed(&entry, ends)));
         self.tend();
         entry
     }
 
-    /// Runs the loader and commits what it made.
+    /// The outcome of another's load, unless its life is over by now.
+    fn join(&self, landed: Landed) -> Option<Entry<K, V>> {
+        let now = self.core.ticker.now();
+        let is_over = landed.ends <= now && !seeded("joined-loads-are-not-judged");
+        (!is_over).then(|| {
+            let deadline = landed.ends.max(now);
+            Entry::new(self.pool.handle(landed.node), now, deadline, false)
+        })
+    }
+
+    /// Runs the loader and commits what it made. Returns when its life ends, for those who wait.
     fn lead(
         &self,
         draft: Draft<'_, K, V>,
         hash: u32,
         init: impl FnOnce() -> V,
         airborne: &Airborne<'_>,
-    ) -> Entry<K, V> {
+    ) -> (Entry<K, V>, u64) {
         let started = self.core.recorder.is_some().then(Instant::now);
         let attempt = Attempt { engine: self, started };
         let value = init();
         attempt.succeed();
-        let weight = self.weigh(draft.key(), &value);
         let node = draft.fill(value);
+        let weight = self.weigh(&node);
+        if let Some(entry) = self.settled(hash, node.key()).0 {
+            let ends = entry.deadline();
+            return (entry, ends);
+        }
+        let ask = |_: &_| self.ask(&node, Basis::Absent, Readings::CoarseFirst);
+        let answer = self.hooks.expiry.as_ref().map(ask);
         let guard = crate::epoch::pin();
-        let mut advice = None;
         loop {
-            let (found, old) = self.search(&guard, hash, node.key());
+            let (found, old) = self.search_exact(&guard, hash, node.key());
             let now = self.core.ticker.now();
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
-                return self.entry_of(old);
+                return (self.entry_of(old), old.seen());
             }
-            let put = self.prepare(&node, old, weight, Term::Policy, &mut advice);
+            let prepared = self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
+            // Judged alive by now, or to be judged again.
+            let Ok(put) = prepared else { continue };
+            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match self.core.commit_put(found, &put, Clearance::Landing(airborne)) {
                 Ok(done) => {
                     let handle = node.handle();
-                    self.conclude_put(node, done, weight, put.now);
-                    return fresh(handle, put);
+                    self.finish_put(node, done, weight, put.now);
+                    return (fresh(handle, put.now, put.deadline), ends);
                 }
-                Err(Obstacle::Overtaken) => return self.landed(node.handle(), true),
-                Err(Obstacle::Changed | Obstacle::Flight) => {}
+                Err(Obstacle::Overtaken) => {
+                    return (fresh(node.handle(), put.now, put.deadline), ends);
+                }
+                Err(_) => {}
             }
         }
     }
@@ -142,13 +165,12 @@ where
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
-    fn landed(&self, node: Handle<K, V>, fresh: bool) -> Entry<K, V> {
-        let now = self.core.ticker.now();
-        let deadline = node.meta().deadline().max(now);
-        Entry::new(node, now, deadline, fresh)
-    }
+/// What those get who wait for this.
+fn landed<K, V>(entry: &Entry<K, V>, ends: u64) -> Landed {
+    Landed { node: entry.node().raw().clone(), ends }
+}
 
+impl<K, V, S> Engine<K, V, S> {
     /// The load or computation of the key that is in progress; if there is none, up to when that was
     /// so.
     pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
@@ -205,8 +227,8 @@ impl<K, V, S> Engine<K, V, S> {
 
 /// The entry of a node that the caller has just made, at the moment of its commit: it may have left the
 /// cache since.
-pub fn fresh<K, V>(node: Handle<K, V>, put: Put) -> Entry<K, V> {
-    Entry::new(node, put.now, put.deadline.max(put.now), true)
+pub fn fresh<K, V>(node: Handle<K, V>, now: u64, deadline: u64) -> Entry<K, V> {
+    Entry::new(node, now, deadline.max(now), true)
 }
 
 #[cfg(cortado_loom)]

@@ -3,9 +3,9 @@
 
 use super::Engine;
 use crate::hash::hash32;
-use crate::index::{Found, Glimpse, Probe};
+use crate::index::{Exact, Found, Glimpse, Probe};
 use crate::node::{GONE, Meta};
-use crate::pool::{Handle, Place, RawHandle};
+use crate::pool::{Handle, Place, RawHandle, RawPool};
 use crate::sync::seeded;
 use crate::epoch::Guard;
 use equivalent::Equivalent;
@@ -127,25 +127,8 @@ impl<K, V, S> Engine<K, V, S> {
         if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
     }
 
-    /// The key's place in the index, for a write, and its node there, living or not.
-    pub fn search<'g, Q>(
-        &'g self,
-        guard: &'g Guard,
-        hash: u32,
-        key: &Q,
-    ) -> (Found<'g>, Option<NodeRef<'g, K, V>>)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let found = self.core.index.search(guard, hash, |id| {
-            let place = self.pool.place(id);
-            is_key_of(NodeRef { place, id, seen: GONE }, hash, key)
-        });
-        let node = found.id().map(|id| self.node_at(id));
-        (found, node)
-    }
-
-    /// [`search`](Self::search) as far as one look at the home bucket goes, which nearly always is far enough.
+    /// The key's place in the index, for a write, and its node there, living or not, as far as one look at the home
+    /// bucket tells. That is nearly always far enough.
     #[inline(always)]
     pub fn search_in_passing<'g, Q>(
         &'g self,
@@ -165,6 +148,25 @@ impl<K, V, S> Engine<K, V, S> {
             is_it
         })?;
         Some((found, hit))
+    }
+
+    /// [`search_in_passing`](Self::search_in_passing) without its limits. Its result can be locked whatever happens to
+    /// neighbours.
+    pub fn search_exact<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Exact<'g, RawPool>, Option<NodeRef<'g, K, V>>)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let found = self.core.index.search_exact(guard, hash, &*self.core.pool, |id| {
+            let place = self.pool.place(id);
+            is_key_of(NodeRef { place, id, seen: GONE }, hash, key)
+        });
+        let node = found.id().map(|id| self.node_at(id));
+        (found, node)
     }
 
     /// The node that the index shows under a guard.
@@ -214,9 +216,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Whether a node that somebody keeps is in the cache and alive at this moment.
-    pub fn is_living(&self, meta: &Meta, coarse: u64) -> bool {
-        self.lives(meta.deadline(), meta, coarse)
+    /// Whether a node that somebody keeps, with this deadline, is in the cache and alive.
+    pub fn is_living(&self, deadline: u64, meta: &Meta) -> bool {
+        self.lives(deadline, meta, self.core.ticker.coarse())
     }
 
     #[inline(always)]

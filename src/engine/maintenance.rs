@@ -54,6 +54,8 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
+    /// Whether the cache is gone, and no pass runs any more.
+    pub ended: bool,
     /// Reads drained, and entries evicted, in this era.
     pub(super) recorded: u64,
     evicted: u64,
@@ -80,6 +82,7 @@ impl Maintenance {
             policy: config.max_capacity.map(|capacity| Policy::new(capacity, config.seed)),
             count: 0,
             weight: 0,
+            ended: false,
             recorded: 0,
             evicted: 0,
             dead: Dead::new(now),

@@ -29,6 +29,7 @@
 //! What each protects is said where it is.
 
 mod apply;
+mod ask;
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
 mod budget;
@@ -36,6 +37,7 @@ mod bulk;
 mod commit;
 mod compute;
 mod core;
+mod deliver;
 mod event;
 mod flights;
 mod glance;
@@ -44,25 +46,29 @@ mod load;
 mod lookup;
 mod maintenance;
 mod read;
+mod read_mode;
 mod reclaim;
-mod tend;
+mod reentry;
+mod run;
 mod write;
 
 pub use self::core::Core;
 pub use glance::Moment;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use maintenance::Maintenance;
-pub use tend::Pending;
+pub use deliver::Pending;
 
-use self::glance::Reach;
-use crate::clock::{NEVER, Ticker};
+use self::read_mode::{Facts, ReadMode};
+use self::reentry::Deliver;
+use crate::clock::Ticker;
 use crate::config::Config;
 use crate::entry::Removed;
 use crate::expiry::Expiry;
 use crate::pool::Pool;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
-use std::sync::Arc;
+use crate::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
@@ -76,25 +82,16 @@ pub struct Hooks<K, V> {
     pub listener: Option<Listener<K, V>>,
 }
 
-/// A read that would prolong an idle time by less than this part of it leaves it, and the cache line, as
-/// it is: with an idle time of an hour, reads within 3.5 s of each other write once.
-const TOLERANCE: u64 = 1024;
-
 /// See the [module](self).
 pub struct Engine<K, V, S> {
-    pub core: Core,
+    pub core: Arc<Core>,
     pool: Pool<K, V>,
     hasher: S,
     hooks: Hooks<K, V>,
-    /// Whether a read may change a lifetime.
-    renews: bool,
-    /// Whether the expiry policy is asked after a read.
-    observes: bool,
-    /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they prolong
-    /// by, and that is long.
-    coarsely: bool,
-    /// What makes a read of an entry a plain hit.
-    reach: Reach,
+    /// What reads have to do beside finding the entry.
+    mode: ReadMode,
+    /// Whether the policy's update hook is known to be the trait's own, which asks the create hook.
+    updates_create: AtomicBool,
     name: Option<String>,
 }
 
@@ -107,39 +104,36 @@ where
     /// # Errors
     /// If the scheduler's thread cannot be started.
     pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
-        let idles = config.lifetimes.idle.is_some();
-        let ticker = Ticker::new(config.clock.clone());
-        let pool = Pool::new(idles);
-        let mut core = Core::new(&config, ticker, pool.raw().clone());
-        let observes = hooks.expiry.as_ref().is_some_and(|expiry| expiry.observes_reads());
-        core.reads_prolong = idles || observes;
         let idle = config.lifetimes.idle;
-        let coarsely = !observes && idle.is_some_and(|idle| core.ticker.may_begin_coarsely(idle));
-        let enough = match idle {
-            _ if observes => Some(NEVER),
-            Some(idle) if coarsely => Some(idle - idle / TOLERANCE),
-            Some(_) => Some(NEVER),
-            None => None,
+        let ticker = Ticker::new(config.clock.clone());
+        let pool = Pool::new(idle.is_some());
+        let facts = Facts {
+            margin: ticker.margin(),
+            idle,
+            idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
+            counts: config.record_stats,
         };
-        let reach = Reach::new(core.ticker.margin(), enough, core.recorder.is_some());
+        let mode = ReadMode::new(facts, hooks.expiry.is_some());
+        let core = Arc::new(Core::new(&config, ticker, pool.raw().clone(), mode.renews()));
         let engine = Arc::new(Self {
             core,
             pool,
             hasher,
-            renews: idles || observes,
-            observes,
-            coarsely,
-            reach,
+            mode,
+            updates_create: AtomicBool::new(false),
             hooks,
             name: config.name,
         });
         // A model has no process, and so no scheduler of one.
         #[cfg(not(cortado_loom))]
         if config.scheduled {
-            let client = Arc::downgrade(&engine) as std::sync::Weak<dyn Scheduled>;
+            // The core: the scheduler's thread must not be the one that drops keys and values.
+            let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
             let registration = Scheduler::global().register(client)?;
             let _ = engine.core.registration.set(registration);
         }
+        let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
+        let _ = engine.core.client.set(client);
         Ok(engine)
     }
 }

@@ -7,6 +7,7 @@ use super::lookup::NodeRef;
 use crate::buffer::read::Push;
 use crate::drain::Urge;
 use crate::expiration::end;
+use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::node::{GONE, NO_ERA, remaining};
 use crate::pool::Cap;
 use crate::sync::atomic::Ordering;
@@ -43,7 +44,21 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let hash = self.hash(key);
+        self.peek_at(guard, self.hash(key), key)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// [`peek`](Self::peek) for whoever knows the hash.
+    pub fn peek_at<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
         loop {
             let coarse = self.core.ticker.coarse();
             let found = self.find(guard, hash, key)?;
@@ -93,7 +108,7 @@ impl<K, V, S> Engine<K, V, S> {
         if node.is_none() && found.is_some_and(|found| !self.is_final_miss(found)) {
             return Considered::Again;
         }
-        if self.renews
+        if self.mode.renews()
             && let Some(living) = node
         {
             node = match self.renew(living, coarse, &mut due) {
@@ -138,9 +153,11 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(never)]
     fn renew<'g>(&self, node: NodeRef<'g, K, V>, coarse: u64, due: &mut bool) -> Renewed<'g, K, V> {
         let ticker = &self.core.ticker;
-        let coarsely = self.coarsely;
+        let coarsely = self.mode.coarsely();
+        let asks = self.mode.asks();
         let meta = node.meta();
         let mut advice = None;
+        let mut precisely = false;
         // The deadline that this read has put there.
         let mut mine = None;
         loop {
@@ -158,7 +175,12 @@ impl<K, V, S> Engine<K, V, S> {
             {
                 return Renewed::Hit(node.with_deadline(mine));
             }
-            let now = if coarsely { ticker.settling(deadline, coarse) } else { ticker.now() };
+            let lazily = asks && !precisely && self.may_ask_coarsely(deadline, coarse);
+            let now = match (coarsely, lazily) {
+                (true, _) => ticker.settling(deadline, coarse),
+                (_, true) => coarse,
+                _ => ticker.now(),
+            };
             if deadline <= now {
                 return match mine {
                     // It was alive when this read prolonged it.
@@ -174,6 +196,11 @@ impl<K, V, S> Engine<K, V, S> {
                 None => self.cap_after_read(node, now, cap, &mut advice),
                 Some(_) => cap,
             };
+            if lazily && new_cap != cap && !(new_cap > cap && self.is_long(new_cap, coarse)) {
+                // A shorter life, or a short one: by the present.
+                (precisely, advice) = (true, None);
+                continue;
+            }
             if let Some(word) = cap_word
                 && new_cap != cap
                 && !word.exchange(cap, new_cap)
@@ -190,7 +217,7 @@ impl<K, V, S> Engine<K, V, S> {
                     continue;
                 }
                 if new < deadline {
-                    self.write_event(Event::Rescheduled(node.id()).pack(), 0, now);
+                    self.core.write_event(Event::Rescheduled(node.id()).pack(), 0, now);
                     *due = true;
                 }
             }
@@ -204,6 +231,18 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
+    /// Whether the hook may be asked by a coarse reading: where there is no idle time, which prolongs from the present
+    /// on, and the entry has long to live. If the hook leaves the lifetime as it is, the present does not matter; if
+    /// it makes it longer by a long one, as little as for a new entry.
+    fn may_ask_coarsely(&self, deadline: u64, coarse: u64) -> bool {
+        self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
+    }
+
+    /// Whether so much is left at a coarse reading that its lag does not matter.
+    fn is_long(&self, deadline: u64, coarse: u64) -> bool {
+        deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
+    }
+
     /// The hook is asked once; `advice` is the lifetime that it gave, if it gave a new one. It may have
     /// changed the deadline itself, and would be asked for ever.
     fn cap_after_read(
@@ -213,7 +252,7 @@ impl<K, V, S> Engine<K, V, S> {
         cap: u64,
         advice: &mut Option<Option<Option<Duration>>>,
     ) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.observes) else {
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.mode.asks()) else {
             return cap;
         };
         let created = node.meta().created();
@@ -221,8 +260,9 @@ impl<K, V, S> Engine<K, V, S> {
             let current = remaining(cap, now);
             let instant = |time| self.core.ticker.instant_of(time);
             let (key, value) = (node.key(), node.value());
-            let answer =
-                expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            let read =
+                || expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            let answer = if self.mode.is_unknown() { self.ask_unknown(read) } else { read() };
             (answer != current).then_some(answer)
         };
         match *advice.get_or_insert_with(ask) {
@@ -231,9 +271,15 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// When the entry ends, apart from its idle time.
-    pub fn cap_of(&self, node: NodeRef<'_, K, V>) -> u64 {
-        let cap = self.pool.raw().cap(node.id());
-        cap.map_or_else(|| node.meta().deadline(), Cap::load)
+    /// Asks the read hook and finds out whether it is the trait's own.
+    #[cold]
+    fn ask_unknown<T>(&self, read: impl FnOnce() -> T) -> T {
+        let Some(expiry) = &self.hooks.expiry else { return read() };
+        let (answer, is_default) = default_hook::asked(Hook::Read, expiry.identity(Sealed), read);
+        self.mode.learn(is_default);
+        if !self.mode.renews() {
+            self.core.reads_prolong.store(false, Ordering::Relaxed);
+        }
+        answer
     }
 }

@@ -1,21 +1,27 @@
 //! Inserts and removals of single keys.
 
 use super::Engine;
+use super::ask::{Answer, Basis, HookLifetime, Readings};
 use super::commit::{Done, Obstacle, Put};
 use super::core::mark_of;
 use super::event::Event;
-use super::flights::Clearance;
+use super::flights::{Clearance, Joining};
+use super::load::fresh;
 use super::lookup::NodeRef;
+use super::reentry::Mark;
 use crate::clock::NEVER;
 use crate::entry::Entry;
-use crate::expiration::{Term, lifetime};
-use crate::links::NIL;
-use crate::node::remaining;
-use crate::pool::Local;
-use crate::removal::RemovalCause;
 use crate::epoch::Guard;
+use crate::expiration::Term;
+use crate::index::Lockable;
+use crate::pool::{Handle, Local};
+use crate::removal::RemovalCause;
+use crate::sync::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+
+/// A condition of a removal.
+pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -25,6 +31,10 @@ where
     pub fn insert(&self, key: K, value: V, term: Term) {
         // The line that the search will need is on its way while the node is made.
         let hash = self.hash_ahead(&key);
+        self.check_key(hash, &key);
+        if self.is_asked(term) || self.hooks.weigher.is_some() {
+            return self.insert_asking(hash, key, value, term);
+        }
         let guard = crate::epoch::pin();
         // What the caller has just written is moved after the pin, which has waited for it.
         self.insert_pinned(guard, hash, key, value, term);
@@ -32,141 +42,180 @@ where
 
     #[inline(always)]
     fn insert_pinned(&self, guard: Guard, hash: u32, key: K, value: V, term: Term) {
-        let weight = self.weigh(&key, &value);
         let node = self.pool.draft(hash, key).fill(value);
+        self.insert_node(guard, (node, hash), (1, term), None);
+    }
+
+    /// [`insert`](Self::insert) of a value about which the user is asked: before anything is pinned.
+    #[inline(never)]
+    fn insert_asking(&self, hash: u32, key: K, value: V, term: Term) {
+        let node = self.pool.draft(hash, key).fill(value);
+        let weight = self.weigh(&node);
+        let answer = self.is_asked(term).then(|| {
+            let depends = self.depends_on_entry();
+            let basis = if depends { self.basis_of(hash, node.key()) } else { Basis::Any };
+            self.ask(&node, basis, Readings::CoarseFirst)
+        });
+        self.core.index.prefetch(hash);
+        self.insert_node(crate::epoch::pin(), (node, hash), (weight, term), answer);
+    }
+
+    #[inline(always)]
+    fn insert_node(
+        &self,
+        guard: Guard,
+        (node, hash): (Local<'_, K, V>, u32),
+        (weight, term): (u32, Term),
+        answer: Option<Answer<K, V>>,
+    ) {
         let Some((found, old)) = self.search_in_passing(&guard, hash, node.key()) else {
-            return self.insert_at_length(guard, node, (weight, term), (None, Obstacle::Changed));
+            return self.insert_slow(guard, node, (weight, term), (answer, Obstacle::Changed));
         };
-        let (put, advice) = self.prepare_here((&node, hash), old, weight, term, None);
-        match self.core.commit_put_if_idle(found, &put) {
-            Ok(done) => self.conclude_put(node, done, weight, put.now),
-            Err(obstacle) => {
-                return self.insert_at_length(guard, node, (weight, term), (advice, obstacle));
-            }
-        }
-        drop(guard);
-        self.tend();
+        let put = self.prepare((&node, hash), old, (weight, term), answer.as_ref());
+        let obstacle = match put {
+            Ok(put) => match self.core.commit_put_if_idle(found, &put) {
+                Ok(done) => {
+                    self.finish_put(node, done, weight, put.now);
+                    drop(guard);
+                    return self.tend();
+                }
+                Err(obstacle) => obstacle,
+            },
+            Err(obstacle) => obstacle,
+        };
+        self.insert_slow(guard, node, (weight, term), (answer, obstacle));
     }
 
     /// [`insert`](Self::insert) from its first failure on: apart, so that nothing is kept for a loop that seldom begins.
     #[cold]
     #[inline(never)]
-    fn insert_at_length(
+    fn insert_slow(
         &self,
         mut guard: Guard,
         node: Local<'_, K, V>,
         (weight, term): (u32, Term),
-        (mut advice, mut obstacle): (Advice, Obstacle),
+        (mut answer, mut obstacle): (Option<Answer<K, V>>, Obstacle),
     ) {
         let hash = node.meta().hash();
         let mut clearance = Clearance::Idle;
         let (done, now) = loop {
-            if obstacle == Obstacle::Flight {
-                // A load or computation may be in the way.
-                drop(guard);
-                clearance = self.await_turn(hash, node.key());
-                guard = crate::epoch::pin();
-                advice = None;
+            match obstacle {
+                Obstacle::Flight => {
+                    // A load or computation may be in the way.
+                    drop(guard);
+                    clearance = self.await_turn(hash, node.key());
+                    if let Some(answer) = &mut answer {
+                        // The life begins after the wait.
+                        answer.now = self.core.ticker.now();
+                    }
+                    guard = crate::epoch::pin();
+                }
+                Obstacle::EntryChanged => {
+                    drop(guard);
+                    drop(answer);
+                    return self.insert_owning(node, weight);
+                }
+                Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let (found, old) = self.search(&guard, hash, node.key());
-            let put = self.prepare(&node, old, weight, term, &mut advice);
-            match self.core.commit_put(found, &put, clearance) {
-                Ok(done) => break (done, put.now),
+            let (found, old) = self.search_exact(&guard, hash, node.key());
+            let put = self.prepare((&node, hash), old, (weight, term), answer.as_ref());
+            match put.and_then(|put| Ok((self.core.commit_put(found, &put, clearance)?, put.now))) {
+                Ok(done) => break done,
                 Err(next) => obstacle = next,
             }
         };
-        self.conclude_put(node, done, weight, now);
+        self.finish_put(node, done, weight, now);
         drop(guard);
         self.tend();
     }
-}
 
-/// Does what is seldom done, not compiled into the caller.
-#[cold]
-#[inline(never)]
-fn apart<T>(what: impl FnOnce() -> T) -> T {
-    what()
-}
+    /// An insert whose answer was about another entry than the one that is there by now: takes the key as a
+    /// computation does, and asks once more while nothing can change.
+    #[cold]
+    fn insert_owning(&self, node: Local<'_, K, V>, weight: u32) {
+        let hash = node.meta().hash();
+        let airborne = self.take_key(hash, node.key(), &|| node.share(), Joining::Overtaking);
+        let _ = self.settled(hash, node.key());
+        self.put_owning(node, weight, None, Readings::Precise);
+        airborne.land(None);
+        self.tend();
+    }
 
-/// What an expiry hook said of a new value.
-#[derive(Clone, Copy)]
-pub enum Variable {
-    /// So many nanoseconds from the present; [`NEVER`] is for ever.
-    For(u64),
-    /// The same end as before.
-    Same(u64),
-}
-
-impl Variable {
-    fn end(self, now: u64) -> u64 {
-        match self {
-            Self::For(nanos) => now.saturating_add(nanos),
-            Self::Same(end) => end,
+    /// Puts a value into a key that this thread's flight owns.
+    pub fn put_owning(
+        &self,
+        node: Local<'_, K, V>,
+        weight: u32,
+        basis: Option<u64>,
+        readings: Readings,
+    ) -> Entry<K, V> {
+        let hash = node.meta().hash();
+        let asked = self.hooks.expiry.is_some();
+        let answer = asked.then(|| {
+            let entry = if self.depends_on_entry() {
+                self.basis_of(hash, node.key())
+            } else {
+                Basis::Any
+            };
+            let answer = self.ask(&node, entry, readings);
+            // Nobody but the clock and a clearing can have changed the entry. The hook has been asked.
+            Answer { basis: Basis::Any, ..answer }
+        });
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, old) = self.search_exact(&guard, hash, node.key());
+            let prepared = self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
+            let Ok(put) = prepared.map(|put| Put { basis, ..put }) else { continue };
+            if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
+                let handle = node.handle();
+                self.finish_put(node, done, weight, put.now);
+                return fresh(handle, put.now, put.deadline);
+            }
         }
     }
 }
 
-/// What the hooks said of a new value: the living node in whose place it was to come ([`NIL`] for
-/// none), and the lifetime.
-///
-/// Found that node again, under the same guard, they are not asked again. It may well be their own
-/// doing that the bucket has changed: a hook that writes a neighbour each time would be asked for ever.
-pub type Advice = Option<(u32, Variable)>;
-
 impl<K, V, S> Engine<K, V, S> {
-    /// What the weigher says; 1 without one.
-    pub fn weigh(&self, key: &K, value: &V) -> u32 {
-        self.hooks.weigher.as_ref().map_or(1, |weigher| weigher(key, value))
-    }
-
-    /// Asks the hooks how long the node is to live in the place of `old`, and completes it.
-    pub fn prepare(
-        &self,
-        node: &Local<'_, K, V>,
-        old: Option<NodeRef<'_, K, V>>,
-        weight: u32,
-        term: Term,
-        advice: &mut Advice,
-    ) -> Put {
-        let hash = node.meta().hash();
-        let (put, given) = self.prepare_here((node, hash), old, weight, term, *advice);
-        *advice = given;
-        put
-    }
-
-    /// [`prepare`](Self::prepare), compiled into its caller.
+    /// Completes a node that is to come in the place of `old`.
+    ///
+    /// # Errors
+    /// [`Obstacle::EntryChanged`] if the hooks' answer was about another entry; [`Obstacle::Changed`] if the old one was
+    /// prolonged just when it was found expired.
     #[inline(always)]
-    fn prepare_here(
+    pub fn prepare(
         &self,
         (node, hash): (&Local<'_, K, V>, u32),
         old: Option<NodeRef<'_, K, V>>,
-        weight: u32,
-        term: Term,
-        advice: Advice,
-    ) -> (Put, Advice) {
+        (weight, term): (u32, Term),
+        answer: Option<&Answer<K, V>>,
+    ) -> Result<Put, Obstacle> {
         let core = &self.core;
-        let coarse = core.ticker.coarse();
-        let mut now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let generation = core.full_generation();
-        let living = old.filter(|old| old.meta().is_live(now, mark_of(generation)));
-        let place = living.map_or(NIL, |old| old.id());
-        let mut variable = match (term, advice) {
-            (Term::For(_) | Term::Until(_), _) => Variable::Same(NEVER),
-            (Term::Policy, Some(given)) if given.0 == place => given.1,
-            (Term::Policy, _) => self.lifetime(node, living, now),
-        };
-        let (mut cap, mut deadline) = self.ends(term, variable, now);
-        if core.ticker.is_short(deadline.saturating_sub(now)) {
-            now = core.ticker.now();
-            if let Variable::For(_) = variable {
-                // The answer may have been made of the reading that it was given.
-                variable = apart(|| self.lifetime(node, living, now));
+        let (mut now, lifetime);
+        match answer {
+            Some(answer) => {
+                (now, lifetime) = (answer.now, answer.lifetime);
+                if !matches!(answer.basis, Basis::Any) {
+                    let living = self.living_for(answer, old, generation)?;
+                    if !answer.holds_of(living) {
+                        return Err(Obstacle::EntryChanged);
+                    }
+                }
             }
-            (cap, deadline) = self.ends(term, variable, now);
+            None => {
+                let coarse = core.ticker.coarse();
+                now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
+                lifetime = HookLifetime::Same(NEVER);
+            }
+        }
+        let (mut cap, mut deadline) = self.ends(term, lifetime, now);
+        if answer.is_none() && core.ticker.is_short(deadline.saturating_sub(now)) {
+            now = core.ticker.now();
+            (cap, deadline) = self.ends(term, lifetime, now);
         }
         node.meta().init(deadline, now, weight, mark_of(generation));
         if let Some(word) = self.pool.raw().cap(node.id()) {
-            word.store(cap, self.observes);
+            word.store(cap, self.mode.asks());
         }
         let refused = if deadline <= now {
             Some(RemovalCause::Expired)
@@ -175,127 +224,241 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        let put = Put { id: node.id(), hash, now, deadline, generation, basis: None, refused };
-        (put, Some((place, variable)))
+        Ok(Put { id: node.id(), hash, now, deadline, generation, basis: None, refused })
     }
 
-    /// The cap and the deadline of an entry written at `now`.
-    #[inline(always)]
-    fn ends(&self, term: Term, variable: Variable, now: u64) -> (u64, u64) {
-        let lifetimes = &self.core.lifetimes;
-        let cap = match term {
-            Term::For(nanos) => now.saturating_add(nanos),
-            Term::Until(instant) => instant,
-            Term::Policy => lifetimes.cap(now, variable.end(now)),
-        };
-        (cap, lifetimes.deadline(now, cap))
-    }
-
-    /// What the hooks say of a node that is to come in the place of a living one, or of none.
-    #[inline(always)]
-    fn lifetime(
+    /// The entry that is there, if it lives, for a judgement of an answer.
+    fn living_for<'g>(
         &self,
-        node: &Local<'_, K, V>,
-        living: Option<NodeRef<'_, K, V>>,
-        now: u64,
-    ) -> Variable {
-        let Some(expiry) = &self.hooks.expiry else { return Variable::Same(NEVER) };
-        let (key, value) = (node.key(), node.value());
-        let instant = self.core.ticker.instant_of(now);
-        match living {
-            None => Variable::For(lifetime(expiry.expire_after_create(key, value, instant))),
-            Some(old) => {
-                let cap = self.cap_of(old);
-                let current = remaining(cap, now);
-                let answer = expiry.expire_after_update(key, value, instant, current);
-                if answer == current {
-                    Variable::Same(cap)
-                } else {
-                    Variable::For(lifetime(answer))
-                }
-            }
+        answer: &Answer<K, V>,
+        old: Option<NodeRef<'g, K, V>>,
+        generation: u64,
+    ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
+        let Some(old) = old else { return Ok(None) };
+        let ticker = &self.core.ticker;
+        let is_asked = matches!(&answer.basis, Basis::Entry(asked) if asked.id() == old.id());
+        // What was asked about lived when it was, and lives for this write, unless somebody has claimed its expiry.
+        let now = if is_asked { answer.now } else { ticker.settling(old.seen(), ticker.coarse()) };
+        if old.seen() > now && old.meta().generation() == mark_of(generation) {
+            Ok(Some(old))
+        } else if self.is_final_miss(old) {
+            Ok(None)
+        } else {
+            Err(Obstacle::Changed)
         }
     }
 
     /// Right after a commit, with the lock released: the count goes to the index, the event to the
     /// buffer. Nothing of the user's may run between the commit and this: what unwound there would
     /// drop `node`, and with it the count of a node that is in the index.
-    pub fn conclude_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
+    #[inline(always)]
+    pub fn finish_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
         if done.published {
             node.into_count();
         }
         if let Some(event) = done.event {
-            self.write_event(event, weight, now);
+            self.core.write_event(event, weight, now);
         }
     }
+}
 
+/// What a removal knows of its condition.
+enum Judged<'a, K, V> {
+    /// There is none.
+    Unneeded,
+    /// It was not asked yet.
+    Nothing,
+    /// It holds for this entry.
+    Entry(&'a Handle<K, V>),
+}
+
+impl<K, V> Judged<'_, K, V> {
+    /// Whether the entry may be removed without asking.
+    fn allows(&self, id: u32) -> bool {
+        match self {
+            Self::Unneeded => true,
+            Self::Nothing => false,
+            Self::Entry(judged) => judged.id() == id,
+        }
+    }
+}
+
+/// What an attempt to remove found.
+enum Attempt<K, V> {
+    /// There is nothing, or no more.
+    None,
+    Removed(Entry<K, V>),
+    /// A living entry, which the condition has to judge.
+    Judge(Handle<K, V>),
+}
+
+impl<K, V> Attempt<K, V> {
+    fn into_removed(self) -> Option<Entry<K, V>> {
+        match self {
+            Self::Removed(entry) => Some(entry),
+            _ => None,
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
     /// Removes the key's living entry if `condition` holds for it, and returns it.
     pub fn remove<Q>(
         &self,
         hash: u32,
         key: &Q,
-        mut condition: impl FnMut(&K, &V) -> bool,
+        condition: Option<Condition<'_, K, V>>,
     ) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut clearance = Clearance::Idle;
-        let removed = loop {
-            let guard = crate::epoch::pin();
-            // Judged once, also if the condition itself has changed the bucket by writing a neighbour.
-            let mut judged = NIL;
-            let mut condition = |node: NodeRef<'_, K, V>| {
-                let holds = node.id() == judged || condition(node.key(), node.value());
-                judged = if holds { node.id() } else { NIL };
-                holds
-            };
-            let attempt = loop {
-                match self.try_remove(&guard, hash, key, &mut condition, clearance) {
-                    Err(Obstacle::Changed | Obstacle::Overtaken) => {}
-                    attempt => break attempt,
-                }
-            };
-            if let Ok(removed) = attempt {
-                break removed;
-            }
-            drop(guard);
-            clearance = self.await_turn(hash, key);
+        self.check_key(hash, key);
+        let removed = match condition {
+            None => self.attempt_removal(hash, key, &Judged::Unneeded).into_removed(),
+            Some(condition) => self.remove_judged(hash, key, condition),
         };
         self.tend();
         removed
     }
 
-    fn try_remove<Q>(
+    /// Removes what is there, or says which entry is to be judged first: any other than the one that was `judged`.
+    fn attempt_removal<Q>(
         &self,
-        guard: &Guard,
         hash: u32,
         key: &Q,
-        condition: &mut dyn FnMut(NodeRef<'_, K, V>) -> bool,
-        clearance: Clearance<'_>,
-    ) -> Result<Option<Entry<K, V>>, Obstacle>
+        judged: &Judged<'_, K, V>,
+    ) -> Attempt<K, V>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let (found, node) = self.search(guard, hash, key);
+        let mut clearance = Clearance::Idle;
+        let mut is_first = true;
+        loop {
+            let guard = crate::epoch::pin();
+            let quick = if is_first { self.search_in_passing(&guard, hash, key) } else { None };
+            let attempt = match quick {
+                Some(found) => self.try_remove(found, hash, judged, clearance),
+                None => {
+                    let found = self.search_exact(&guard, hash, key);
+                    self.try_remove(found, hash, judged, clearance)
+                }
+            };
+            match attempt {
+                Ok(attempt) => return attempt,
+                Err(Obstacle::Flight) => {
+                    drop(guard);
+                    clearance = self.await_turn(hash, key);
+                }
+                Err(_) => is_first = false,
+            }
+        }
+    }
+
+    /// A removal with a condition, which is asked once, and once more with the key taken if the entry changed
+    /// meanwhile.
+    #[inline(never)]
+    fn remove_judged<Q>(
+        &self,
+        hash: u32,
+        key: &Q,
+        condition: Condition<'_, K, V>,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let Attempt::Judge(entry) = self.attempt_removal(hash, key, &Judged::Nothing) else {
+            return None;
+        };
+        if !self.judge(&entry, condition) {
+            return None;
+        }
+        match self.attempt_removal(hash, key, &Judged::Entry(&entry)) {
+            Attempt::Removed(removed) => Some(removed),
+            Attempt::None => None,
+            Attempt::Judge(_) => self.remove_owning(&entry, condition),
+        }
+    }
+
+    /// Judges what a key has, with the key taken as a computation takes it, and removes it if the condition holds.
+    pub fn remove_owning(
+        &self,
+        node: &Handle<K, V>,
+        condition: Condition<'_, K, V>,
+    ) -> Option<Entry<K, V>> {
+        let (hash, key) = (node.meta().hash(), node.key());
+        let airborne = self.take_key(hash, key, &|| node.raw().clone(), Joining::Overtaking);
+        let (entry, _) = self.settled(hash, key);
+        let removed = entry.filter(|entry| self.judge(entry.node(), condition)).map(|entry| {
+            self.remove_owned(hash, key);
+            entry
+        });
+        airborne.land(None);
+        removed
+    }
+
+    /// Removes this entry, for which a condition holds; true if another one was there.
+    pub fn is_replaced_in_removal(&self, entry: &Handle<K, V>) -> bool {
+        let (hash, key) = (entry.meta().hash(), entry.key());
+        matches!(self.attempt_removal(hash, key, &Judged::Entry(entry)), Attempt::Judge(_))
+    }
+
+    pub fn judge(&self, entry: &Handle<K, V>, condition: Condition<'_, K, V>) -> bool {
+        let _mark = Mark::callback(&self.core, entry.meta().hash(), entry.id());
+        condition(entry.key(), entry.value())
+    }
+
+    /// Removes what a key has that this thread's flight owns.
+    pub fn remove_owned(&self, hash: u32, key: &K) {
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, _) = self.search_exact(&guard, hash, key);
+            let now = self.core.ticker.now();
+            let cause = RemovalCause::Explicit;
+            match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
+                Ok(Some((id, _))) => return self.core.write_event(Event::Removed(id).pack(), 0, now),
+                Ok(None) => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn try_remove<'g>(
+        &self,
+        (found, node): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
+        hash: u32,
+        judged: &Judged<'_, K, V>,
+        clearance: Clearance<'_>,
+    ) -> Result<Attempt<K, V>, Obstacle> {
         let Some(node) = node else {
             // Committed all the same: a load that is under way must not bring back what the caller
             // believes gone.
             self.core.commit_absence(found, hash, clearance)?;
-            return Ok(None);
+            return Ok(Attempt::None);
         };
-        let deadline = node.meta().deadline();
+        let deadline = node.seen();
         let now = self.core.ticker.settling(deadline, self.core.ticker.coarse());
-        let living = node.meta().is_live(now, self.core.generation());
-        if living && !condition(node) {
-            return Ok(None);
+        let living = deadline > now && !self.core.is_cleared(node.meta());
+        if living && !judged.allows(node.id()) {
+            return Ok(Attempt::Judge(self.handle_on(node)));
+        }
+        if !living && !seeded("expiry-unclaimed") && !self.is_final_miss(node) {
+            return Err(Obstacle::Changed);
         }
         let cause = RemovalCause::Explicit;
         let Some((id, cause)) = self.core.commit_remove(found, hash, now, cause, clearance)? else {
-            return Ok(None);
+            return Ok(Attempt::None);
         };
-        let removed = (living && cause == RemovalCause::Explicit)
-            .then(|| Entry::new(self.handle_on(node), now, deadline, false));
-        self.write_event(Event::Removed(id).pack(), 0, now);
+        let removed = if living && cause == RemovalCause::Explicit {
+            Attempt::Removed(Entry::new(self.handle_on(node), now, deadline, false))
+        } else {
+            Attempt::None
+        };
+        self.core.write_event(Event::Removed(id).pack(), 0, now);
         Ok(removed)
     }
 }
+

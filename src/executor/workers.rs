@@ -65,6 +65,8 @@ struct State {
     threads_started: u64,
     panics: u64,
     wake_ups: u64,
+    /// Whose threads these are.
+    process: u32,
 }
 
 /// What an idle worker does next.
@@ -88,6 +90,17 @@ impl State {
             threads_started: 0,
             panics: 0,
             wake_ups: 0,
+            process: std::process::id(),
+        }
+    }
+
+    /// Forgets the threads of the process that this one was forked from: they are not here.
+    fn adopt(&mut self) {
+        if self.process != std::process::id() {
+            self.process = std::process::id();
+            self.running.clear();
+            self.idle = 0;
+            self.watched = false;
         }
     }
 
@@ -166,6 +179,7 @@ impl Shared {
 
     pub(super) fn submit(shared: &Arc<Self>, job: Job) {
         let mut state = shared.state.lock();
+        state.adopt();
         state.jobs.push_back(job);
         for refused in Self::staff(shared, state) {
             if contained(|| drop(refused)) {

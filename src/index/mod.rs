@@ -44,6 +44,8 @@
 //!    scan is current: a change the scan missed would have been made under an earlier lock, whose
 //!    end changed the version; a change by a later holder comes after the exchange that this one
 //!    releases, so the scan, which lies before it, cannot have seen it.
+//!    A search whose bucket keeps changing [compares ids instead](Index::search_exact): under the lock, whose holder is
+//!    the only one to change them.
 //! 7. **Moving.** The claimant of a bucket locks it, copies its ids into the two buckets of the next
 //!    table, which nobody else can reach, and unlocks it with `MOVED` set (release). From then on
 //!    the bucket never changes; its contents stay for the readers that are in it. Everyone else who
@@ -103,6 +105,7 @@
 //! other writers of its bucket searches anew each time.
 
 mod bucket;
+mod exact;
 mod find;
 mod grow;
 mod hint;
@@ -117,6 +120,7 @@ mod write;
 use crate::epoch::Guard;
 
 pub use bucket::SLOTS;
+pub use exact::{Exact, Lockable};
 pub use find::{Glimpse, Probe};
 pub use memory::{Spare, Spares};
 pub use table::HashOf;
@@ -201,6 +205,20 @@ impl Index {
         is_match: impl FnOnce(u32) -> bool,
     ) -> Option<Found<'g>> {
         write::search_in_passing(&self.root, guard, hash, is_match)
+    }
+
+    /// Looks for an entry in order to change it, whatever happens to its neighbours meanwhile: [`Exact::lock`] fails
+    /// only if an entry of this very hash has come or gone. For a second attempt.
+    ///
+    /// `is_match` compares keys, and runs without a lock. Waits while the bucket is locked.
+    pub fn search_exact<'g, H: HashOf>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        store: &'g H,
+        is_match: impl FnMut(u32) -> bool,
+    ) -> Exact<'g, H> {
+        exact::search_exact(&self.root, guard, hash, store, is_match)
     }
 
     /// Locks the bucket that holds this very id, which was inserted under this hash; `None` if the

@@ -19,15 +19,15 @@ pub struct Changed;
 /// What a scan of a chain came upon: the entry that matched, else the first free slot, else no slot of the last
 /// bucket.
 #[derive(Clone, Copy, Debug)]
-struct Seen<'g> {
-    bucket: &'g Bucket,
-    slot: u32,
+pub(super) struct Seen<'g> {
+    pub(super) bucket: &'g Bucket,
+    pub(super) slot: u32,
     /// The entry's, or [`NIL`].
-    id: u32,
+    pub(super) id: u32,
 }
 
 impl Seen<'_> {
-    const NO_SLOT: u32 = u32::MAX;
+    pub(super) const NO_SLOT: u32 = u32::MAX;
 
     #[inline(always)]
     fn hit(&self) -> Option<u32> {
@@ -183,6 +183,10 @@ pub struct Locked<'g> {
 }
 
 impl<'g> Locked<'g> {
+    pub(super) fn of(lock: HomeLock<'g>, tag: u8, seen: Seen<'g>) -> Self {
+        Self { lock, tag: tag.into(), seen }
+    }
+
     /// The entry's id, if it is in the index.
     #[inline(always)]
     pub fn id(&self) -> Option<u32> {

@@ -1,5 +1,7 @@
 //! One thread that runs clients when their deadlines come, for all clients of a process.
 //!
+//! A forked child has no thread. The next registration there starts one, which serves the inherited clients as well.
+//!
 //! A client is anything that has something to do at times ([`Scheduled`]). It registers by a weak
 //! handle and arms its [`Registration`]; the thread sleeps until the earliest armed deadline, and runs
 //! the clients that are due, one after the other. A thread exists only as long as there are clients.
@@ -120,6 +122,13 @@ impl Registration {
     /// Runs the client as soon as its turn comes.
     pub fn wake_now(&self) {
         self.wake_at(Duration::ZERO);
+    }
+}
+
+impl Registration {
+    /// Deregisters the client now. Does not wait for a run that is under way.
+    pub fn cancel(&self) {
+        self.shared.deregister(self.id);
     }
 }
 

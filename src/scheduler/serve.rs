@@ -52,6 +52,8 @@ struct State {
     serving: bool,
     threads_started: u64,
     panics: u64,
+    /// Whose thread it is.
+    process: u32,
 }
 
 #[derive(Debug)]
@@ -118,6 +120,7 @@ impl Shared {
             serving: false,
             threads_started: 0,
             panics: 0,
+            process: std::process::id(),
         };
         Self { state: Mutex::new(state), wake: Condvar::new(), base: Instant::now() }
     }
@@ -155,6 +158,12 @@ impl Shared {
         handle: Weak<dyn Scheduled>,
     ) -> io::Result<(Id, Arc<AtomicU64>)> {
         let mut state = shared.state.lock();
+        if state.process != std::process::id() {
+            // Forked since: the thread is not here.
+            state.process = std::process::id();
+            state.serving = false;
+            state.asleep_until = 0;
+        }
         if !state.serving {
             let serves = Arc::clone(shared);
             thread::Builder::new()

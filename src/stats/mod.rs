@@ -39,6 +39,14 @@ pub struct Stats {
     pub entries: u64,
     /// Their weight, as [`Cache::weighted_size`](crate::Cache::weighted_size).
     pub weight: u64,
+    /// Removals that the listener has not heard of yet. A number that only grows tells of a listener that is too slow
+    /// or stuck.
+    pub pending_notifications: u64,
+    /// Removals that the listener will never hear of, because too many waited: see
+    /// [`Overflow::Discard`](crate::Overflow::Discard).
+    pub discarded_notifications: u64,
+    /// Values that the listener put back into the closed cache that it was told by: dropped and not announced.
+    pub refused_after_close: u64,
     removals: [u64; RemovalCause::ALL.len()],
     lateness: Lateness,
 }
@@ -173,6 +181,9 @@ impl Recorder {
             drop_panics: self.drop_panics.load(Relaxed),
             entries,
             weight,
+            pending_notifications: 0,
+            discarded_notifications: 0,
+            refused_after_close: 0,
             removals: std::array::from_fn(|cause| {
                 self.stripes.iter().map(|stripe| stripe.removals[cause].load(Relaxed)).sum()
             }),

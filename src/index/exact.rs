@@ -1,0 +1,138 @@
+//! Locking what was found even if the bucket has changed, as long as the entries of this hash have not.
+//!
+//! A search by version fails whenever a neighbour in the bucket is written. So an operation that has to run user code
+//! between search and lock, or that writers of other keys keep losing to, takes this way: note the ids of
+//! all entries with the hash, lock the bucket whatever its version, and compare ids. The guard under which they were
+//! found keeps ids from being used anew. So the same ids mean the same keys, and no key is compared under the lock.
+
+use super::bucket::tag_of;
+use super::lock::HomeLock;
+use super::memory::{Chain, Root};
+use super::table::HashOf;
+use super::write::{Changed, Locked, Seen, search};
+use crate::epoch::Guard;
+use crate::links::NIL;
+
+/// The result of a search for all entries of a hash.
+#[must_use = "a search changes nothing"]
+pub struct Exact<'g, H> {
+    root: &'g Root,
+    guard: &'g Guard,
+    store: &'g H,
+    hash: u32,
+    /// Entries with the hash, in the order of the chain.
+    ids: Vec<u32>,
+    /// The one that matched, or [`NIL`].
+    hit: u32,
+}
+
+/// See [`Index::search_exact`](super::Index::search_exact).
+pub fn search_exact<'g, H: HashOf>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    store: &'g H,
+    mut is_match: impl FnMut(u32) -> bool,
+) -> Exact<'g, H> {
+    let mut ids = Vec::new();
+    let found = search(root, guard, hash, |id| {
+        if store.hash(id) == hash {
+            ids.push(id);
+        }
+        false
+    });
+    drop(found);
+    let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NIL);
+    Exact { root, guard, store, hash, ids, hit }
+}
+
+impl<'g, H: HashOf> Exact<'g, H> {
+    /// The id that matched.
+    pub fn id(&self) -> Option<u32> {
+        (self.hit != NIL).then_some(self.hit)
+    }
+
+    /// Locks the bucket, waiting for whoever has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Changed`] if another entry has this hash by now, or one of them has left: the key's own or one that cannot
+    /// be told from it by its hash.
+    pub fn lock(self) -> Result<Locked<'g>, Changed> {
+        let mut table = self.root.current(self.guard);
+        let lock = loop {
+            match HomeLock::acquire(table.home(self.hash)) {
+                Some(lock) => break lock,
+                None => table = table.successor(self.guard),
+            }
+        };
+        let tag = tag_of(self.hash);
+        let mut same = 0;
+        let (mut hit, mut free) = (None, None);
+        let mut last = lock.home();
+        for bucket in Chain::locked(&lock) {
+            last = bucket;
+            let tags = bucket.tags();
+            for slot in tags.matching(tag) {
+                let id = bucket.id(slot);
+                if id == NIL || self.store.hash(id) != self.hash {
+                    continue;
+                }
+                if self.ids.get(same) != Some(&id) && !self.ids.contains(&id) {
+                    return Err(Changed);
+                }
+                same += 1;
+                if id == self.hit {
+                    hit = Some(Seen { bucket, slot: slot as u32, id });
+                }
+            }
+            if free.is_none() {
+                let slot = tags.free().next();
+                free = slot.map(|slot| Seen { bucket, slot: slot as u32, id: NIL });
+            }
+        }
+        if same != self.ids.len() {
+            return Err(Changed);
+        }
+        let none = Seen { bucket: last, slot: Seen::NO_SLOT, id: NIL };
+        let seen = match hit {
+            Some(hit) => hit,
+            None => free.unwrap_or(none),
+        };
+        Ok(Locked::of(lock, tag, seen))
+    }
+}
+
+/// What [`Exact`] and the quicker search have in common.
+pub trait Lockable<'g> {
+    /// The id that matched, when it was looked at.
+    fn id(&self) -> Option<u32>;
+
+    /// Locks the bucket, if what was found is still so.
+    ///
+    /// # Errors
+    ///
+    /// [`Changed`] if it is not: search again.
+    fn lock(self) -> Result<Locked<'g>, Changed>;
+}
+
+impl<'g> Lockable<'g> for super::Found<'g> {
+    fn id(&self) -> Option<u32> {
+        self.id()
+    }
+
+    #[inline(always)]
+    fn lock(self) -> Result<Locked<'g>, Changed> {
+        self.lock()
+    }
+}
+
+impl<'g, H: HashOf> Lockable<'g> for Exact<'g, H> {
+    fn id(&self) -> Option<u32> {
+        self.id()
+    }
+
+    fn lock(self) -> Result<Locked<'g>, Changed> {
+        self.lock()
+    }
+}
