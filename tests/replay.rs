@@ -187,7 +187,7 @@ fn a_flipped_byte_never_panics() {
 fn a_wrong_magic_is_not_taken_for_text() {
     let mut file = binary(0, 3, &THREE);
     file[3] = b'2';
-    let expected = (0, "file:1: neither text nor a `TRC1` or zstd file".to_owned());
+    let expected = (0, "file:1: neither UTF-8 text nor a `TRC1` or zstd file".to_owned());
     assert_eq!(bad(&file), expected);
     assert_eq!(bad(b"caf\xe9\n"), expected);
 }
@@ -205,7 +205,7 @@ fn the_count_must_be_the_number_of_records() {
     let reason = "data after the last record that the header announces";
     assert_eq!(bad(&binary(0, 2, &THREE)), (2, format!("file: record 3 (byte 32): {reason}")));
     assert_eq!(bad(&binary(0, 0, &THREE)), (0, format!("file: record 1 (byte 16): {reason}")));
-    let reason = "the file ends 1 records too early";
+    let reason = "the file ends 1 record too early";
     assert_eq!(bad(&binary(0, 4, &THREE)), (3, format!("file: record 4 (byte 40): {reason}")));
     let (requests, text) = bad(&binary(7, u64::MAX, &THREE));
     assert_eq!(requests, 3);
@@ -252,6 +252,70 @@ fn text_fields_may_be_empty() {
     assert_ne!(good(b"k\nK\n")[1].key, requests[0].key);
 }
 
+/// As [`read`], with the fields separated by `delimiter`.
+fn read_split(bytes: &[u8], delimiter: char) -> Result<Vec<Request>, TraceError> {
+    let mut records = Records::open("file", bytes)?;
+    records.delimiter = Some(delimiter);
+    records.collect()
+}
+
+#[test]
+fn fields_may_be_separated_by_something_else() {
+    let expected = good(b"k,1,2,3\nk,,5\nk,,,9\nk\n");
+    for delimiter in [',', ';', '\t', '|', ' '] {
+        let text =
+            "\u{feff}k,1,2,3\r\nk,,5\n\n# a,b\nk,,,9\r\nk,,\n".replace(',', &delimiter.to_string());
+        let requests = read_split(text.as_bytes(), delimiter).unwrap();
+        assert_eq!(requests, expected, "{delimiter:?}");
+    }
+    let error = read_split(b"a\n\t5\n", '\t').unwrap_err().to_string();
+    assert_eq!(error, "file:2: the key is empty");
+    let error = read_split(b"1;2;3;4;5", ';').unwrap_err().to_string();
+    assert!(error.ends_with("at most key;ttl_ms;weight;timestamp_ms"), "{error}");
+    assert_ne!(read_split(b"k;1", ',').unwrap()[0].key, expected[0].key);
+}
+
+#[test]
+fn text_that_seems_to_be_split_by_something_else_is_refused() {
+    for (text, line, name) in [
+        ("key;60000", 1, "';'"),
+        ("# key;ttl\n\n\u{feff}a;60000;;1\r\nb;;\n", 3, "';'"),
+        ("a\t60000\nb\t5\n", 1, "tab"),
+        ("a|60000|1\nb|5|1\n", 1, "'|'"),
+        ("a 60000\nb 5\n", 1, "' '"),
+    ] {
+        for text in [text.as_bytes(), &zstd(text.as_bytes())] {
+            let (requests, reason) = bad(text);
+            assert_eq!(requests, 0);
+            assert!(
+                reason.starts_with(&format!("file:{line}: the fields seem to be ")),
+                "{reason}"
+            );
+            assert!(reason.contains(&format!("`--delimiter {name}` reads them so")), "{reason}");
+        }
+    }
+    for text in ["a;1\nb,1\n", "a;1\nb\n", "GET /a\nGET /b\n", "a|x\n", "a  7\n", ""] {
+        good(text.as_bytes());
+    }
+    // Only the first lines tell.
+    let late = format!("{}key;1\n", "key\n".repeat(2000));
+    assert_eq!(good(late.as_bytes()).len(), 2001);
+    let long = format!("key;1\n{}", "key;1\n".repeat(2000));
+    assert_eq!(bad(long.as_bytes()).0, 0);
+}
+
+#[test]
+fn a_defect_in_the_first_lines_is_told_where_it_is() {
+    let packed = zstd("some key,1\n".repeat(200).as_bytes());
+    for cut in 12..packed.len() {
+        let (_, reason) = bad(&packed[..cut]);
+        assert!(reason.contains("cannot "), "cut at {cut}: {reason}");
+    }
+    let (requests, reason) = bad(b"key,ttl_ms\na,1\n");
+    let hint = "ttl_ms is `ttl_ms`, not a whole number; `#` begins a header line";
+    assert_eq!((requests, reason), (0, format!("file:1: {hint}")));
+}
+
 #[test]
 fn bad_text_is_told_by_line_and_reason() {
     let most = u64::MAX;
@@ -264,7 +328,7 @@ fn bad_text_is_told_by_line_and_reason() {
         ("k,1,2,3,4", "5 fields, but a line is at most key,ttl_ms,weight,timestamp_ms".to_owned()),
         (",1", "the key is empty".to_owned()),
         ("k,,,5", "a timestamp_ms, but the first request has none".to_owned()),
-        ("k\u{7}", "neither text nor a `TRC1` or zstd file".to_owned()),
+        ("k\u{7}", "neither UTF-8 text nor a `TRC1` or zstd file".to_owned()),
     ] {
         let file = format!("# first\na,1,2\n\n{line}\nb\n");
         assert_eq!(bad(file.as_bytes()), (1, format!("file:4: {reason}")));

@@ -104,9 +104,14 @@ impl Workload {
         Plan { capacity, idle: self.idle.then_some(HOUR) }
     }
 
-    /// How many entries it has to begin with.
-    pub fn fill(&self, space: u64) -> u64 {
-        (space as f64 * self.filled) as u64
+    /// A cache with the entries that it has to begin with.
+    pub fn cache<K: Key, V: Value, S: Subject<K, V>>(&self, space: u64) -> S {
+        let cache = S::new(self.plan(space));
+        for number in 0..=(space as f64 * self.filled) as u64 {
+            cache.insert(K::of(number), V::lasting(number));
+        }
+        cache.settle();
+        cache
     }
 }
 

@@ -3,12 +3,13 @@
 use crate::options::Options;
 use crate::series::Point;
 use crate::session::Summary;
-use crate::units::{percent, thousands};
+use crate::units::{counted, percent, thousands};
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use std::array;
+use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -29,14 +30,14 @@ type Line = Vec<(f64, f64)>;
 pub fn draw(path: &Path, title: &str, options: &Options, summary: &Summary) -> Result<()> {
     let time = Axis::new(summary);
     let points = summary.series.bins(BINS, |point| time.place(point));
-    // Drawn to memory first: plotters writes to a file only when dropped, and keeps its errors to itself.
+    // Drawn to memory first: plotters writes to a file when dropped, and hides its errors.
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         paint(&root, title, &time, &points, options, summary)
             .map_err(|e| anyhow!("cannot draw the chart: {e}"))?;
     }
-    std::fs::write(path, svg).map_err(|e| anyhow!("cannot write {}: {e}", path.display()))
+    fs::write(path, svg).map_err(|e| anyhow!("cannot write {}: {e}", path.display()))
 }
 
 /// The horizontal axis: trace time, or requests where there is none.
@@ -89,9 +90,9 @@ fn paint(
     let root = root.titled(title, heading)?;
     let ratio = percent(summary.counts.hits as f64, summary.counts.lookups as f64);
     let subtitle = format!(
-        "{} requests, hit ratio {ratio}, at most {} entries resident",
-        thousands(summary.counts.requests),
-        thousands(summary.peak.resident)
+        "{}, hit ratio {ratio}, at most {} resident",
+        counted(summary.counts.requests, "request", "requests"),
+        counted(summary.peak.resident, "entry", "entries")
     );
     let root = root.titled(&subtitle, ("sans-serif", 15).into_font().color(&INK))?;
     let (above, below) = root.split_vertically(345);

@@ -21,6 +21,7 @@ mod report;
 mod series;
 mod session;
 mod source;
+mod target;
 mod trace;
 mod units;
 mod workload;
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    if !options.no_svg {
+        target::check(&options.svg, options.trace.as_deref())?;
+    }
     let mut source = Source::open(options)?;
     let summary = session::run(options, &mut source)?;
     print(&report::render(options, &source, &summary))?;

@@ -1,7 +1,11 @@
 //! The command line.
 
-use crate::units::{parse_bytes, parse_count, parse_duration, parse_share};
+use crate::units::{
+    parse_bytes, parse_count, parse_duration, parse_positive_count, parse_positive_duration,
+    parse_share,
+};
 use clap::{ArgGroup, Parser, ValueEnum};
+use cortado::Cache;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,11 +37,12 @@ pub struct Options {
     pub cluster: String,
 
     /// How many requests: of the built-in workload (10M unless told), or of the trace at most
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_positive_count)]
     pub requests: Option<u64>,
 
     /// How much time the built-in workload spans [default: the cluster's own]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "trace")]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration,
+          conflicts_with = "trace")]
     pub span: Option<Duration>,
 
     /// Seed of the built-in workload
@@ -47,10 +52,18 @@ pub struct Options {
     /// Requests a second, for a trace without timestamps
     ///
     /// Without timestamps and rate, lifetimes run by the wall clock while the replay goes at full speed.
-    #[arg(long, value_name = "N", value_parser = parse_count, requires = "trace")]
+    #[arg(long, value_name = "N", value_parser = parse_positive_count, requires = "trace")]
     pub rate: Option<u64>,
 
+    /// What separates the fields of a text trace: `,`, `;`, `tab` or another punctuation mark
+    ///
+    /// By default a comma does. The first lines are refused if something else seems to.
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter, requires = "trace")]
+    pub delimiter: Option<char>,
+
     /// Bound of the cache in entries [default: 10k, or a fifteenth of the built-in workload's keys]
+    ///
+    /// A cache of 0 entries keeps nothing.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub capacity: Option<u64>,
 
@@ -59,6 +72,8 @@ pub struct Options {
     pub max_weight: Option<u64>,
 
     /// Lifetime of what the trace gives none, e.g. 30s [default: for ever]
+    ///
+    /// What has a lifetime of 0 is not cached.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
 
@@ -67,7 +82,7 @@ pub struct Options {
     pub expire: Expire,
 
     /// Besides, expire what has not been read or written for so long
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub tti: Option<Duration>,
 
     /// Obey the trace's lifetimes; the default
@@ -83,7 +98,7 @@ pub struct Options {
     pub jitter: f64,
 
     /// How finely the cache tells deadlines apart, e.g. 10ms [default: the cache's own]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_resolution)]
     pub resolution: Option<Duration>,
 
     /// Threads that use the cache at once
@@ -110,4 +125,24 @@ pub enum Expire {
     Write,
     /// Each read and write begins a new lifetime
     Access,
+}
+
+/// A duration that the cache takes as its resolution.
+fn parse_resolution(text: &str) -> Result<Duration, String> {
+    let resolution = parse_duration(text)?;
+    match Cache::<u64, u64>::builder().expiry_resolution(resolution).try_build() {
+        Ok(_) => Ok(resolution),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A character that can separate fields: it occurs in no number and begins no comment.
+fn parse_delimiter(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        _ if text == "tab" || text == "\\t" => Ok('\t'),
+        (Some(c), None) if c == '\t' || c == ' ' => Ok(c),
+        (Some(c), None) if c.is_ascii_punctuation() && c != '#' => Ok(c),
+        _ => Err("not `tab`, a space or one punctuation mark other than `#`".to_owned()),
+    }
 }

@@ -3,6 +3,7 @@
 use crate::ledger::Outcome;
 use crate::options::{Expire, Options};
 use crate::trace::Request;
+use anyhow::Result;
 use cortado::{Cache, Clock, ManualClock, expire};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +41,7 @@ pub struct Player {
 impl Player {
     /// `bound` is in entries, or in weight if the options say so; `timed` says whether requests carry
     /// the time.
-    pub fn new(options: &Options, bound: u64, timed: bool) -> Self {
+    pub fn new(options: &Options, bound: u64, timed: bool) -> Result<Self> {
         let mut builder = Cache::builder().name("replay").max_capacity(bound).record_stats(true);
         if options.max_weight.is_some() {
             builder = builder.weigher(|_: &u64, payload: &Payload| payload.weight);
@@ -69,7 +70,8 @@ impl Player {
             builder = builder.clock(clock);
             time = Some(Arc::new(TraceTime::new(hand, options.resolution)));
         }
-        Self { cache: builder.build(), time, ttl: options.ttl, ignore_ttl: options.ignore_ttl }
+        let cache = builder.try_build()?;
+        Ok(Self { cache, time, ttl: options.ttl, ignore_ttl: options.ignore_ttl })
     }
 
     /// The lifetime of an entry that `request` makes.

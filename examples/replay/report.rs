@@ -3,7 +3,7 @@
 use crate::options::{Expire, Options};
 use crate::session::Summary;
 use crate::source::Source;
-use crate::units::{bytes, duration, percent, thousands};
+use crate::units::{bytes, counted, duration, percent, thousands, three_digits};
 use comfy_table::modifiers::UTF8_ROUND_CORNERS;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
@@ -23,7 +23,7 @@ pub fn render(options: &Options, source: &Source, summary: &Summary) -> String {
 fn setup(options: &Options, summary: &Summary) -> String {
     let bound = match options.max_weight {
         Some(weight) => format!("{} of weight", bytes(weight)),
-        None => format!("{} entries", thousands(summary.bound)),
+        None => counted(summary.bound, "entry", "entries"),
     };
     let mut parts = vec![format!("cache of {bound}")];
     if summary.counts.lives == 0 {
@@ -39,12 +39,9 @@ fn setup(options: &Options, summary: &Summary) -> String {
         parts.push(format!("idle for {} at most", duration(tti)));
     }
     if options.jitter > 0.0 {
-        parts.push(format!("jitter {:.0} %", options.jitter * 100.0));
+        parts.push(format!("jitter {} %", three_digits(options.jitter * 100.0)));
     }
-    parts.push(match options.threads {
-        1 => "1 thread".to_owned(),
-        more => format!("{more} threads"),
-    });
+    parts.push(counted(options.threads.into(), "thread", "threads"));
     parts.join(" · ")
 }
 
@@ -58,15 +55,16 @@ fn table(options: &Options, summary: &Summary) -> Table {
     let time = if summary.timed { "trace time" } else { "wall-clock time" };
     let updates = match counts.updates {
         0 => String::new(),
-        updates => format!("{} are updates, ", thousands(updates)),
+        updates => format!("{}, ", counted(updates, "is an update", "are updates")),
     };
     let note = format!(
-        "{updates}{about}{} keys, {} of {time}",
-        thousands(causes.keys as u64),
+        "{updates}{about}{}, {} of {time}",
+        counted(causes.keys as u64, "key", "keys"),
         duration(summary.span)
     );
     row("requests", thousands(counts.requests), note);
-    let of = format!("{} of {} look-ups", thousands(counts.hits), thousands(counts.lookups));
+    let lookups = counted(counts.lookups, "look-up", "look-ups");
+    let of = format!("{} of {lookups}", thousands(counts.hits));
     row("hit ratio", percent(counts.hits as f64, counts.lookups as f64), of);
     if counts.weighed > 0 {
         let (hit, all) = (counts.weight_hit, counts.weight_looked_up);
@@ -126,7 +124,8 @@ fn meaning(options: &Options, source: &Source, summary: &Summary) -> String {
     let misses = causes.misses();
     if misses > 0.0 {
         let sample = if summary.sampled() { ", as a sample of the keys tells" } else { "" };
-        lines.push(format!("Of the {} misses{sample}", thousands(counts.lookups - counts.hits)));
+        let missed = counted(counts.lookups - counts.hits, "miss", "misses");
+        lines.push(format!("Of the {missed}{sample}"));
         // Without an eviction, only threads that overtake each other can miss what should be there.
         let crowded = match summary.removals.size {
             0 => "came while another thread was about to insert, or out of order",

@@ -9,7 +9,7 @@ use crate::series::{Point, Series};
 use crate::source::Source;
 use crate::trace::Request;
 use crate::units::percent;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use cortado::{Lateness, RemovalCause};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ struct Session {
 /// Replays `source` to its end.
 pub fn run(options: &Options, source: &mut Source) -> Result<Summary> {
     let bound = options.max_weight.or(options.capacity).unwrap_or(source.capacity);
-    let player = memory::counted(|| Player::new(options, bound, source.timed));
+    let player = memory::counted(|| Player::new(options, bound, source.timed))?;
     let rules = Rules { expire: options.expire, tti: options.tti, jitter: options.jitter };
     let mut crew = Crew::new(&player, usize::from(options.threads))?;
     let mut session = Session {
@@ -104,9 +104,6 @@ pub fn run(options: &Options, source: &mut Source) -> Result<Summary> {
         source.progress.show(requests, &percent(hits as f64, lookups as f64));
     }
     source.progress.clear();
-    if session.counts.requests == 0 {
-        bail!("{}: no requests", source.title);
-    }
     let busy = crew.busy;
     Ok(session.close(bound, source.timed, busy, crew.finish()?))
 }

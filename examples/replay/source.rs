@@ -67,20 +67,24 @@ impl Source {
         };
         let input = Metered { input, read: Arc::clone(&read) };
         let mut records = Records::open(name, BufReader::with_capacity(1 << 16, input))?;
+        records.delimiter = options.delimiter;
         let announced = records.announced();
         let first = match records.next() {
             Some(first) => first?,
             None => bail!("{name}: no requests"),
         };
         let dated = first.at.is_some();
+        if dated && options.rate.is_some() {
+            bail!("{name}: --rate is for traces without timestamps, and this one has them");
+        }
         let requests = iter::once(Ok(first)).chain(records);
         let limit = options.requests.map_or(Ok(usize::MAX), usize::try_from)?;
         let mut made = 0u64;
-        let rate = options.rate.filter(|_| !dated);
+        let rate = options.rate;
         let requests = requests.take(limit).map(move |request| {
             let mut request = request?;
             if let Some(rate) = rate {
-                request.at = Some(Duration::from_secs_f64(made as f64 / rate.max(1) as f64));
+                request.at = Some(Duration::from_secs_f64(made as f64 / rate as f64));
                 made += 1;
             }
             Ok(request)

@@ -12,8 +12,9 @@
 //! `key: u64` and, where the flags say so and in this order, `timestamp_ms: u64` (bit 2),
 //! `weight: u32` (bit 0), `ttl_ms: u32` (bit 1).
 //!
-//! Timestamps never decrease and count from the first one, so a text trace may give Unix times. A key
-//! of a text trace is any string without a comma; 64 bits of its hash stand for it.
+//! Timestamps never decrease and count from the first one, so a text trace may give Unix times. A
+//! key of a text trace is any string without a comma; 64 bits of its hash stand for it. Lines that
+//! seem to have another delimiter are refused, unless [`Records::delimiter`] is set.
 //!
 //! A defect ends the trace with a [`TraceError`] that says where it is; nothing here panics or
 //! allocates by what a header claims.
@@ -86,7 +87,10 @@ impl std::error::Error for TraceError {}
 /// The requests of a trace, in their order. After an error the iterator is at its end.
 pub struct Records<'a> {
     file: String,
-    input: Box<dyn BufRead + 'a>,
+    /// What separates the fields of a text trace. `None`: a comma, or an error if the first lines
+    /// seem to have something else.
+    pub delimiter: Option<char>,
+    input: Input<'a>,
     format: Format,
     times: Times,
     ended: bool,
@@ -123,7 +127,8 @@ impl<'a> Records<'a> {
         } else {
             Format::Text { line: 0, buffer: Vec::new() }
         };
-        Ok(Self { file: file.to_owned(), input, format, times: Times::default(), ended: false })
+        let (file, times) = (file.to_owned(), Times::default());
+        Ok(Self { file, delimiter: None, input, format, times, ended: false })
     }
 
     /// How many records the header of a binary trace announces. Not to be trusted.
@@ -144,7 +149,14 @@ impl Iterator for Records<'_> {
         }
         let (position, read) = match &mut self.format {
             Format::Text { line, buffer } => {
-                let read = text::next(&mut self.input, line, buffer, &mut self.times);
+                let delimiter = match self.delimiter {
+                    Some(delimiter) => Ok(delimiter),
+                    None => text::expect_commas(&mut self.input, line),
+                };
+                let read = delimiter.and_then(|delimiter| {
+                    self.delimiter = Some(delimiter);
+                    text::next(&mut self.input, line, buffer, delimiter, &mut self.times)
+                });
                 (Position::Line(*line), read)
             }
             Format::Binary { flags, count, read } => {
@@ -218,6 +230,7 @@ fn next_record(input: &mut Input<'_>, flags: u32, left: u64, times: &mut Times) 
     match (left, filled) {
         (0, 0) => return Ok(None),
         (0, _) => return Err("data after the last record that the header announces".to_owned()),
+        (1, 0) => return Err("the file ends 1 record too early".to_owned()),
         (_, 0) => return Err(format!("the file ends {left} records too early")),
         (_, n) if n < size => {
             return Err(format!("the file ends inside the record, after {n} of {size} bytes"));

@@ -8,6 +8,14 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     whole(quantity(text, &units)?)
 }
 
+/// A [count](parse_count) of at least one.
+pub fn parse_positive_count(text: &str) -> Result<u64, String> {
+    match parse_count(text)? {
+        0 => Err("must be at least 1".to_owned()),
+        count => Ok(count),
+    }
+}
+
 /// `4096`, `64KiB`, `64MiB`, `1.5GB`: powers of 1024 with an `i`, of a thousand without.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let units = [
@@ -48,6 +56,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A [duration](parse_duration) of at least a nanosecond.
+pub fn parse_positive_duration(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("must be longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// `0.1` or `10%`, from nothing to the whole.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let share = quantity(text, &[("", 1.0), ("%", 0.01)])?;
@@ -68,12 +84,15 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     Ok(number * factor)
 }
 
+/// A large number with a unit may be a fraction, as 1.3 MiB are; a small one is a mistake.
 fn whole(quantity: f64) -> Result<u64, String> {
-    if quantity < u64::MAX as f64 {
-        Ok(quantity.round() as u64)
-    } else {
-        Err("more than 64 bits hold".to_owned())
+    if quantity >= u64::MAX as f64 {
+        return Err("more than 64 bits hold".to_owned());
     }
+    if (quantity - quantity.round()).abs() > quantity / 1000.0 {
+        return Err(format!("{quantity} is not a whole number"));
+    }
+    Ok(quantity.round() as u64)
 }
 
 /// `1,234,567`
@@ -87,6 +106,11 @@ pub fn thousands(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// `1 entry`, `1,234 entries`
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { more })
 }
 
 /// `71.32 %`; nothing of nothing is `–`.
@@ -124,7 +148,7 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// `1.23`, `12.3`, `123`, `1234`; whole numbers have no fraction.
-fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     if value.fract() == 0.0 || value >= 99.95 {
         format!("{value:.0}")
     } else if value >= 9.995 {

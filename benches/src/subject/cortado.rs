@@ -1,79 +1,158 @@
-//! cortado, read in two ways and tended in two ways.
+//! cortado, with lifetimes given in each of the ways that its users have, and read in two ways.
 
 use super::{Lookup, Plan, READS_PER_GUARD, Reader, Subject};
 use crate::key::Key;
-use crate::value::Value;
+use crate::value::{HOUR, Value};
+use ::cortado::{Builder, Cache, Expiry, expire};
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// Each value's own lifetime; reads change nothing.
-struct Lifetimes;
+/// How a cache is set up, and how its entries get their lifetimes.
+pub trait Setup: Send + Sync {
+    const SCHEDULER: bool = false;
 
-impl<K, V: Value> cortado::Expiry<K, V> for Lifetimes {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V>;
+
+    #[inline]
+    fn insert<K: Key, V: Value>(cache: &Cache<K, V>, key: K, value: V) {
+        cache.insert(key, value);
+    }
+}
+
+/// The policy of the documentation: the create hook, and nothing else.
+pub struct Documented;
+
+impl<K, V: Value> Expiry<K, V> for Documented {
+    fn expire_after_create(&self, _: &K, value: &V, _: Instant) -> Option<Duration> {
+        Some(value.lifetime())
+    }
+}
+
+impl Setup for Documented {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        builder.expire_after(Self)
+    }
+}
+
+/// The same with the scheduler's thread.
+pub struct Scheduled;
+
+impl Setup for Scheduled {
+    const SCHEDULER: bool = true;
+
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        Documented::lifetimes(builder)
+    }
+}
+
+/// A ready-made policy.
+pub struct OnWrite;
+
+impl Setup for OnWrite {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        builder.expire_after(expire::on_write(|_: &K, value: &V| Some(value.lifetime())))
+    }
+}
+
+/// No policy: the lifetime is an argument of each insert.
+pub struct InsertTtl;
+
+impl Setup for InsertTtl {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        builder
+    }
+
+    #[inline]
+    fn insert<K: Key, V: Value>(cache: &Cache<K, V>, key: K, value: V) {
+        let lifetime = value.lifetime();
+        cache.insert_with_ttl(key, value, lifetime);
+    }
+}
+
+/// One lifetime for all entries.
+pub struct TimeToLive;
+
+impl Setup for TimeToLive {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        builder.time_to_live(HOUR)
+    }
+}
+
+/// A policy with a read hook of its own, which leaves each lifetime as it is.
+pub struct ReadHook;
+
+impl<K, V: Value> Expiry<K, V> for ReadHook {
     fn expire_after_create(&self, _: &K, value: &V, _: Instant) -> Option<Duration> {
         Some(value.lifetime())
     }
 
-    fn observes_reads(&self) -> bool {
-        false
+    fn expire_after_read(
+        &self,
+        _: &K,
+        _: &V,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        current
     }
 }
 
-fn build<K: Key, V: Value>(plan: Plan, scheduler: bool) -> cortado::Cache<K, V> {
-    let builder = cortado::Cache::builder().max_capacity(plan.capacity).scheduler(scheduler);
-    let builder = match plan.idle {
-        Some(idle) => builder.time_to_idle(idle),
-        None => builder.expire_after(Lifetimes),
-    };
-    builder.build_with_hasher(ahash::RandomState::new())
+impl Setup for ReadHook {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        builder.expire_after(Self)
+    }
 }
 
 /// cortado, read by `get`.
-pub struct Cortado<K, V>(cortado::Cache<K, V>);
-
-/// cortado, read by references.
-pub struct CortadoPin<K, V>(cortado::Cache<K, V>);
-
-/// cortado with its scheduler.
-pub struct CortadoScheduled<K, V>(cortado::Cache<K, V>);
-
-macro_rules! read_by_get {
-    ($name:ident, $scheduler:literal) => {
-        impl<K: Key, V: Value> Lookup<K> for $name<K, V> {
-            #[inline]
-            fn look_up(&self, key: &K) -> bool {
-                self.0.get(key).inspect(Value::look).is_some()
-            }
-        }
-
-        impl<K: Key, V: Value> Subject<K, V> for $name<K, V> {
-            type Reader<'a> = &'a Self;
-
-            fn new(plan: Plan) -> Self {
-                Self(build(plan, $scheduler))
-            }
-
-            fn reader(&self) -> Self::Reader<'_> {
-                self
-            }
-
-            #[inline]
-            fn insert(&self, key: K, value: V) {
-                self.0.insert(key, value);
-            }
-
-            fn settle(&self) {
-                self.0.run_pending_tasks();
-            }
-        }
-    };
+pub struct Cortado<K, V, S = Documented> {
+    cache: Cache<K, V>,
+    setup: PhantomData<S>,
 }
 
-read_by_get!(Cortado, false);
-read_by_get!(CortadoScheduled, true);
+impl<K: Key, V: Value, S: Setup> Lookup<K> for Cortado<K, V, S> {
+    #[inline]
+    fn look_up(&self, key: &K) -> bool {
+        self.cache.get(key).inspect(Value::look).is_some()
+    }
+}
+
+impl<K: Key, V: Value, S: Setup> Subject<K, V> for Cortado<K, V, S> {
+    type Reader<'a>
+        = &'a Self
+    where
+        Self: 'a;
+
+    fn new(plan: Plan) -> Self {
+        let builder = Cache::builder().max_capacity(plan.capacity).scheduler(S::SCHEDULER);
+        let builder = match plan.idle {
+            Some(idle) => builder.time_to_idle(idle),
+            None => S::lifetimes(builder),
+        };
+        let cache = builder.build_with_hasher(ahash::RandomState::new());
+        Self { cache, setup: PhantomData }
+    }
+
+    fn reader(&self) -> Self::Reader<'_> {
+        self
+    }
+
+    #[inline]
+    fn insert(&self, key: K, value: V) {
+        S::insert(&self.cache, key, value);
+    }
+
+    fn settle(&self) {
+        self.cache.run_pending_tasks();
+    }
+}
+
+/// cortado, read by references.
+pub struct CortadoPin<K, V>(Cortado<K, V>);
 
 /// A held view of the cache.
 pub struct Pinned<'c, K, V> {
-    view: cortado::Pinned<'c, K, V, ahash::RandomState>,
+    view: ::cortado::Pinned<'c, K, V, ahash::RandomState>,
     reads_left: u32,
 }
 
@@ -93,11 +172,11 @@ impl<K: Key, V: Value> Subject<K, V> for CortadoPin<K, V> {
     type Reader<'a> = Pinned<'a, K, V>;
 
     fn new(plan: Plan) -> Self {
-        Self(build(plan, false))
+        Self(Cortado::new(plan))
     }
 
     fn reader(&self) -> Self::Reader<'_> {
-        Pinned { view: self.0.pin(), reads_left: READS_PER_GUARD }
+        Pinned { view: self.0.cache.pin(), reads_left: READS_PER_GUARD }
     }
 
     #[inline]
@@ -106,6 +185,6 @@ impl<K: Key, V: Value> Subject<K, V> for CortadoPin<K, V> {
     }
 
     fn settle(&self) {
-        self.0.run_pending_tasks();
+        self.0.settle();
     }
 }

@@ -11,7 +11,7 @@ mod moka;
 mod timed;
 
 pub use bounded::{Foyer, QuickCache, Scc};
-pub use cortado::{Cortado, CortadoPin, CortadoScheduled};
+pub use cortado::{Cortado, CortadoPin};
 pub use floors::{Papaya, Shards};
 pub use moka::{MiniMoka, Moka, MokaExpiry};
 pub use timed::{LightCache, Pingora, Stretto};
@@ -92,6 +92,10 @@ pub enum Rival {
     Cortado,
     CortadoPin,
     CortadoScheduler,
+    CortadoOnWrite,
+    CortadoInsertTtl,
+    CortadoTimeToLive,
+    CortadoReadHook,
     MokaExpiry,
     Moka,
     MiniMoka,
@@ -126,6 +130,22 @@ impl Rival {
         Self::value_variants()
     }
 
+    /// Those that take part unless others are named.
+    pub fn usual() -> Vec<Self> {
+        Self::all().iter().copied().filter(|rival| !rival.varies()).collect()
+    }
+
+    /// Whether it is cortado with lifetimes given in another way than by the documented policy.
+    pub fn varies(self) -> bool {
+        matches!(
+            self,
+            Self::CortadoOnWrite
+                | Self::CortadoInsertTtl
+                | Self::CortadoTimeToLive
+                | Self::CortadoReadHook
+        )
+    }
+
     /// What it is called.
     pub fn name(self) -> String {
         self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
@@ -140,7 +160,7 @@ impl Rival {
         match self {
             Self::Cortado => Card {
                 idle: true,
-                ..timed("cortado", "expiry policy; `get`, which returns a clone")
+                ..timed("cortado", "expiry policy as documented; `get`, which returns a clone")
             },
             Self::CortadoPin => Card {
                 idle: true,
@@ -150,6 +170,12 @@ impl Rival {
                 idle: true,
                 ..timed("cortado", "expiry policy; `get`; with the scheduler's thread")
             },
+            Self::CortadoOnWrite => timed("cortado", "ready-made policy, `expire::on_write`"),
+            Self::CortadoInsertTtl => timed("cortado", "no policy; `insert_with_ttl`"),
+            Self::CortadoTimeToLive => card("cortado", "no policy; `time_to_live` of an hour"),
+            Self::CortadoReadHook => {
+                timed("cortado", "expiry policy with a read hook that changes nothing")
+            }
             Self::MokaExpiry => timed("moka", "sync, expiry policy"),
             Self::Moka => Card { idle: true, ..card("moka", "sync, no lifetimes") },
             Self::MiniMoka => Card { idle: true, ..card("mini-moka", "sync, no lifetimes") },
@@ -185,7 +211,11 @@ impl Rival {
         Some(match self {
             Self::Cortado => driver.drive::<Cortado<K, V>>(),
             Self::CortadoPin => driver.drive::<CortadoPin<K, V>>(),
-            Self::CortadoScheduler => driver.drive::<CortadoScheduled<K, V>>(),
+            Self::CortadoScheduler => driver.drive::<Cortado<K, V, cortado::Scheduled>>(),
+            Self::CortadoOnWrite => driver.drive::<Cortado<K, V, cortado::OnWrite>>(),
+            Self::CortadoInsertTtl => driver.drive::<Cortado<K, V, cortado::InsertTtl>>(),
+            Self::CortadoTimeToLive => driver.drive::<Cortado<K, V, cortado::TimeToLive>>(),
+            Self::CortadoReadHook => driver.drive::<Cortado<K, V, cortado::ReadHook>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
             Self::Moka => driver.drive::<Moka<K, V>>(),
             Self::MiniMoka => driver.drive::<MiniMoka<K, V>>(),

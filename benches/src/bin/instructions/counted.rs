@@ -19,11 +19,7 @@ impl<K: Key, V: Value> Driver<K, V> for Measurement<'_, K> {
     type Output = ();
 
     fn drive<S: Subject<K, V>>(self) {
-        let cache = S::new(self.workload.plan(self.space));
-        for number in 0..=self.workload.fill(self.space) {
-            cache.insert(K::of(number), V::lasting(number));
-        }
-        cache.settle();
+        let cache = self.workload.cache::<K, V, S>(self.space);
         let (warm_up, counted) = self.keys.split_at(self.keys.len() / 2);
         let run = match self.workload.action {
             Action::Read => thread::<K, V, S, Read>,

@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, default_value = "")]
     pub only: String,
     /// Only these caches.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Rival::all().to_vec())]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Rival::usual())]
     pub subjects: Vec<Rival>,
     /// The cache whose figures the ratios refer to.
     #[arg(long, value_enum, default_value_t = Rival::Cortado)]

@@ -50,11 +50,7 @@ impl<K: Key, V: Value> Driver<K, V> for Measurement<'_, K> {
     type Output = Outcome;
 
     fn drive<S: Subject<K, V>>(self) -> Outcome {
-        let cache = S::new(self.workload.plan(self.space));
-        for number in 0..=self.workload.fill(self.space) {
-            cache.insert(K::of(number), V::lasting(number));
-        }
-        cache.settle();
+        let cache = self.workload.cache::<K, V, S>(self.space);
         let sample = match self.workload.action {
             Action::Read => self.time::<V, S, Read>(&cache),
             Action::Mix10 => self.time::<V, S, Mix<10>>(&cache),
