@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct ReadsGive(Option<Duration>);
+struct ReadsGive(Duration);
 
 impl Expiry<u32, u32> for ReadsGive {
     fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
@@ -25,20 +25,8 @@ impl Expiry<u32, u32> for ReadsGive {
         _: Option<Duration>,
         _: Instant,
     ) -> Option<Duration> {
-        Some(self.0.expect("a policy that does not observe reads is not asked"))
+        Some(self.0)
     }
-
-    fn observes_reads(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
-#[test]
-fn a_policy_that_does_not_observe_reads_is_not_asked_beside_an_idle_time() {
-    let cache =
-        audited(Cache::builder().time_to_idle(SECOND).expire_after(ReadsGive(None)).build());
-    cache.insert(1, 1);
-    assert_eq!(cache.get(&1), Some(1));
 }
 
 #[test]
@@ -47,7 +35,7 @@ fn a_read_gives_no_deadline_in_the_past() {
     let cache = audited(
         Cache::builder()
             .time_to_live(60 * SECOND)
-            .expire_after(ReadsGive(Some(300 * SECOND)))
+            .expire_after(ReadsGive(300 * SECOND))
             .clock(clock)
             .build(),
     );

@@ -52,20 +52,6 @@ fn jitter_only_shortens_and_spreads() {
     }
 }
 
-/// Whom reads do not concern is not asked after them; nor where somebody stands between who does not know that.
-#[test]
-fn only_a_policy_of_accesses_observes_reads() {
-    let life = |_: &u32, _: &u32| Some(SECOND);
-    let boxed: [Box<dyn Expiry<u32, u32>>; 3] = [
-        Box::new(expire::on_create(life)),
-        Box::new(expire::on_write(life)),
-        Box::new(expire::on_access(life)),
-    ];
-    assert_eq!(boxed.each_ref().map(|policy| policy.observes_reads()), [false, false, true]);
-    let again = boxed.map(|policy| Box::new(policy) as Box<dyn Expiry<u32, u32>>);
-    assert_eq!(again.each_ref().map(|policy| policy.observes_reads()), [false, false, true]);
-}
-
 /// The inverse of an odd number in arithmetic modulo 2^64, by Newton's method.
 fn inverse(odd: u64) -> u64 {
     (0..6).fold(odd, |x, _| x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x))))

@@ -75,6 +75,14 @@ impl<K, V, S> Cache<K, V, S> {
         }
     }
 
+    /// Whether reads ask the expiry policy.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn asks_after_reads(&self) -> bool {
+        self.engine().asks_after_reads()
+    }
+
     /// The memory of its nodes.
     #[cfg(feature = "internals")]
     #[doc(hidden)]

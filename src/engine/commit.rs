@@ -8,7 +8,6 @@ use crate::node::{Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crate::epoch::Guard;
 
 /// Why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -139,6 +139,11 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// Whether reads ask the expiry policy: for tests.
+    pub fn asks_after_reads(&self) -> bool {
+        self.mode.asks()
+    }
+
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }

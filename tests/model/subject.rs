@@ -186,7 +186,6 @@ impl Expiry<Key, Value> for CreateOnly {
 /// All hooks.
 struct Full {
     reports: Arc<Reports>,
-    observes: bool,
 }
 
 impl Expiry<Key, Value> for Full {
@@ -221,15 +220,29 @@ impl Expiry<Key, Value> for Full {
         current: Option<Duration>,
         last_modified: Instant,
     ) -> Option<Duration> {
-        assert!(self.observes, "a policy that does not observe reads was asked after one");
         let modified = Some(last_modified);
         let call = Call { hook: Hook::Read, key: key.number, id: value.id, now, current, modified };
         self.reports.call(call);
         value.traits.read.play(value.traits.create, current)
     }
+}
 
-    fn observes_reads(&self) -> bool {
-        self.observes
+/// The hooks of writes.
+struct Writes(Full);
+
+impl Expiry<Key, Value> for Writes {
+    fn expire_after_create(&self, key: &Key, value: &Value, now: Instant) -> Option<Duration> {
+        self.0.expire_after_create(key, value, now)
+    }
+
+    fn expire_after_update(
+        &self,
+        key: &Key,
+        value: &Value,
+        now: Instant,
+        current: Option<Duration>,
+    ) -> Option<Duration> {
+        self.0.expire_after_update(key, value, now, current)
     }
 }
 
@@ -264,12 +277,12 @@ pub fn build(config: &Config, reports: &Arc<Reports>) -> (Subject, ManualClock) 
         builder = builder.expiry_resolution(resolution);
     }
     let lifetime = |_: &Key, value: &Value| value.traits.create;
-    let full = |observes| Full { reports: Arc::clone(reports), observes };
+    let full = || Full { reports: Arc::clone(reports) };
     builder = match config.expiry {
         Policy::None => builder,
         Policy::CreateOnly => builder.expire_after(CreateOnly(Arc::clone(reports))),
-        Policy::Full => builder.expire_after(full(true)),
-        Policy::Blind => builder.expire_after(full(false)),
+        Policy::Full => builder.expire_after(full()),
+        Policy::Blind => builder.expire_after(Writes(full())),
         Policy::OnCreate => builder.expire_after(expire::on_create(lifetime)),
         Policy::OnWrite => builder.expire_after(expire::on_write(lifetime)),
         Policy::OnAccess => builder.expire_after(expire::on_access(lifetime)),
