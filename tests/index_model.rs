@@ -1,10 +1,10 @@
-//! The index against a `HashMap`, one operation at a time: entries, growth at any moment, walks that
-//! last through all of it.
+//! The index against a `HashMap`, one operation at a time: entries, growing and shrinking at any moment, walks
+//! that last through all of it.
 #![cfg(not(cortado_loom))]
 
 use std::collections::{HashMap, HashSet};
 
-use cortado::internals::index::{Glimpse, HashOf, Index, Locked, Probe};
+use cortado::internals::index::{Glimpse, HashOf, Held, Index, Locked, Patience, Probe, moves_for};
 use crossbeam_epoch::{Guard, pin};
 use proptest::prelude::*;
 
@@ -118,10 +118,13 @@ impl Model {
         let id = self.node(key);
         let guard = pin();
         let Some(&old) = self.entries.get(&key) else {
-            assert!(self.index.lock_id(&guard, self.store.shape.hash(key), id).is_none());
+            let hash = self.store.shape.hash(key);
+            assert!(self.index.lock_id(&guard, hash, id).is_none());
+            assert!(self.index.try_lock_id(&guard, hash, id).unwrap().is_none());
             return;
         };
-        let mut locked = self.index.lock_id(&guard, self.store.shape.hash(key), old).unwrap();
+        let hash = self.store.shape.hash(key);
+        let mut locked = self.index.try_lock_id(&guard, hash, old).unwrap().unwrap();
         assert_eq!(locked.id(), Some(old));
         assert_eq!(locked.remove(), old);
         locked.insert(id);
@@ -160,13 +163,30 @@ impl Model {
             visited: Vec::new(),
             present: self.entries.values().copied().collect(),
         });
-        walk.cursor = self.index.collect(&pin(), walk.cursor.unwrap(), &mut walk.visited);
+        let cursor = walk.cursor.unwrap();
+        walk.cursor = self.index.collect(&pin(), &self.store, cursor, &mut walk.visited);
         if walk.cursor.is_none() {
             let visited: HashSet<u32> = walk.visited.iter().copied().collect();
             assert_eq!(visited.len(), walk.visited.len(), "an id was visited twice");
             assert!(visited.is_superset(&walk.present), "an id was not visited");
             self.walk = None;
         }
+    }
+
+    /// Moves until nothing is left.
+    fn settle(&self) {
+        while self.index.help(&pin(), &self.store, 1, Patience::Wait) {}
+    }
+
+    /// Helps while somebody has the bucket of this hash locked.
+    fn help_past_a_lock(&self, hash: u32, buckets: usize) {
+        let guard = pin();
+        let held = self.index.search(&guard, hash, |_| false).lock().expect("nobody else is here");
+        let before = self.index.is_moving(&guard);
+        let left = self.index.help(&guard, &self.store, buckets, Patience::Skip);
+        assert!(!left || before, "there is nothing to do");
+        assert_eq!(self.index.try_lock_id(&guard, hash, 1).unwrap_err(), Held);
+        drop(held);
     }
 
     fn check(&self) {
@@ -182,6 +202,7 @@ enum Op {
     Find(u64),
     Reserve(usize),
     Help(usize),
+    HelpPast(u64, usize),
     Walk(u8),
 }
 
@@ -192,8 +213,10 @@ fn op() -> impl Strategy<Value = Op> {
         4 => key.clone().prop_map(Op::Remove),
         2 => key.clone().prop_map(Op::Renew),
         4 => key.prop_map(Op::Find),
-        1 => (100_usize..2000).prop_map(Op::Reserve),
+        2 => (100_usize..2000).prop_map(Op::Reserve),
+        1 => (0_usize..20).prop_map(Op::Reserve),
         4 => (0_usize..12).prop_map(Op::Help),
+        2 => (0_u64..120, 0_usize..12).prop_map(|(key, buckets)| Op::HelpPast(key, buckets)),
         3 => (1_u8..8).prop_map(Op::Walk),
     ]
 }
@@ -216,12 +239,14 @@ proptest! {
                     model.index.reserve(&pin(), entries);
                 }
                 Op::Help(buckets) => {
-                    model.index.help(&pin(), &model.store, buckets);
+                    model.index.help(&pin(), &model.store, buckets, Patience::Wait);
                 }
+                Op::HelpPast(key, buckets) => model.help_past_a_lock(shape.hash(key), buckets),
                 Op::Walk(steps) => (0..steps).for_each(|_| model.walk_on()),
             }
             model.check();
         }
+        model.settle();
         for key in 0..120 {
             assert_eq!(model.find(key), model.entries.get(&key).copied());
         }
@@ -238,12 +263,16 @@ fn eight_thousand_equal_hashes() {
     }
     model.check();
     model.index.reserve(&pin(), 8000);
-    while model.index.help(&pin(), &model.store, 1) {}
+    model.settle();
     assert_eq!(model.index.buckets(&pin()), 32);
     model.check();
     for key in 0..8000 {
         assert_eq!(model.find(key), Some(key as u32 + 1));
     }
+    model.index.reserve(&pin(), 0);
+    model.settle();
+    assert_eq!(model.index.buckets(&pin()), 16);
+    model.check();
     for key in 0..8000 {
         model.remove(key);
     }
@@ -264,7 +293,7 @@ fn slots_are_reused() {
     let mut cursor = Some(0);
     let mut buckets = 0;
     while let Some(position) = cursor {
-        cursor = model.index.collect(&guard, position, &mut ids);
+        cursor = model.index.collect(&guard, &model.store, position, &mut ids);
         buckets += 1;
     }
     assert_eq!(buckets, model.index.buckets(&guard));
@@ -280,48 +309,193 @@ fn sizes() {
         let index = Index::with_capacity(entries);
         assert_eq!(index.buckets(&guard), buckets, "{entries}");
         assert!(!index.reserve(&guard, entries), "{entries} fit");
+        assert!(!index.reserve(&guard, 0), "room for {entries} was asked for");
     }
     let index = Index::with_capacity(0);
     let store = Store { shape: Shape::Spread, keys: Vec::new() };
-    assert!(!index.help(&guard, &store, 1), "not growing");
+    let help = |buckets| index.help(&guard, &store, buckets, Patience::Wait);
+    assert!(!help(1), "not growing");
     assert!(index.reserve(&guard, 113));
-    assert!(index.reserve(&guard, 0), "still growing");
-    assert!(index.help(&guard, &store, 15));
+    assert!(index.reserve(&guard, 0) && index.is_moving(&guard), "still growing");
+    assert!(help(0) && help(15));
     assert_eq!(index.buckets(&guard), 16);
-    assert!(!index.help(&guard, &store, usize::MAX));
+    assert!(!help(usize::MAX));
     assert_eq!(index.buckets(&guard), 32);
-    assert!(!index.reserve(&guard, 224));
+    assert!(!index.reserve(&guard, 224) && !index.is_moving(&guard));
 }
 
-/// An outgrown table goes when nobody can be in it any more, a large one piece by piece.
+/// An empty index of `1 << bits` buckets that may have been 16.
+fn grown(store: &Store, bits: u32) -> Index {
+    let index = Index::with_capacity(0);
+    while index.buckets(&pin()) < 1 << bits {
+        assert!(index.reserve(&pin(), usize::MAX));
+        index.help(&pin(), store, usize::MAX, Patience::Wait);
+    }
+    index
+}
+
+/// Shrinking begins when one half would be filled to an eighth, goes to four times the room needed, and not
+/// below the first size; by 16 at a time, so that as many moves as there will be buckets are enough.
+#[test]
+fn sizes_when_shrinking() {
+    let guard = pin();
+    let store = Store { shape: Shape::Spread, keys: Vec::new() };
+    let index = grown(&store, 10);
+    assert!(!index.reserve(&guard, 449), "449 are more than 512 * 7 / 8");
+    assert!(index.reserve(&guard, 448));
+    assert!(index.help(&guard, &store, 255, Patience::Wait));
+    assert!(!index.help(&guard, &store, 1, Patience::Wait));
+    assert_eq!(index.buckets(&guard), 256, "room for four times 448");
+    assert!(!index.reserve(&guard, 1792) && !index.reserve(&guard, 113), "neither way at once");
+
+    let index = grown(&store, 14);
+    for buckets in [1 << 10, 1 << 6, 16] {
+        assert!(index.reserve(&guard, 0));
+        assert!(index.help(&guard, &store, buckets - 1, Patience::Wait));
+        assert!(!index.help(&guard, &store, 1, Patience::Wait));
+        assert_eq!(index.buckets(&guard), buckets);
+    }
+    assert!(!index.reserve(&guard, 0));
+    let index = Index::with_capacity(1000);
+    assert!(index.reserve(&guard, 5000));
+    index.help(&guard, &store, usize::MAX, Patience::Wait);
+    assert!(index.reserve(&guard, 1));
+    index.help(&guard, &store, usize::MAX, Patience::Wait);
+    assert_eq!(index.buckets(&guard), 256, "room for 1000 was asked for");
+}
+
+/// The moves that additions pay for keep up with them: growing is done with half of the room for it left, and
+/// who comes to a table that shrinks does not fill it before it is whole.
+#[test]
+fn moves_keep_up_with_additions() {
+    assert_eq!((moves_for(0), moves_for(1), moves_for(7), moves_for(100)), (0, 1, 2, 29));
+    for (add, first) in [(1, 9), (7, 9), (64, 9), (64, 4)] {
+        let mut model = Model::new(Shape::Spread);
+        model.index = grown(&model.store, first);
+        model.index.reserve(&pin(), 0);
+        let mut entries = 0;
+        while entries < 20_000 {
+            (entries..entries + add).for_each(|key| model.put(key));
+            entries += add;
+            let guard = pin();
+            model.index.reserve(&guard, entries as usize);
+            let moves = moves_for(add as usize);
+            model.index.help(&guard, &model.store, moves, Patience::Wait);
+            let room = 7 * model.index.buckets(&guard) as u64;
+            assert!(entries <= 2 * room, "{entries} in a table for {room}");
+            assert!(entries * 2 < room * 3 || !model.index.is_moving(&guard) || entries <= add);
+        }
+        model.settle();
+        model.check();
+    }
+}
+
+/// Whoever moves without waiting leaves what is locked, by bucket or by the bucket that it goes to, and moves it
+/// when it is free.
+#[test]
+fn what_is_held_is_moved_later() {
+    let mut model = Model::new(Shape::Spread);
+    (0..100).for_each(|key| model.put(key));
+    let help = |model: &Model| model.index.help(&pin(), &model.store, usize::MAX, Patience::Skip);
+    for (entries, buckets) in [(200, 32), (400, 64), (800, 128), (1600, 256), (0, 16)] {
+        let guard = pin();
+        let before = model.index.buckets(&guard);
+        assert!(model.index.reserve(&guard, entries));
+        let hash = model.store.shape.hash(7);
+        let held = model.index.search(&guard, hash, |_| false).lock().unwrap();
+        assert!(help(&model) && help(&model), "one is left");
+        assert_eq!(model.index.buckets(&guard), before);
+        drop(held);
+        model.check();
+        assert!(!help(&model));
+        assert_eq!(model.index.buckets(&guard), buckets);
+        model.check();
+    }
+    // The bucket that several go to: the first of them has moved, and a writer of its is at work there.
+    assert!(model.index.reserve(&pin(), 200));
+    model.settle();
+    while model.index.buckets(&pin()) < 256 {
+        model.index.reserve(&pin(), usize::MAX);
+        model.settle();
+    }
+    let guard = pin();
+    assert!(model.index.reserve(&guard, 0));
+    let first = model.index.search(&guard, 1 << 24, |_| false).lock().unwrap();
+    assert!(help(&model), "the second bucket is left");
+    let held = model.index.search(&guard, 0, |_| false).lock().unwrap();
+    drop(first);
+    let entries_there = (0..100).any(|key| model.store.shape.hash(key) >> 24 == 1);
+    assert_eq!(help(&model), entries_there);
+    drop(held);
+    assert!(!help(&model));
+    model.check();
+}
+
+/// A table that was left goes when nobody can be in it any more, a large one piece by piece.
 #[test]
 fn outgrown_tables_go_piece_by_piece() {
     let store = Store { shape: Shape::Spread, keys: Vec::new() };
     for (entries, pieces) in [(113, 1), (1_000_000, 33)] {
         let index = Index::with_capacity(entries);
-        let guard = pin();
-        assert!(index.reserve(&guard, 10 * entries));
-        assert_eq!(index.outgrown(), 0);
-        index.help(&guard, &store, usize::MAX);
-        assert_eq!(index.outgrown(), 1);
-        assert!(!index.clear_away(), "this guard may be in it");
-        drop(guard);
-        // The rest of the process may hold guards for a while.
-        let mut steps = 0;
-        for _ in 0..60_000 {
-            pin().flush();
-            steps += 1;
-            while index.clear_away() {
-                steps += 1;
-            }
-            if index.outgrown() == 0 {
-                break;
-            }
-            steps = 0;
-            std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(pieces_after(&index, 10 * entries, &store), pieces);
+    }
+    let index = grown(&store, 18);
+    assert!(clear_away(&index) > 33, "the large one is current");
+    assert_eq!(pieces_after(&index, 0, &store), 33);
+    assert_eq!(index.buckets(&pin()), 1 << 14);
+}
+
+/// The pieces in which a table goes that has become too small or too large for so many entries.
+fn pieces_after(index: &Index, entries: usize, store: &Store) -> usize {
+    let guard = pin();
+    assert!(index.reserve(&guard, entries));
+    assert_eq!(index.outgrown(), 0);
+    index.help(&guard, store, usize::MAX, Patience::Wait);
+    assert_eq!(index.outgrown(), 1);
+    assert!(!index.clear_away(), "this guard may be in it");
+    drop(guard);
+    let pieces = clear_away(index);
+    assert_eq!(index.validate(&pin(), store), Ok(0));
+    pieces
+}
+
+/// Clears all away that was left; in how many pieces.
+fn clear_away(index: &Index) -> usize {
+    let mut pieces = 0;
+    // The rest of the process may hold guards for a while.
+    for _ in 0..60_000 {
+        pin().flush();
+        let before = index.outgrown();
+        while index.clear_away() {
+            pieces += 1;
         }
-        assert_eq!((index.outgrown(), steps), (0, pieces));
-        assert_eq!(index.validate(&pin(), &store), Ok(0));
+        // The last piece of each.
+        pieces += before - index.outgrown();
+        if index.outgrown() == 0 {
+            return pieces;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("{} tables are left", index.outgrown());
+}
+
+/// A lock that somebody else has is not waited for, and one that is free is taken.
+#[test]
+fn trying_to_lock_an_id_does_not_wait() {
+    for keys in [1, 40] {
+        let mut model = Model::new(Shape::One);
+        (0..keys).for_each(|key| model.put(key));
+        let guard = pin();
+        let (hash, last) = (Shape::One.hash(0), keys as u32);
+        let held = model.index.lock_id(&guard, hash, 1).unwrap();
+        assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), Held);
+        assert_eq!(model.index.try_lock_id(&guard, hash, last + 1).unwrap_err(), Held);
+        drop(held);
+        assert!(model.index.try_lock_id(&guard, hash, last + 1).unwrap().is_none());
+        let mut locked = model.index.try_lock_id(&guard, hash, last).unwrap().unwrap();
+        assert_eq!(locked.remove(), last);
+        drop(locked);
+        assert!(model.index.try_lock_id(&guard, hash, last).unwrap().is_none());
     }
 }
 

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::sync::{PoisonError, RwLock};
 
-use cortado::internals::index::{HashOf, Index, Probe};
+use cortado::internals::index::{HashOf, Index, Patience, Probe};
 use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_epoch::pin;
@@ -69,7 +69,7 @@ impl Map for Index {
         }
         // The cache knows its size; here the id stands for it, as ids are inserted in order.
         self.reserve(&guard, id as usize);
-        self.help(&guard, nodes, 2);
+        self.help(&guard, nodes, 2, Patience::Wait);
     }
 
     fn remove(&self, nodes: &Nodes, id: u32) {

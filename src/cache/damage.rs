@@ -49,7 +49,7 @@ impl Subject {
         let core = &cache.engine().core;
         let (guard, mut indexed, mut cursor) = (crossbeam_epoch::pin(), Vec::new(), Some(0));
         while let Some(position) = cursor {
-            cursor = core.index.collect(&guard, position, &mut indexed);
+            cursor = core.index.collect(&guard, &*core.pool, position, &mut indexed);
         }
         let mut free = None;
         core.pool.for_each_free(|id| free = Some(id));

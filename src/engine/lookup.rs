@@ -182,7 +182,7 @@ impl<K, V, S> Engine<K, V, S> {
         visit: &mut dyn FnMut(NodeRef<'g, K, V>),
     ) -> Option<u64> {
         let mut ids = Vec::new();
-        let next = self.core.index.collect(guard, cursor, &mut ids);
+        let next = self.core.index.collect(guard, &*self.core.pool, cursor, &mut ids);
         ids.into_iter().for_each(|id| visit(self.node_at(id)));
         next
     }

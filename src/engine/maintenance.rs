@@ -16,7 +16,7 @@ use super::reclaim::Dead;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
-use crate::index::{Locked, Spares};
+use crate::index::{Locked, Patience, Spares};
 use crate::links::NIL;
 use crate::node::{GONE, Meta, NO_ERA, life};
 use crate::policy::Policy;
@@ -388,7 +388,7 @@ impl<'a> Work<'a> {
         true
     }
 
-    /// Starts a larger index if this one is full, moves some of it, and clears some of what it has outgrown
+    /// Starts a larger index if this one is full, or a smaller one if it is nearly empty, moves some of it, and clears some of what it has left
     /// away. True if there is more to be done.
     #[inline(never)]
     fn grow(&mut self) -> bool {
@@ -397,7 +397,7 @@ impl<'a> Work<'a> {
         // With those of which it will hear.
         let entries = self.state.count + core.writes.spilled_weight();
         core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
-        let moves = core.index.help(self.guard, &*core.pool, MOVES);
+        let moves = core.index.help(self.guard, &*core.pool, MOVES, Patience::Wait);
         // Handed to the epoch, which is to get on.
         self.retired |= core.index.outgrown() > outgrown;
         core.index.clear_away() || moves
@@ -419,7 +419,7 @@ impl<'a> Work<'a> {
                 return true;
             }
             let mut ids = std::mem::take(&mut self.state.scratch);
-            let next = core.index.collect(self.guard, cursor, &mut ids);
+            let next = core.index.collect(self.guard, &*core.pool, cursor, &mut ids);
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != mark_of(generation) {
                     budget.take();

@@ -1,8 +1,41 @@
-//! The lock of a home bucket, which covers the bucket and its overflow.
+//! The lock of a home bucket, which covers the bucket and its overflow, and how long to wait for it.
 
 use super::bucket::{Bucket, Ctrl};
-use crate::sync::Spin;
+use crate::sync::{Spin, spin_hint};
 use std::mem;
+
+/// What to do about a bucket that another thread has locked.
+///
+/// A writer holds the lock for a few instructions, but may lose its core among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Wait until the bucket is unlocked, however long that takes.
+    Wait,
+    /// Give up after a moment: the caller can do without the bucket for now.
+    Skip,
+}
+
+/// Another thread has locked the bucket, or keeps changing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held;
+
+/// A wait that ends: long enough for a holder that runs, and without giving up the core.
+#[derive(Default)]
+pub struct ShortWait(u32);
+
+impl ShortWait {
+    /// The model checker has other threads run at each hint, so one is enough for it.
+    const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
+
+    pub fn pause(&mut self) -> Result<(), Held> {
+        if self.0 == Self::HINTS {
+            return Err(Held);
+        }
+        self.0 += 1;
+        spin_hint();
+        Ok(())
+    }
+}
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
 ///
@@ -21,18 +54,24 @@ impl<'g> HomeLock<'g> {
         home.try_lock(seen).then(|| Self { home, changed: 0 })
     }
 
-    /// Locks a bucket, however it looks; `None` if it has moved.
-    pub fn acquire(home: &'g Bucket) -> Option<Self> {
-        let mut spin = Spin::default();
+    /// Locks a bucket, however it looks. For the mover of the bucket, or of what goes into it: it has not
+    /// moved.
+    ///
+    /// # Errors
+    ///
+    /// [`Held`] if another thread has locked it, and the caller does not want to wait.
+    pub fn acquire(home: &'g Bucket, patience: Patience) -> Result<Self, Held> {
+        let (mut spin, mut short) = (Spin::default(), ShortWait::default());
         loop {
             let seen = home.ctrl();
-            if seen.is_moved() {
-                return None;
-            }
+            debug_assert!(!seen.is_moved(), "rule 7: one mover, one move");
             if !seen.is_locked() && home.try_lock(seen) {
-                return Some(Self { home, changed: 0 });
+                return Ok(Self { home, changed: 0 });
             }
-            spin.pause();
+            match patience {
+                Patience::Wait => spin.pause(),
+                Patience::Skip => short.pause()?,
+            }
         }
     }
 

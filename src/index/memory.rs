@@ -83,17 +83,18 @@ impl Root {
     }
 
     /// Passes on from `done`, all of whose buckets have moved, to the table after it, and retires
-    /// it. By the thread that moved the last bucket.
+    /// it. By the helper that moved the last bucket.
     ///
     /// Release pairs with [`TableLink::get`]: who finds the new table here sees what all helpers
-    /// put into it ([`Table::finish`] has gathered that).
+    /// put into it (the lock of [`Table::moving`] has gathered that).
     pub fn advance(&self, done: &Table, guard: &Guard) {
         let current = &self.current.0;
         let old = current.load(Relaxed, guard);
         let next = done.next().0.load(Acquire, guard);
+        let order = if seeded("index_advance_relaxed") { Relaxed } else { Release };
         if !ptr::eq(old.as_raw(), done)
             || next.is_null()
-            || current.compare_exchange(old, next, Release, Relaxed, guard).is_err()
+            || current.compare_exchange(old, next, order, Relaxed, guard).is_err()
         {
             return;
         }
