@@ -10,7 +10,7 @@ mod explore;
 
 use std::sync::Arc;
 
-use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Probe, Spares};
+use cortado::internals::index::{Changed, Glimpse, HashOf, Held, Index, Patience, Probe, Spares};
 use crossbeam_epoch::{Guard, pin};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
@@ -45,7 +45,7 @@ fn hash_of(key: u64) -> u32 {
     (key as u32) << 30 | 7
 }
 
-/// Keys of the lower and of the upper half of the table.
+/// Keys of the lower and of the upper half of the table, the first of two, or four, buckets in it.
 const LOW: [u64; 4] = [0, 4, 8, 12];
 const HIGH: [u64; 4] = [2, 6, 10, 14];
 
@@ -185,20 +185,40 @@ impl World {
         self.store.retire(&guard, id);
     }
 
-    /// Helps until there is nothing left to claim.
+    /// A table of two buckets that may shrink to one.
+    fn grown(keys: &[u64], spare: usize) -> Self {
+        let world = Self::new(1, keys, spare);
+        world.grow();
+        assert_eq!(world.index.buckets(&pin()), 2);
+        world
+    }
+
+    /// Helps until there is nothing left to move.
     fn grow(&self) {
-        self.index.reserve(&pin(), usize::MAX);
-        while self.index.help(&pin(), &*self.store, 1) {}
+        self.resize(usize::MAX);
+    }
+
+    fn shrink(&self) {
+        self.resize(0);
+    }
+
+    fn resize(&self, entries: usize) {
+        assert!(self.index.reserve(&pin(), entries));
+        while self.help(1, Patience::Wait) {}
         // Retired tables and chains are freed by later pins, if nobody is in their way.
         pin().flush();
         drop(pin());
+    }
+
+    fn help(&self, buckets: usize, patience: Patience) -> bool {
+        self.index.help(&pin(), &*self.store, buckets, patience)
     }
 
     fn walk(&self) -> Vec<u32> {
         let mut ids = Vec::new();
         let mut cursor = Some(0);
         while let Some(position) = cursor {
-            cursor = self.index.collect(&pin(), position, &mut ids);
+            cursor = self.index.collect(&pin(), &*self.store, position, &mut ids);
         }
         ids
     }
@@ -398,23 +418,157 @@ fn write_vs_grow() {
 }
 
 /// Two helpers share a migration; the one that completes it, and is led to the new table by
-/// `current`, finds there what the other has put. `index_finish_relaxed`.
+/// `current`, finds there what the other has put. `index_moves_unlocked`.
 #[test]
 fn help_vs_help() {
     model(|| {
         let world = World::new(8, &[LOW[0], HIGH[0]], 0);
         world.index.reserve(&pin(), usize::MAX);
-        let helper = world.spawn(|world| {
-            world.index.help(&pin(), &*world.store, 1);
+        share_the_moving(&world, 4);
+    });
+}
+
+/// The same for a table of four buckets that becomes one of two: pairs of buckets share one.
+/// `index_moves_unlocked`.
+#[test]
+fn help_vs_help_when_shrinking() {
+    model(|| {
+        let world = World::new(8, &[LOW[0], HIGH[0], HIGH[0] + 1], 0);
+        world.grow();
+        world.index.reserve(&pin(), 0);
+        share_the_moving(&world, 2);
+        assert_eq!(world.find(HIGH[0] + 1), Some(3));
+    });
+}
+
+/// Two buckets are moved by two helpers, of which one does not wait for the other.
+fn share_the_moving(world: &World, buckets: usize) {
+    let helper = world.spawn(|world| {
+        world.help(1, Patience::Wait);
+    });
+    let guard = pin();
+    let left = world.index.help(&guard, &*world.store, 1, Patience::Skip);
+    assert_eq!(world.find_in(&guard, LOW[0]), Some(1));
+    assert_eq!(world.find_in(&guard, HIGH[0]), Some(2));
+    drop(guard);
+    helper.join().unwrap();
+    assert!(left || world.index.buckets(&pin()) == buckets, "something is left");
+    while world.help(1, Patience::Wait) {}
+    assert_eq!(world.index.buckets(&pin()), buckets);
+    assert_eq!(world.find(HIGH[0]), Some(2));
+    world.validate();
+}
+
+/// A helper that does not wait for a writer leaves the bucket to a later help, also when the table shrinks, and
+/// the writer is in the bucket that it moves to. `index_forgets_the_held`.
+#[test]
+fn help_that_skips_vs_write() {
+    for entries in [usize::MAX, 0] {
+        model(move || {
+            let world = World::grown(&[LOW[0], HIGH[0]], 1);
+            world.index.reserve(&pin(), entries);
+            let writer = world.spawn(|world| assert!(world.insert(3, LOW[1])));
+            let left = world.help(2, Patience::Skip);
+            assert!(left || !world.index.is_moving(&pin()));
+            assert_eq!(world.find(HIGH[0]), Some(2));
+            writer.join().unwrap();
+            while world.help(1, Patience::Skip) {}
+            assert_eq!((world.find(LOW[0]), world.find(LOW[1])), (Some(1), Some(3)));
+            assert_eq!(world.find(HIGH[0]), Some(2));
+            assert_eq!(world.validate(), 3);
+        });
+    }
+}
+
+/// Keys of both buckets, one of them with an overflow, are found while they become one.
+/// `index_moved_before_copy`, `index_chain_without_grace`.
+#[test]
+fn read_vs_shrink() {
+    model(|| {
+        let world = World::grown(&[LOW[0], HIGH[0], LOW[1], LOW[2]], 0);
+        let shrinker = world.spawn(World::shrink);
+        assert_eq!(world.find(LOW[2]), Some(4));
+        assert_eq!(world.find(HIGH[0]), Some(2));
+        shrinker.join().unwrap();
+        assert_eq!(world.index.buckets(&pin()), 1);
+        assert_eq!(world.validate(), 4);
+    });
+}
+
+/// A key that moves to a smaller table and is then replaced there is always found.
+/// `index_gone_without_moved_check`, `index_gone_is_a_miss`.
+#[test]
+fn read_vs_shrink_and_replace() {
+    model(|| {
+        // A glance at its bucket, which shows the other key, does not settle where it is.
+        let world = World::grown(&[LOW[0], HIGH[1], HIGH[0]], 1);
+        let shrinker = world.spawn(|world| {
+            world.shrink();
+            world.replace(4, HIGH[0]);
+        });
+        assert!(matches!(world.find(HIGH[0]), Some(3 | 4)));
+        shrinker.join().unwrap();
+        assert_eq!(world.find(HIGH[0]), Some(4));
+        assert_eq!(world.validate(), 3);
+    });
+}
+
+/// No change is lost when its bucket joins another, nor when another joins it: writers of the lower bucket are
+/// in the next table while the upper one moves there. `index_merge_unmarked`.
+#[test]
+fn write_vs_shrink() {
+    model(|| {
+        let world = World::grown(&[LOW[0], HIGH[0]], 2);
+        let shrinker = world.spawn(World::shrink);
+        world.remove(1, LOW[0]);
+        assert!(world.insert(3, LOW[1]));
+        shrinker.join().unwrap();
+        assert_eq!(world.find(LOW[0]), None);
+        assert_eq!(world.find(LOW[1]), Some(3));
+        assert_eq!(world.find(HIGH[0]), Some(2));
+        assert_eq!(world.validate(), 2);
+    });
+}
+
+/// A walk visits exactly once whatever is there throughout, in two buckets that become one.
+/// `index_walk_takes_neighbours`, `index_walk_strides_the_last`.
+#[test]
+fn walk_vs_shrink() {
+    model(|| {
+        let world = World::grown(&[LOW[0], HIGH[0], HIGH[1]], 0);
+        let shrinker = world.spawn(World::shrink);
+        let mut ids = world.walk();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3]);
+        shrinker.join().unwrap();
+    });
+}
+
+/// Whoever tries to lock an id gets it, learns that it is not there, or that the bucket is held: not that it
+/// is absent while somebody else is at work in its bucket. `index_held_is_absent`.
+#[test]
+fn try_lock_id_vs_write() {
+    model(|| {
+        let world = World::new(1, &[LOW[0], LOW[1]], 1);
+        let writer = world.spawn(|world| {
+            world.remove(1, LOW[0]);
+            assert!(world.insert(3, LOW[2]));
         });
         let guard = pin();
-        world.index.help(&guard, &*world.store, 1);
-        assert_eq!(world.find_in(&guard, LOW[0]), Some(1));
-        assert_eq!(world.find_in(&guard, HIGH[0]), Some(2));
+        let mut left = 2;
+        match world.index.try_lock_id(&guard, hash_of(LOW[1]), 2) {
+            Ok(Some(mut locked)) => {
+                assert_eq!(locked.remove(), 2);
+                left -= 1;
+            }
+            Ok(None) => panic!("it has been there all the time"),
+            Err(Held) => {}
+        }
         drop(guard);
-        helper.join().unwrap();
-        assert_eq!(world.index.buckets(&pin()), 4);
-        assert_eq!(world.validate(), 2);
+        writer.join().unwrap();
+        assert_eq!(world.find(LOW[2]), Some(3));
+        assert_eq!(world.find(LOW[1]).is_some(), left == 2);
+        assert_eq!(world.validate(), left);
     });
 }
 

@@ -55,6 +55,19 @@ pub fn help(
     if moving.moved == len {
         return false;
     }
+    let move_one = |position| move_bucket((table, next), position, store, patience, guard);
+    if seeded("index_moves_unlocked") {
+        let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
+        let claimed = claimed.collect::<Vec<_>>();
+        moving.moved += claimed.len();
+        let is_last = moving.moved == len;
+        drop(moving);
+        let _ = claimed.into_iter().try_for_each(move_one);
+        if is_last {
+            root.advance(table, guard);
+        }
+        return !is_last;
+    }
     let mut left = buckets.saturating_mul(table.sources_of(next));
     // Each at most once, so that a help ends while they stay locked.
     let mut held = mem::take(&mut moving.held);
@@ -62,7 +75,7 @@ pub fn help(
         && let Some(position) = held.pop().or_else(|| moving.claim(len))
     {
         left -= 1;
-        match move_bucket((table, next), position, store, patience, guard) {
+        match move_one(position) {
             Ok(()) => moving.moved += 1,
             Err(Held) if seeded("index_forgets_the_held") => moving.moved += 1,
             Err(Held) => moving.held.push(position),

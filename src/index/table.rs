@@ -80,7 +80,7 @@ impl Table {
             buckets: Buckets::new(1 << bits),
             shift: 32 - bits,
             next: TableLink::default(),
-            moving: CachePadded::default(),
+            moving: CachePadded::new(Mutex::new(Moving::default())),
         }
     }
 
