@@ -1,5 +1,5 @@
-//! The index against a `HashMap`, one operation at a time: entries, growing and shrinking at any moment, walks
-//! that last through all of it.
+//! The index against a `HashMap`, one operation at a time: entries, growing and shrinking at any
+//! moment, walks that last through all of it.
 #![cfg(not(cortado_loom))]
 
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! The index's sizes: when it grows and shrinks, by how much and at which pace, what it leaves for later, and
-//! where the memory of its former tables goes.
+//! The index's sizes: when it grows and shrinks, by how much and at which pace, what it leaves for
+//! later, and where the memory of its former tables goes.
 #![cfg(not(cortado_loom))]
 
 use cortado::internals::index::{HashOf, Index, Patience, moves_for};
@@ -57,8 +57,9 @@ fn grown(bits: u32) -> Index {
     index
 }
 
-/// Shrinking begins when one half would be filled to an eighth, goes to four times the room needed, and not
-/// below the first size; by 16 at a time, so that as many moves as there will be buckets are enough.
+/// Shrinking begins when one half would be filled to an eighth, goes to four times the room needed,
+/// and not below the first size; by 16 at a time, so that as many moves as there will be buckets
+/// are enough.
 #[test]
 fn sizes_when_shrinking() {
     let guard = pin();
@@ -86,8 +87,8 @@ fn sizes_when_shrinking() {
     assert_eq!(index.buckets(&guard), 256, "room for 1000 was asked for");
 }
 
-/// The moves that additions pay for keep up with them: growing is done with half of the room for it left, and
-/// who comes to a table that shrinks does not fill it before it is whole.
+/// The moves that additions pay for keep up with them: growing is done with half of the room for it
+/// left, and who comes to a table that shrinks does not fill it before it is whole.
 #[test]
 fn moves_keep_up_with_additions() {
     assert_eq!((moves_for(0), moves_for(1), moves_for(7), moves_for(100)), (0, 1, 2, 29));
@@ -131,7 +132,8 @@ fn what_is_held_is_moved_later() {
     }
 }
 
-/// The same when it is the bucket that others go to: a writer of one that has moved is at work there.
+/// The same when it is the bucket that others go to: a writer of one that has moved is at work
+/// there.
 #[test]
 fn what_goes_to_a_bucket_that_is_held_is_moved_later() {
     let index = grown(8);
@@ -151,6 +153,27 @@ fn what_goes_to_a_bucket_that_is_held_is_moved_later() {
     drop(target);
     assert!(!help());
     assert_eq!((index.buckets(&guard), index.validate(&guard, &Ids)), (16, Ok(2)));
+}
+
+/// A panic while buckets move leaves them where they are for good. Nothing is lost, and help ends.
+#[test]
+fn a_panic_ends_the_moving() {
+    struct Panics;
+    impl HashOf for Panics {
+        fn hash(&self, id: u32) -> u32 {
+            assert_ne!(id, 7, "one of the nodes");
+            Ids.hash(id)
+        }
+    }
+    let index = Index::with_capacity(0);
+    (1..=112).for_each(|id| insert(&index, id));
+    assert!(index.reserve(&pin(), 113));
+    let settle = || while index.help(&pin(), &Panics, 1, Patience::Wait) {};
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
+    settle();
+    assert!(index.is_moving(&pin()) && index.buckets(&pin()) == 16);
+    let is_there = |id: u32| index.lock_id(&pin(), Ids.hash(id), id).is_some();
+    assert!((1..=112).all(is_there));
 }
 
 /// A table that was left goes when nobody can be in it any more, a large one piece by piece.

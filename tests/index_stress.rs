@@ -1,5 +1,5 @@
-//! The index under threads: readers, writers, growing, shrinking and walks at once, over nodes that are recycled
-//! as soon as the epoch allows.
+//! The index under threads: readers, writers, growing, shrinking and walks at once, over nodes that
+//! are recycled as soon as the epoch allows.
 #![cfg(not(cortado_loom))]
 
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ const PERMANENT: u64 = 1000;
 const KEYS: u64 = 2000;
 const ROUNDS: usize = 4;
 const WRITES: u64 = 40_000;
-/// What is reserved, one after the other: the table doubles, or becomes smaller by as much as it may. From 16
-/// buckets to 512, 32, 256, 16, 128.
+/// What is reserved, one after the other: the table doubles, or becomes smaller by as much as it
+/// may. From 16 buckets to 512, 32, 256, 16, 128.
 const PLAN: [usize; 14] =
     [MORE, MORE, MORE, MORE, MORE, 0, MORE, MORE, MORE, 0, MORE, MORE, MORE, 0];
 const MORE: usize = usize::MAX;
@@ -234,8 +234,8 @@ impl World {
         }
     }
 
-    /// Makes the table larger or smaller, at even intervals of writes; most of the moving is left to the
-    /// writers.
+    /// Makes the table larger or smaller, at even intervals of writes; most of the moving is left
+    /// to the writers.
     fn resize(&self) {
         for (time, wanted) in (0..).zip(PLAN) {
             while self.writes.load(Relaxed) < time * (2 * WRITES) / PLAN.len() as u64 {

@@ -138,8 +138,8 @@ fn read_vs_taking_the_overflow_off() {
     });
 }
 
-/// Whoever tries to lock an id gets it, learns that it is not there, or that the bucket is held: not that it
-/// is absent while somebody else is at work in its bucket. `index_held_is_absent`.
+/// Whoever tries to lock an id gets it, learns that it is not there, or that the bucket is held:
+/// not that it is absent while somebody else is at work in its bucket. `index_held_is_absent`.
 #[test]
 fn try_lock_id_vs_write() {
     model(|| {

@@ -1,5 +1,5 @@
-//! Models of the index under loom while its buckets move to a larger or smaller table: what readers, writers,
-//! helpers and walkers may see of each other, with reclamation through the epoch.
+//! Models of the index under loom while its buckets move to a larger or smaller table: what
+//! readers, writers, helpers and walkers may see of each other, with reclamation through the epoch.
 //!
 //! Run with `RUSTFLAGS="--cfg cortado_loom --cfg crossbeam_loom --cfg crossbeam_sanitize"`. Each
 //! model names the seeded bugs (`CORTADO_SEEDED_BUG`) that it has been seen to catch.
@@ -122,8 +122,8 @@ fn share_the_moving(world: &World, buckets: usize) {
     world.validate();
 }
 
-/// A helper that does not wait for a writer leaves the bucket to a later help, also when the table shrinks, and
-/// the writer is in the bucket that it moves to. `index_forgets_the_held`.
+/// A helper that does not wait for a writer leaves the bucket to a later help, also when the table
+/// shrinks, and the writer is in the bucket that it moves to. `index_forgets_the_held`.
 #[test]
 fn help_that_skips_vs_write() {
     for entries in [usize::MAX, 0] {
@@ -176,8 +176,8 @@ fn read_vs_shrink_and_replace() {
     });
 }
 
-/// No change is lost when its bucket joins another, nor when another joins it: writers of the lower bucket are
-/// in the next table while the upper one moves there. `index_merge_unmarked`.
+/// No change is lost when its bucket joins another, nor when another joins it: writers of the lower
+/// bucket are in the next table while the upper one moves there. `index_merge_unmarked`.
 #[test]
 fn write_vs_shrink() {
     model(|| {
@@ -221,8 +221,8 @@ fn walk_vs_grow() {
     });
 }
 
-/// A walk finds each key once while its bucket moves and the key is then replaced in the next table.
-/// `index_walk_strides_current`, `index_moved_before_copy`.
+/// A walk finds each key once while its bucket moves and the key is then replaced in the next
+/// table. `index_walk_strides_current`, `index_moved_before_copy`.
 #[test]
 fn walk_vs_write() {
     model(|| {

@@ -388,8 +388,8 @@ impl<'a> Work<'a> {
         true
     }
 
-    /// Starts a larger index if this one is full, or a smaller one if it is nearly empty, moves some of it, and clears some of what it has left
-    /// away. True if there is more to be done.
+    /// Starts a larger index if this one is full, or a smaller one if it is nearly empty, moves
+    /// some of it, and clears some of what it has left away. True if there is more to be done.
     #[inline(never)]
     fn grow(&mut self) -> bool {
         let core = self.core;

@@ -1,4 +1,5 @@
-//! The lock of a home bucket, which covers the bucket and its overflow, and how long to wait for it.
+//! The lock of a home bucket, which covers the bucket and its overflow, and how long to wait for
+//! it.
 
 use super::bucket::{Bucket, Ctrl};
 use crate::sync::{Spin, spin_hint};
@@ -54,8 +55,8 @@ impl<'g> HomeLock<'g> {
         home.try_lock(seen).then(|| Self { home, changed: 0 })
     }
 
-    /// Locks a bucket, however it looks. For the mover of the bucket, or of what goes into it: it has not
-    /// moved.
+    /// Locks a bucket, however it looks. For the mover of the bucket, or of what goes into it: it
+    /// has not moved.
     ///
     /// # Errors
     ///

@@ -83,7 +83,8 @@ impl Root {
     }
 
     /// Passes on from `done`, all of whose buckets have moved, to the table after it, and retires
-    /// it. By the helper that moved the last bucket, so only once, with [`Table::moving`] still locked.
+    /// it. By the helper that moved the last bucket, so only once, with [`Table::moving`] still
+    /// locked.
     ///
     /// Release pairs with [`TableLink::get`]: who finds the new table here sees what all helpers
     /// put into it (that lock has gathered it).

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! The bucket of a hash is its top bits. So bucket `i` splits into `2i` and `2i + 1` when the table
-//! doubles, neighbours merge when it shrinks, and the order of a walk by hash survives both. A slot's tag is the low byte of
-//! the hash (never 0, which marks an empty slot); the tags of a bucket are compared all at once.
+//! doubles, neighbours merge when it shrinks, and the order of a walk by hash survives both. A
+//! slot's tag is the low byte of the hash (never 0, which marks an empty slot); the tags of a
+//! bucket are compared all at once.
 //!
 //! # Rules
 //!
@@ -44,20 +45,22 @@
 //!    scan is current: a change the scan missed would have been made under an earlier lock, whose
 //!    end changed the version; a change by a later holder comes after the exchange that this one
 //!    releases, so the scan, which lies before it, cannot have seen it.
-//! 7. **Moving.** One helper at a time moves buckets: the one that has the lock of [`Moving`](table::Moving).
-//!    It locks a bucket, copies its ids into the next table, and unlocks it with `MOVED` set (release). From
-//!    then on the bucket never changes; its contents stay for the readers that are in it. Everyone else who
-//!    sees `MOVED` (acquire) goes to the next table. When all buckets have moved, `current` passes on. Until
-//!    then no bucket of the next table moves. A helper that is held up keeps the table from being completed,
-//!    and delays nobody's finds or writes.
+//! 7. **Moving.** One helper at a time moves buckets: the one that has the lock of
+//!    [`Moving`](table::Moving). It locks a bucket, copies its ids into the next table, and unlocks
+//!    it with `MOVED` set (release). From then on the bucket never changes; its contents stay for
+//!    the readers that are in it. Everyone else who sees `MOVED` (acquire) goes to the next table.
+//!    When all buckets have moved, `current` passes on. Until then no bucket of the next table
+//!    moves. A helper that is held up keeps the table from being completed, and delays nobody's
+//!    finds or writes.
 //!    * *Growing:* a bucket's ids go into two that nobody else can reach.
-//!    * *Shrinking:* several buckets become one. It is in use from when the first of them has moved, so the
-//!      mover locks it, too, and what it puts there is a change (rule 3). There may be entries in it whose own
-//!      bucket has not moved yet; nobody asks for them there.
-//!    * **Lock order:** the moving, a bucket of the table, a bucket of the next table. Only the mover holds two
-//!      buckets. Whoever holds one in the next table waits for nothing, so nobody waits in a circle.
-//!    * A bucket that somebody else has locked may be [skipped](Patience::Skip): it stays as it is, and a
-//!      later help moves it.
+//!    * *Shrinking:* several buckets become one. It is in use from when the first of them has
+//!      moved, so the mover locks it, too, and what it puts there is a change (rule 3). There may
+//!      be entries in it whose own bucket has not moved yet; nobody asks for them there.
+//!    * **Lock order:** the moving, a bucket of the table, a bucket of the next table. Only the
+//!      mover holds two buckets. Whoever holds one in the next table waits for nothing, so nobody
+//!      waits in a circle.
+//!    * A bucket that somebody else has locked may be [skipped](Patience::Skip): it stays as it is,
+//!      and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned in the
 //!    default collector. A table is retired through the epoch, once, after `current` has passed on
 //!    from it. Its `next` is retired later still. So a reference that was got under a guard is good
@@ -104,14 +107,14 @@
 //! * *a table of pointers to segments*, to grow piecemeal: one more dependent load per read.
 //! * *a shared count of entries*: two threads inserting would take turns at its cache line. The caller
 //!   knows the count, and says it to [`Index::reserve`].
+//! * *shrinking in one step, whatever the factor*: the next table takes the new entries of buckets
+//!   that have moved. If it is very small they make long chains of its few buckets before the rest
+//!   has moved.
+//! * *claims without a lock, for many helpers at once*: the only caller is a maintenance pass, one
+//!   at a time. What was skipped would need a list that they share.
 //!
-//! * *shrinking in one step, whatever the factor*: the next table takes the new entries of buckets that
-//!   have moved. If it is very small they make long chains of its few buckets before the rest has moved.
-//! * *claims without a lock, for many helpers at once*: the only caller is a maintenance pass, one at a time.
-//!   What was skipped would need a list that they share.
-//!
-//! What it costs: a table that was left keeps its memory until somebody calls [`Index::clear_away`] often
-//! enough; a writer that keeps losing to other writers of its bucket searches anew each time.
+//! What it costs: a table that was left keeps its memory until somebody calls [`Index::clear_away`]
+//! often enough; a writer that keeps losing to other writers of its bucket searches anew each time.
 
 mod bucket;
 mod find;
@@ -226,13 +229,13 @@ impl Index {
         write::lock_id(&self.root, guard, hash, id)
     }
 
-    /// [`lock_id`](Self::lock_id) for those who must not wait for a writer that has lost its core: gives up
-    /// after a moment of spinning, and never yields.
+    /// [`lock_id`](Self::lock_id) for those who must not wait for a writer that has lost its core:
+    /// gives up after a moment of spinning, and never yields.
     ///
     /// # Errors
     ///
-    /// [`Held`] if somebody else has locked the bucket, or keeps changing it. Whether the index has the id is
-    /// not known then.
+    /// [`Held`] if somebody else has locked the bucket, or keeps changing it. Whether the index has
+    /// the id is not known then.
     #[inline(always)]
     pub fn try_lock_id<'g>(
         &'g self,
@@ -243,16 +246,17 @@ impl Index {
         write::try_lock_id(&self.root, guard, hash, id)
     }
 
-    /// Begins to grow if so many entries are too many for the table, or to shrink if they are far too few;
-    /// true if the index is moving, that is, if there is work for [`Index::help`]. Cheap, whatever the size.
+    /// Begins to grow if so many entries are too many for the table, or to shrink if they are far
+    /// too few; true if the index is moving, that is, if there is work for [`Index::help`]. Cheap,
+    /// whatever the size.
     ///
-    /// Growing doubles the table; for a second doubling, call it again when the first is done. The table
-    /// shrinks when so many entries would not fill an eighth of one half as large: to four times the room that
-    /// they need, by a factor of 16 at a time, and never below what [`with_capacity`](Self::with_capacity)
-    /// was asked for.
+    /// Growing doubles the table; for a second doubling, call it again when the first is done. The
+    /// table shrinks when so many entries would not fill an eighth of one half as large: to four
+    /// times the room that they need, by a factor of 16 at a time, and never below what
+    /// [`with_capacity`](Self::with_capacity) was asked for.
     ///
-    /// To be called with each batch of additions, and followed by at least [`moves_for`] that many of help,
-    /// or chains grow long.
+    /// To be called with each batch of additions, and followed by a [`help`](Self::help) of at
+    /// least [`moves_for`] that many, or chains grow long.
     pub fn reserve(&self, guard: &Guard, entries: usize) -> bool {
         resize::reserve(&self.root, guard, entries, self.least_bits)
     }
@@ -262,14 +266,15 @@ impl Index {
         self.root.current(guard).next().get(guard).is_some()
     }
 
-    /// Moves up to `buckets` buckets to the next table, if there is one; true if more are left. Meant to be
-    /// called in every maintenance pass, with [`moves_for`] the additions that the pass came to know.
+    /// Moves up to `buckets` buckets to the next table, if there is one; true if more are to be
+    /// taken up. Meant to be called in every maintenance pass, with at least [`moves_for`] of the
+    /// additions that the pass came to know.
     ///
-    /// They are buckets of the smaller of the two tables. When the table shrinks, all that become the same
-    /// one count as one: up to 16, which are nearly empty.
+    /// They are buckets of the smaller of the two tables. When the table shrinks, all that become
+    /// the same one count as one: up to 16, which are nearly empty.
     ///
-    /// With [`Patience::Skip`] it waits for nobody: what others have locked is left to a later help, and so is
-    /// everything if another helper is at work.
+    /// With [`Patience::Skip`] it waits for nobody. What others have locked is left to a later
+    /// help, and so is everything if another helper is at work.
     ///
     /// Should `store` panic, growing stays unfinished from then on; the index remains usable.
     #[inline]
@@ -288,8 +293,8 @@ impl Index {
         self.root.outgrown().count()
     }
 
-    /// Gives a piece of such a table's memory back to the system; true if there is more. When the last
-    /// buckets have moved, the epoch has to get on before there is something to give.
+    /// Gives a piece of such a table's memory back to the system; true if there is more. When the
+    /// last buckets have moved, the epoch has to get on before there is something to give.
     pub fn clear_away(&self) -> bool {
         self.root.outgrown().clear_away()
     }
@@ -314,8 +319,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// What is wrong: an id twice, in the wrong bucket or with the wrong tag, a lock left behind, an
-    /// entry in the next table before its bucket has moved.
+    /// What is wrong: an id twice, in the wrong bucket or with the wrong tag, a lock left behind,
+    /// an entry in the next table before its bucket has moved.
     pub fn validate(&self, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
         walk::validate(&self.root, guard, store)
     }

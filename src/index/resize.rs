@@ -12,14 +12,16 @@ use super::table::{HashOf, LOAD, Table};
 use super::tags::Slots;
 use crate::sync::seeded;
 
-/// How many buckets to ask of [`Index::help`](super::Index::help) for so many additions to the index.
+/// How many buckets to ask of [`Index::help`](super::Index::help) for so many additions to the
+/// index.
 ///
-/// A table of `n` buckets begins to grow when it is full, with `LOAD * n` entries. The next one, twice as
-/// large, is full after `LOAD * n` more, and can grow only when all `n` have moved. So each addition has to
-/// pay for `1 / LOAD` of a bucket.
+/// A table of `n` buckets begins to grow when it is full, with `LOAD * n` entries. The next one,
+/// twice as large, is full after `LOAD * n` more, and can grow only when all `n` have moved. So
+/// each addition has to pay for `1 / LOAD` of a bucket.
 ///
-/// A table that shrinks to `n` buckets has a quarter of the entries for which those have room, and all is
-/// moved with `n` moves. At this rate that takes half as many additions as they have room for.
+/// A table that shrinks to `n` buckets has a quarter of the entries for which those have room, and
+/// all is moved with `n` moves. At this rate that takes half as many additions as they have room
+/// for.
 pub fn moves_for(additions: usize) -> usize {
     // For additions that the pass hears of late, and helps that had to skip a bucket.
     const MARGIN: usize = 2;
@@ -52,7 +54,7 @@ pub fn help(
     // Another helper is at it, and may have lost its core.
     let Some(mut moving) = table.moving(patience) else { return true };
     let len = table.buckets().len();
-    if moving.moved == len {
+    if !moving.has_more(len) {
         return false;
     }
     let move_one = |position| move_bucket((table, next), position, store, patience, guard);
@@ -82,16 +84,15 @@ pub fn help(
         }
     }
     moving.held.append(&mut held);
-    if moving.moved < len {
-        return true;
+    if moving.moved == len {
+        root.advance(table, guard);
+        hint.follow(root, guard);
     }
-    root.advance(table, guard);
-    hint.follow(root, guard);
-    false
+    moving.has_more(len)
 }
 
-/// Copies the entries of a bucket to where they belong in the next table, then marks it moved. Changes
-/// nothing if somebody else has locked one of the buckets, and the caller does not wait.
+/// Copies the entries of a bucket to where they belong in the next table, then marks it moved.
+/// Changes nothing if somebody else has locked one of the buckets, and the caller does not wait.
 fn move_bucket<'g>(
     (table, next): (&'g Table, &'g Table),
     position: usize,
@@ -129,8 +130,9 @@ fn split(chain: Chain<'_>, next: &Table, halves: &[Bucket], store: &impl HashOf)
     }
 }
 
-/// Copies the entries of a bucket to the one that takes its place and that of its neighbours, in which
-/// readers and writers may be already. No code of the user runs, so there is no half of a copy.
+/// Copies the entries of a bucket to the one that takes its place and that of its neighbours, in
+/// which readers and writers may be already. No code of the user runs, so there is no half of a
+/// copy.
 fn merge(chain: Chain<'_>, target: &Bucket, patience: Patience) -> Result<(), Held> {
     let slots = |bucket: &Bucket| bucket.tags().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {
@@ -149,7 +151,8 @@ fn merge(chain: Chain<'_>, target: &Bucket, patience: Patience) -> Result<(), He
     Ok(())
 }
 
-/// A chain whose free slots are filled from the first on. Nobody else can reach it, or its home is locked.
+/// A chain whose free slots are filled from the first on. Nobody else can reach it, or its home is
+/// locked.
 struct Filling<'t> {
     home: &'t Bucket,
     /// What comes after `bucket`.

@@ -10,8 +10,9 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// The caller's nodes, as far as moving and walking need them.
 pub trait HashOf {
-    /// The hash under which an id was inserted. Asked of ids that are in the index, or were after the
-    /// asking thread had pinned itself. A bucket may be locked: a load or two, nothing that waits or panics.
+    /// The hash under which an id was inserted. Asked of ids that are in the index, or were after
+    /// the asking thread had pinned itself. A bucket may be locked: a load or two, nothing that
+    /// waits or panics.
     fn hash(&self, id: u32) -> u32;
 }
 
@@ -24,15 +25,15 @@ const MAX_BITS: u32 = if usize::BITS >= 64 { 28 } else { 24 };
 /// bucket in ten then needs an overflow bucket, and it holds one entry in forty.
 pub const LOAD: usize = 7;
 
-/// A table shrinks when this is more than its room divided by its entries: one half as large would be
-/// filled to an eighth.
+/// A table shrinks when this is more than its room divided by its entries: one half as large would
+/// be filled to an eighth.
 const SPARSE: usize = 16;
-/// A table that is shrunk to has room for so many times its entries. It grows when it has four times
-/// as many, and shrinks again when it has a quarter: neither follows the other soon.
+/// A table that is shrunk to has room for so many times its entries. It grows when it has four
+/// times as many, and shrinks again when it has a quarter: neither follows the other soon.
 const SLACK: usize = 4;
-/// Shrinking once makes a table smaller by two to this at most. While buckets move, the next table takes
-/// the new entries of those that have moved: it must not be so small that the moving cannot keep up.
-/// Going from 2^20 buckets to 2^4 moves 7 % more buckets in such steps than in one.
+/// Shrinking once makes a table smaller by two to this at most. While buckets move, the next table
+/// takes the new entries of those that have moved: it must not be so small that the moving cannot
+/// keep up. Going from 2^20 buckets to 2^4 moves 7 % more buckets in such steps than in one.
 const MAX_STEP: u32 = 4;
 
 /// Home buckets, and the link to the table they are moving to.
@@ -56,6 +57,12 @@ pub struct Moving {
 }
 
 impl Moving {
+    /// Whether there are buckets to be taken up. If there are none, and not all have moved, the
+    /// caller's nodes have panicked.
+    pub fn has_more(&self, len: usize) -> bool {
+        self.claimed < len || !self.held.is_empty()
+    }
+
     /// The next bucket to be moved, of so many.
     pub fn claim(&mut self, len: usize) -> Option<usize> {
         let position = self.claimed;

@@ -14,7 +14,8 @@ use crate::sync::seeded;
 /// Hashes are below this.
 const END: u64 = 1 << 32;
 
-/// A bucket that has not moved, and the hashes whose entries it holds: all of them, from a cursor on.
+/// A bucket that has not moved, and the hashes whose entries it holds: all of them, from a cursor
+/// on.
 struct Place<'g> {
     table: &'g Table,
     position: usize,
@@ -30,8 +31,8 @@ impl Place<'_> {
 
 /// Where the entries with hashes from `cursor` on are, wherever they have moved.
 ///
-/// A bucket of a smaller table takes the place of several, of which some may not have moved yet. So what
-/// is known to be there ends with the first bucket on the way that ends.
+/// A bucket of a smaller table takes the place of several, of which some may not have moved yet. So
+/// what is known to be there ends with the first bucket on the way that ends.
 fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
     let mut table = root.current(guard);
     let mut end = END;

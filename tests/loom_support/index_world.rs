@@ -1,4 +1,5 @@
-//! An index of a few nodes for the models, whose nodes tell whether they are looked at too early or too late.
+//! An index of a few nodes for the models, whose nodes tell whether they are looked at too early or
+//! too late.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::sync::Arc;
