@@ -60,9 +60,14 @@ impl<'g> HomeLock<'g> {
     ///
     /// # Errors
     ///
-    /// [`Held`] if another thread has locked it, and the caller does not want to wait.
-    pub fn acquire(home: &'g Bucket, patience: Patience) -> Result<Self, Held> {
-        let (mut spin, mut short) = (Spin::default(), ShortWait::default());
+    /// [`Held`] if another thread has locked it, and the caller does not want to wait for longer
+    /// than what is left of `short`.
+    pub fn acquire(
+        home: &'g Bucket,
+        patience: Patience,
+        short: &mut ShortWait,
+    ) -> Result<Self, Held> {
+        let mut spin = Spin::default();
         loop {
             let seen = home.ctrl();
             debug_assert!(!seen.is_moved(), "rule 7: one mover, one move");

@@ -6,7 +6,7 @@ use crossbeam_epoch::Guard;
 
 use super::bucket::{Bucket, tag_of};
 use super::hint::Hint;
-use super::lock::{Held, HomeLock, Patience};
+use super::lock::{Held, HomeLock, Patience, ShortWait};
 use super::memory::{Chain, Root, append, retire_moved};
 use super::table::{HashOf, LOAD, Table};
 use super::tags::Slots;
@@ -57,7 +57,9 @@ pub fn help(
     if !moving.has_more(len) {
         return false;
     }
-    let move_one = |position| move_bucket((table, next), position, store, patience, guard);
+    // One wait for all, or a help that meets many locks would take long.
+    let wait = &mut (patience, ShortWait::default());
+    let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
     if seeded("index_moves_unlocked") {
         let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
         let claimed = claimed.collect::<Vec<_>>();
@@ -97,17 +99,17 @@ fn move_bucket<'g>(
     (table, next): (&'g Table, &'g Table),
     position: usize,
     store: &impl HashOf,
-    patience: Patience,
+    wait: &mut (Patience, ShortWait),
     guard: &'g Guard,
 ) -> Result<(), Held> {
-    let lock = HomeLock::acquire(&table.buckets()[position], patience)?;
+    let lock = HomeLock::acquire(&table.buckets()[position], wait.0, &mut wait.1)?;
     let chain = Chain::locked(&lock);
     let copy = || match table.merges_into(next) {
         false => {
             split(chain, next, &next.buckets()[2 * position..][..2], store);
             Ok(())
         }
-        true => merge(chain, &next.buckets()[position / table.sources_of(next)], patience),
+        true => merge(chain, &next.buckets()[position / table.sources_of(next)], wait),
     };
     if seeded("index_moved_before_copy") {
         retire_moved(lock, guard);
@@ -133,12 +135,16 @@ fn split(chain: Chain<'_>, next: &Table, halves: &[Bucket], store: &impl HashOf)
 /// Copies the entries of a bucket to the one that takes its place and that of its neighbours, in
 /// which readers and writers may be already. No code of the user runs, so there is no half of a
 /// copy.
-fn merge(chain: Chain<'_>, target: &Bucket, patience: Patience) -> Result<(), Held> {
+fn merge(
+    chain: Chain<'_>,
+    target: &Bucket,
+    (patience, short): &mut (Patience, ShortWait),
+) -> Result<(), Held> {
     let slots = |bucket: &Bucket| bucket.tags().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {
         return Ok(());
     }
-    let mut lock = HomeLock::acquire(target, patience)?;
+    let mut lock = HomeLock::acquire(target, *patience, short)?;
     if !seeded("index_merge_unmarked") {
         lock.mark_changed();
     }
