@@ -11,8 +11,8 @@ use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::wheel::Geometry;
 use std::fmt;
-use std::sync::Arc;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The finest tick that [`Builder::expiry_resolution`] takes.

@@ -53,6 +53,34 @@ impl Spin {
     }
 }
 
+/// What to do about another thread that holds something and may have lost its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Wait for it, however long that takes.
+    Wait,
+    /// Give up after a moment: the caller can do without for now.
+    Skip,
+}
+
+/// A wait that ends: long enough for a holder that runs, and without giving up the core.
+#[derive(Default)]
+pub struct ShortWait(u32);
+
+impl ShortWait {
+    /// The model checker has other threads run at each hint, so one is enough for it.
+    const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
+
+    /// Waits a little; false if it has been long enough.
+    pub fn pause(&mut self) -> bool {
+        let goes_on = self.0 < Self::HINTS;
+        if goes_on {
+            self.0 += 1;
+            spin_hint();
+        }
+        goes_on
+    }
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;

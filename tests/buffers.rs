@@ -10,20 +10,23 @@ use std::thread;
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::spill::MAX_EVENTS;
 use cortado::internals::buffer::write::{Drained, MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::sync::Patience;
 use proptest::prelude::*;
 
 const NO_LIMIT: usize = usize::MAX;
 
 fn read_all(buffer: &ReadBuffer, limit: usize) -> Vec<u32> {
     let mut ids = Vec::new();
-    assert_eq!(buffer.drain(limit, |id| ids.push(id)), ids.len());
-    ids
+    buffer.drain(limit, &mut ids);
+    ids.into_iter().map(|id| id as u32).collect()
 }
 
 fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
     let mut events = Vec::new();
     let Drained { count, more } =
-        buffer.drain(&mut Vec::new(), (limit, limit), |batch| events.extend_from_slice(batch));
+        buffer.drain(&mut Vec::new(), (limit, limit), Patience::Wait, |batch| {
+            events.extend_from_slice(batch)
+        });
     assert_eq!(count, events.len());
     (events, more)
 }
@@ -87,7 +90,7 @@ fn drained_reads_are_the_stored_reads() {
                 let (buffer, stored) = (&buffer, &stored);
                 scope.spawn(move || {
                     for i in 0..READS {
-                        if buffer.push(t * READS + i) != Push::Full {
+                        if buffer.push(t * READS + i + 1) != Push::Full {
                             stored.fetch_add(1, SeqCst);
                         }
                     }
@@ -95,13 +98,14 @@ fn drained_reads_are_the_stored_reads() {
             })
             .collect();
         while pushers.iter().any(|pusher| !pusher.is_finished()) {
-            buffer.drain(100, |id| drained.push(id));
+            drained.extend(read_all(&buffer, 100));
         }
     });
-    buffer.drain(NO_LIMIT, |id| drained.push(id));
+    drained.extend(read_all(&buffer, NO_LIMIT));
     assert_eq!(drained.len(), stored.load(SeqCst));
     for t in 0..THREADS {
-        let of_thread: Vec<u32> = drained.iter().copied().filter(|id| id / READS == t).collect();
+        let of_thread: Vec<u32> =
+            drained.iter().copied().filter(|id| (id - 1) / READS == t).collect();
         assert!(of_thread.is_sorted_by(|a, b| a < b), "twice or out of order");
     }
 }
@@ -158,7 +162,9 @@ fn a_panic_while_applying_loses_what_was_handed_over_and_no_account() {
         assert!(buffer.push(event, 100).is_ok());
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = buffer.drain(&mut Vec::new(), (3, 0), |batch| assert!(batch.is_empty(), "seeded"));
+        let _ = buffer.drain(&mut Vec::new(), (3, 0), Patience::Wait, |batch| {
+            assert!(batch.is_empty(), "seeded")
+        });
     }));
     assert!(panicked.is_err());
     assert_eq!(buffer.pending_weight(), 300);
@@ -178,7 +184,9 @@ fn push_and_apply(batch: usize, weight_limit: u64) {
     let applied = Mutex::new(Vec::new());
     let apply = |limit| {
         let mut applied = applied.lock().unwrap();
-        let _ = buffer.drain(&mut Vec::new(), (limit, 0), |batch| applied.extend_from_slice(batch));
+        let _ = buffer.drain(&mut Vec::new(), (limit, 0), Patience::Wait, |batch| {
+            applied.extend_from_slice(batch)
+        });
     };
     thread::scope(|scope| {
         for t in 0..THREADS {
@@ -236,7 +244,7 @@ fn a_limited_drain_starves_no_stripe() {
     assert!(others > 0 || stripes == 1, "no thread found another stripe");
     let mut reached = 0;
     for _ in 0..stripes {
-        let _ = buffer.drain(&mut Vec::new(), (1, 0), |batch| {
+        let _ = buffer.drain(&mut Vec::new(), (1, 0), Patience::Wait, |batch| {
             reached += batch.iter().filter(|event| **event == 1).count();
         });
         let _ = buffer.push(2, 1);
@@ -298,7 +306,9 @@ fn a_panic_while_applying_what_was_spilled_leaves_no_account() {
     let buffer = WriteBuffer::new(1, u64::MAX).spilling(2, 2);
     assert!(buffer.spill(1, 1) && buffer.spill(2, 1));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = buffer.drain(&mut Vec::new(), (0, 1), |batch| assert!(batch.is_empty(), "seeded"));
+        let _ = buffer.drain(&mut Vec::new(), (0, 1), Patience::Wait, |batch| {
+            assert!(batch.is_empty(), "seeded")
+        });
     }));
     assert!(panicked.is_err());
     assert_eq!((buffer.spilled(), buffer.pending_weight()), (1, 1));

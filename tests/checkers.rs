@@ -6,12 +6,12 @@ mod policy_store;
 #[path = "wheel_model/store.rs"]
 mod timers;
 
+use cortado::internals::epoch::pin;
 use cortado::internals::index::{HashOf, Index};
 use cortado::internals::links::{Links, NIL};
 use cortado::internals::list::{LinkStore, List};
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use cortado::internals::wheel::{Geometry, TimerStore, Wheel};
-use cortado::internals::epoch::pin;
 use policy_store::Store;
 use std::cell::Cell;
 use timers::Timers;

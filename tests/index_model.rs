@@ -1,11 +1,11 @@
-//! The index against a `HashMap`, one operation at a time: entries, growth at any moment, walks that
-//! last through all of it.
+//! The index against a `HashMap`, one operation at a time: entries, growing and shrinking at any
+//! moment, walks that last through all of it.
 #![cfg(not(cortado_loom))]
 
 use std::collections::{HashMap, HashSet};
 
-use cortado::internals::index::{Glimpse, HashOf, Index, Locked, Probe};
 use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::index::{Glimpse, HashOf, Held, Index, Locked, Patience, Probe};
 use proptest::prelude::*;
 
 /// How keys are hashed: each shape stresses something else.
@@ -118,10 +118,13 @@ impl Model {
         let id = self.node(key);
         let guard = pin();
         let Some(&old) = self.entries.get(&key) else {
-            assert!(self.index.lock_id(&guard, self.store.shape.hash(key), id).is_none());
+            let hash = self.store.shape.hash(key);
+            assert!(self.index.lock_id(&guard, hash, id).is_none());
+            assert!(self.index.try_lock_id(&guard, hash, id).unwrap().is_none());
             return;
         };
-        let mut locked = self.index.lock_id(&guard, self.store.shape.hash(key), old).unwrap();
+        let hash = self.store.shape.hash(key);
+        let mut locked = self.index.try_lock_id(&guard, hash, old).unwrap().unwrap();
         assert_eq!(locked.id(), Some(old));
         assert_eq!(locked.remove(), old);
         locked.insert(id);
@@ -160,13 +163,30 @@ impl Model {
             visited: Vec::new(),
             present: self.entries.values().copied().collect(),
         });
-        walk.cursor = self.index.collect(&pin(), walk.cursor.unwrap(), &mut walk.visited);
+        let cursor = walk.cursor.unwrap();
+        walk.cursor = self.index.collect(&pin(), &self.store, cursor, &mut walk.visited);
         if walk.cursor.is_none() {
             let visited: HashSet<u32> = walk.visited.iter().copied().collect();
             assert_eq!(visited.len(), walk.visited.len(), "an id was visited twice");
             assert!(visited.is_superset(&walk.present), "an id was not visited");
             self.walk = None;
         }
+    }
+
+    /// Moves until nothing is left.
+    fn settle(&self) {
+        while self.index.help(&pin(), &self.store, 1, Patience::Wait) {}
+    }
+
+    /// Helps while somebody has the bucket of this hash locked.
+    fn help_past_a_lock(&self, hash: u32, buckets: usize) {
+        let guard = pin();
+        let held = self.index.search(&guard, hash, |_| false).lock().expect("nobody else is here");
+        let before = self.index.is_moving(&guard);
+        let left = self.index.help(&guard, &self.store, buckets, Patience::Skip);
+        assert!(!left || before, "there is nothing to do");
+        assert_eq!(self.index.try_lock_id(&guard, hash, 1).unwrap_err(), Held);
+        drop(held);
     }
 
     fn check(&self) {
@@ -182,6 +202,7 @@ enum Op {
     Find(u64),
     Reserve(usize),
     Help(usize),
+    HelpPast(u64, usize),
     Walk(u8),
 }
 
@@ -192,8 +213,10 @@ fn op() -> impl Strategy<Value = Op> {
         4 => key.clone().prop_map(Op::Remove),
         2 => key.clone().prop_map(Op::Renew),
         4 => key.prop_map(Op::Find),
-        1 => (100_usize..2000).prop_map(Op::Reserve),
+        2 => (100_usize..2000).prop_map(Op::Reserve),
+        1 => (0_usize..20).prop_map(Op::Reserve),
         4 => (0_usize..12).prop_map(Op::Help),
+        2 => (0_u64..120, 0_usize..12).prop_map(|(key, buckets)| Op::HelpPast(key, buckets)),
         3 => (1_u8..8).prop_map(Op::Walk),
     ]
 }
@@ -216,12 +239,14 @@ proptest! {
                     model.index.reserve(&pin(), entries);
                 }
                 Op::Help(buckets) => {
-                    model.index.help(&pin(), &model.store, buckets);
+                    model.index.help(&pin(), &model.store, buckets, Patience::Wait);
                 }
+                Op::HelpPast(key, buckets) => model.help_past_a_lock(shape.hash(key), buckets),
                 Op::Walk(steps) => (0..steps).for_each(|_| model.walk_on()),
             }
             model.check();
         }
+        model.settle();
         for key in 0..120 {
             assert_eq!(model.find(key), model.entries.get(&key).copied());
         }
@@ -238,12 +263,16 @@ fn eight_thousand_equal_hashes() {
     }
     model.check();
     model.index.reserve(&pin(), 8000);
-    while model.index.help(&pin(), &model.store, 1) {}
+    model.settle();
     assert_eq!(model.index.buckets(&pin()), 32);
     model.check();
     for key in 0..8000 {
         assert_eq!(model.find(key), Some(key as u32 + 1));
     }
+    model.index.reserve(&pin(), 0);
+    model.settle();
+    assert_eq!(model.index.buckets(&pin()), 16);
+    model.check();
     for key in 0..8000 {
         model.remove(key);
     }
@@ -264,7 +293,7 @@ fn slots_are_reused() {
     let mut cursor = Some(0);
     let mut buckets = 0;
     while let Some(position) = cursor {
-        cursor = model.index.collect(&guard, position, &mut ids);
+        cursor = model.index.collect(&guard, &model.store, position, &mut ids);
         buckets += 1;
     }
     assert_eq!(buckets, model.index.buckets(&guard));
@@ -272,56 +301,23 @@ fn slots_are_reused() {
     model.check();
 }
 
-/// Room for what was asked, and a bucket count that growing doubles.
+/// A lock that somebody else has is not waited for, and one that is free is taken.
 #[test]
-fn sizes() {
-    let guard = pin();
-    for (entries, buckets) in [(0, 16), (112, 16), (113, 32), (1_000_000, 1 << 18)] {
-        let index = Index::with_capacity(entries);
-        assert_eq!(index.buckets(&guard), buckets, "{entries}");
-        assert!(!index.reserve(&guard, entries), "{entries} fit");
-    }
-    let index = Index::with_capacity(0);
-    let store = Store { shape: Shape::Spread, keys: Vec::new() };
-    assert!(!index.help(&guard, &store, 1), "not growing");
-    assert!(index.reserve(&guard, 113));
-    assert!(index.reserve(&guard, 0), "still growing");
-    assert!(index.help(&guard, &store, 15));
-    assert_eq!(index.buckets(&guard), 16);
-    assert!(!index.help(&guard, &store, usize::MAX));
-    assert_eq!(index.buckets(&guard), 32);
-    assert!(!index.reserve(&guard, 224));
-}
-
-/// An outgrown table goes when nobody can be in it any more, a large one piece by piece.
-#[test]
-fn outgrown_tables_go_piece_by_piece() {
-    let store = Store { shape: Shape::Spread, keys: Vec::new() };
-    for (entries, pieces) in [(113, 1), (1_000_000, 33)] {
-        let index = Index::with_capacity(entries);
+fn trying_to_lock_an_id_does_not_wait() {
+    for keys in [1, 40] {
+        let mut model = Model::new(Shape::One);
+        (0..keys).for_each(|key| model.put(key));
         let guard = pin();
-        assert!(index.reserve(&guard, 10 * entries));
-        assert_eq!(index.outgrown(), 0);
-        index.help(&guard, &store, usize::MAX);
-        assert_eq!(index.outgrown(), 1);
-        assert!(!index.clear_away(), "this guard may be in it");
-        drop(guard);
-        // The rest of the process may hold guards for a while.
-        let mut steps = 0;
-        for _ in 0..60_000 {
-            pin().flush();
-            steps += 1;
-            while index.clear_away() {
-                steps += 1;
-            }
-            if index.outgrown() == 0 {
-                break;
-            }
-            steps = 0;
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert_eq!((index.outgrown(), steps), (0, pieces));
-        assert_eq!(index.validate(&pin(), &store), Ok(0));
+        let (hash, last) = (Shape::One.hash(0), keys as u32);
+        let held = model.index.lock_id(&guard, hash, 1).unwrap();
+        assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), Held);
+        assert_eq!(model.index.try_lock_id(&guard, hash, last + 1).unwrap_err(), Held);
+        drop(held);
+        assert!(model.index.try_lock_id(&guard, hash, last + 1).unwrap().is_none());
+        let mut locked = model.index.try_lock_id(&guard, hash, last).unwrap().unwrap();
+        assert_eq!(locked.remove(), last);
+        drop(locked);
+        assert!(model.index.try_lock_id(&guard, hash, last).unwrap().is_none());
     }
 }
 

@@ -1,5 +1,5 @@
-//! The index under threads: readers, writers, growth and walks at once, over nodes that are recycled
-//! as soon as the epoch allows.
+//! The index under threads: readers, writers, growing, shrinking and walks at once, over nodes that
+//! are recycled as soon as the epoch allows.
 #![cfg(not(cortado_loom))]
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use cortado::internals::index::{Glimpse, HashOf, Index, Probe};
 use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::index::{Glimpse, HashOf, Held, Index, Patience, Probe};
 
 /// The key of a node that is free.
 const POISON: u64 = u64::MAX;
@@ -18,6 +18,11 @@ const PERMANENT: u64 = 1000;
 const KEYS: u64 = 2000;
 const ROUNDS: usize = 4;
 const WRITES: u64 = 40_000;
+/// What is reserved, one after the other: the table doubles, or becomes smaller by as much as it
+/// may. From 16 buckets to 512, 32, 256, 16, 128.
+const PLAN: [usize; 14] =
+    [MORE, MORE, MORE, MORE, MORE, 0, MORE, MORE, MORE, 0, MORE, MORE, MORE, 0];
+const MORE: usize = usize::MAX;
 
 /// Relaxed on purpose: the index must carry the node to its readers.
 struct Node {
@@ -146,8 +151,12 @@ impl World {
         let Some(id) = self.index.find(&guard, hash, |id| self.store.probe(id, key)) else {
             return;
         };
-        // Another may have removed or replaced it since.
-        let Some(mut locked) = self.index.lock_id(&guard, hash, id) else { return };
+        // Another may have removed or replaced it since, or be at work there.
+        let locked = match self.index.try_lock_id(&guard, hash, id) {
+            Ok(locked) => locked,
+            Err(Held) => self.index.lock_id(&guard, hash, id),
+        };
+        let Some(mut locked) = locked else { return };
         assert_eq!(locked.remove(), id);
         drop(locked);
         self.entries.fetch_sub(1, Relaxed);
@@ -164,7 +173,7 @@ impl World {
         }
     }
 
-    fn write(&self, seed: u64) {
+    fn write(&self, seed: u64, patience: Patience) {
         let mut random = Random(seed);
         for _ in 0..WRITES {
             let key = random.below(KEYS);
@@ -173,7 +182,7 @@ impl World {
             } else {
                 self.put(key);
             }
-            self.index.help(&pin(), &*self.store, 2);
+            self.index.help(&pin(), &*self.store, 2, patience);
             self.writes.fetch_add(1, Relaxed);
         }
         self.writers.fetch_sub(1, Relaxed);
@@ -212,7 +221,7 @@ impl World {
             while let Some(position) = cursor {
                 let guard = pin();
                 let mut ids = Vec::new();
-                cursor = self.index.collect(&guard, position, &mut ids);
+                cursor = self.index.collect(&guard, &*self.store, position, &mut ids);
                 for id in ids {
                     let key = self.store.key(id);
                     assert!(u64::from(hash_of(key)) >= position);
@@ -225,18 +234,18 @@ impl World {
         }
     }
 
-    /// Doubles the table so many times, at even intervals of writes; the moving is left to the
-    /// writers.
-    fn grow(&self, times: u64) {
-        for time in 0..times {
-            while self.writes.load(Relaxed) < time * (2 * WRITES) / times {
+    /// Makes the table larger or smaller, at even intervals of writes; most of the moving is left
+    /// to the writers.
+    fn resize(&self) {
+        for (time, wanted) in (0..).zip(PLAN) {
+            while self.writes.load(Relaxed) < time * (2 * WRITES) / PLAN.len() as u64 {
                 thread::yield_now();
             }
             let before = self.index.buckets(&pin());
-            assert!(self.index.reserve(&pin(), usize::MAX));
-            // Another helper may still be at the buckets that it claimed.
+            assert!(self.index.reserve(&pin(), wanted));
+            // Another helper may still be at it.
             while self.index.buckets(&pin()) == before {
-                self.index.help(&pin(), &*self.store, 1);
+                self.index.help(&pin(), &*self.store, 1, Patience::Skip);
                 thread::yield_now();
             }
         }
@@ -256,7 +265,7 @@ impl Random {
 }
 
 #[test]
-fn readers_writers_growth_and_walks() {
+fn readers_writers_resizing_and_walks() {
     for round in 0..ROUNDS {
         let world = World {
             index: Index::with_capacity(0),
@@ -269,21 +278,29 @@ fn readers_writers_growth_and_walks() {
         (0..PERMANENT).for_each(|key| world.put(key));
         let seed = 0x5eed + 16 * round as u64;
         thread::scope(|scope| {
-            for writer in 1..=2 {
+            for (writer, patience) in [(1, Patience::Wait), (2, Patience::Skip)] {
                 let world = &world;
-                scope.spawn(move || world.write(seed + writer));
+                scope.spawn(move || world.write(seed + writer, patience));
             }
             for reader in 3..=4 {
                 let world = &world;
                 scope.spawn(move || world.read(seed + reader));
             }
             scope.spawn(|| world.walk());
-            scope.spawn(|| world.grow(10));
+            scope.spawn(|| world.resize());
         });
-        while world.index.help(&pin(), &*world.store, usize::MAX) {}
-        assert_eq!(world.index.buckets(&pin()), 16 << 10);
+        assert_eq!(world.index.buckets(&pin()), 16);
         let entries = world.entries.load(Relaxed);
         assert_eq!(world.index.validate(&pin(), &*world.store), Ok(entries));
+    }
+}
+
+/// Every id's hash.
+struct AllZero;
+
+impl HashOf for AllZero {
+    fn hash(&self, _id: u32) -> u32 {
+        0
     }
 }
 
@@ -321,7 +338,7 @@ fn writers_of_one_bucket() {
     });
     assert_eq!(won as u64, 2 * EACH);
     let mut ids = Vec::new();
-    index.collect(&pin(), 0, &mut ids);
+    index.collect(&pin(), &AllZero, 0, &mut ids);
     let mut keys: Vec<u64> = ids.iter().map(|&id| store.key(id)).collect();
     keys.sort_unstable();
     assert!(keys.into_iter().eq(0..2 * EACH));

@@ -15,6 +15,7 @@ mod explore;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
 };
@@ -39,15 +40,15 @@ fn reads() {
             })
             .collect();
         let mut drained = Vec::new();
-        buffer.drain(3, |id| drained.push(id));
+        buffer.drain(3, &mut drained);
         for pusher in pushers {
             pusher.join().unwrap();
         }
-        buffer.drain(usize::MAX, |id| drained.push(id));
+        buffer.drain(usize::MAX, &mut drained);
         assert!(buffer.is_empty());
         assert_eq!(drained.len(), stored.load(Acquire));
         for t in 0..2 {
-            let of_thread: Vec<u32> = drained.iter().copied().filter(|id| id / 10 == t).collect();
+            let of_thread: Vec<u64> = drained.iter().copied().filter(|id| id / 10 == t).collect();
             assert!(of_thread.is_sorted_by(|a, b| a < b), "twice or out of order: {drained:?}");
         }
     });
@@ -77,7 +78,7 @@ impl Client {
     fn drain(&self, mut applied: MutexGuard<'_, Vec<u64>>, limit: usize) {
         self.required.swap(false, AcqRel);
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        if self.buffer.drain(&mut Vec::new(), (limit, limit), apply).more {
+        if self.buffer.drain(&mut Vec::new(), (limit, limit), Patience::Wait, apply).more {
             self.required.swap(true, AcqRel);
         }
     }

@@ -90,7 +90,7 @@ fn is_early(place: Place, operation: &str) -> bool {
     match place {
         Place::Clone | Place::DropKey | Place::DropValue | Place::Clock | Place::Listener => false,
         // What it removed before, it removed.
-        Place::Condition => operation != "retain",
+        Place::Condition | Place::Eq => operation != "retain",
         _ => true,
     }
 }

@@ -189,9 +189,8 @@ fn a_hook_of_the_users_is_asked_by_each_read() {
 #[test]
 fn by_the_systems_clock_an_unchanged_life_is_asked_about_once() {
     let count = Arc::new(AtomicU64::new(0));
-    let cache = audited(
-        Cache::builder().expire_after(Wrapper(Documented, Arc::clone(&count))).build(),
-    );
+    let cache =
+        audited(Cache::builder().expire_after(Wrapper(Documented, Arc::clone(&count))).build());
     (0..10_u64).for_each(|key| cache.insert(key, key));
     for key in [0, 2, 4] {
         assert_eq!(cache.get(&key), Some(key));

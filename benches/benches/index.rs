@@ -6,10 +6,10 @@
 use std::hint::black_box;
 use std::sync::{PoisonError, RwLock};
 
-use cortado::internals::index::{HashOf, Index, Probe};
+use cortado::internals::epoch::pin;
+use cortado::internals::index::{HashOf, Index, Patience, Probe};
 use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use cortado::internals::epoch::pin;
 use hashbrown::HashTable;
 
 /// Keys 1..=KEYS; key and id are the same number, but neither map knows.
@@ -67,9 +67,12 @@ impl Map for Index {
                 break;
             }
         }
-        // The cache knows its size; here the id stands for it, as ids are inserted in order.
-        self.reserve(&guard, id as usize);
-        self.help(&guard, nodes, 2);
+        // The cache knows its size; here the id stands for it, as ids are inserted in order. A thread that
+        // lags behind the others must not make the index shrink.
+        if id as usize > self.buckets(&guard) {
+            self.reserve(&guard, id as usize);
+        }
+        self.help(&guard, nodes, 2, Patience::Wait);
     }
 
     fn remove(&self, nodes: &Nodes, id: u32) {

@@ -4,6 +4,7 @@
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{MAX_BATCH, Pressure, WriteBuffer};
 use cortado::internals::sketch::Sketch;
+use cortado::internals::sync::Patience;
 use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_queue::ArrayQueue;
@@ -31,7 +32,9 @@ impl Buffer for ReadBuffer {
     }
 
     fn drain(&self) -> usize {
-        Self::drain(self, usize::MAX, |id| _ = black_box(id))
+        let mut ids = Vec::new();
+        Self::drain(self, usize::MAX, &mut ids);
+        black_box(ids).len()
     }
 }
 
@@ -48,7 +51,10 @@ impl Buffer for WriteBuffer {
     }
 
     fn drain(&self) -> usize {
-        Self::drain(self, &mut Vec::new(), (usize::MAX, 0), |batch| _ = black_box(batch)).count
+        Self::drain(self, &mut Vec::new(), (usize::MAX, 0), Patience::Wait, |batch| {
+            _ = black_box(batch)
+        })
+        .count
     }
 }
 

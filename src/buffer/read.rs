@@ -10,28 +10,17 @@
 //! 2. Only the holder of the maintenance lock calls [`drain`](ReadBuffer::drain).
 //! 3. An id may be stale when it is drained. Who drains must be able to bear that.
 //!
-//! # Atomics
-//!
-//! | atomic | written by | read by | ordering | carries |
-//! |---|---|---|---|---|
-//! | the queue's own | pushers, drainer | both | crossbeam's | the ids |
-//! | `Stripe::waiting` | pushers, drainer | both | Relaxed | an estimate of the length, for the hint only |
-//!
-//! `waiting` is raised by a load and a store rather than by a read-modify-write: the stripe belongs
-//! to about one thread, whose line it shares with the queue's read-only fields. Threads that do
-//! share a stripe may lose counts, or undo the drainer's reset; then the hint comes late or not at
-//! all, and [`Push::Full`] takes its place.
+//! A stripe is a [`ring`](super::ring) of events without weight, whose account tells a pusher how full it is.
 //!
 //! # Alternatives that lost
 //!
-//! * Asking the queue for its length at each push reads the drainer's line as well.
+//! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that lost its core in the middle of a `push`, and so would
+//!   the reader that runs the pass.
 //! * A hint only when full (Caffeine) loses the records between the hint and the drain.
 
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::sync::queue::ArrayQueue;
-use crate::sync::seeded;
-
+use super::ring::Ring;
 use super::stripes::Stripes;
+use crate::sync::{Patience, seeded};
 
 /// Ids that a stripe holds.
 #[cfg(not(cortado_loom))]
@@ -40,7 +29,7 @@ const STRIPE_CAPACITY: usize = 64;
 const STRIPE_CAPACITY: usize = 2;
 
 /// Fill at which a pusher hears [`Push::HalfFull`].
-const HALF: u32 = (STRIPE_CAPACITY / 2) as u32;
+const HALF: u64 = (STRIPE_CAPACITY / 2) as u64;
 
 /// What became of a pushed id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +43,10 @@ pub enum Push {
     Full,
 }
 
-#[derive(Debug)]
-struct Stripe {
-    queue: ArrayQueue<u32>,
-    waiting: AtomicU32,
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub struct ReadBuffer {
-    stripes: Stripes<Stripe>,
+    stripes: Stripes<Ring>,
 }
 
 impl Default for ReadBuffer {
@@ -75,58 +58,37 @@ impl Default for ReadBuffer {
 impl ReadBuffer {
     /// Empty.
     pub fn new() -> Self {
-        let stripe =
-            || Stripe { queue: ArrayQueue::new(STRIPE_CAPACITY), waiting: AtomicU32::new(0) };
-        Self { stripes: Stripes::new(stripe) }
+        Self { stripes: Stripes::new(|| Ring::new(STRIPE_CAPACITY)) }
     }
 
     /// Records that `id` was touched, unless the stripe is full.
     #[inline]
     pub fn push(&self, id: u32) -> Push {
-        let stripe = self.stripes.mine();
-        if stripe.queue.push(id).is_err() && !seeded("read_push_hides_a_drop") {
-            return Push::Full;
+        match self.stripes.mine().push(u64::from(id), 0) {
+            None if seeded("read_push_hides_a_drop") => Push::Stored,
+            None => Push::Full,
+            Some((_, now)) if now.count() == HALF => Push::HalfFull,
+            Some(_) => Push::Stored,
         }
-        let waiting = stripe.waiting.load(Relaxed).wrapping_add(1);
-        stripe.waiting.store(waiting, Relaxed);
-        if waiting == HALF { Push::HalfFull } else { Push::Stored }
     }
 
-    /// Hands at most `limit` ids to `each` and returns how many. A stripe that is pushed into
-    /// meanwhile gives no more than it can hold at once.
-    pub fn drain(&self, limit: usize, mut each: impl FnMut(u32)) -> usize {
-        let mut drained = 0;
+    /// Appends at most `limit` ids to `ids`. A stripe that is pushed into meanwhile gives no more than it can hold at
+    /// once; one whose next place a reader is just filling gives nothing.
+    pub fn drain(&self, limit: usize, ids: &mut Vec<u64>) {
+        let end = ids.len().saturating_add(limit);
         for stripe in self.stripes.rotate() {
-            let quota = (limit - drained).min(STRIPE_CAPACITY);
-            drained += stripe.drain(quota, &mut each);
+            let quota = (end - ids.len()).min(STRIPE_CAPACITY);
+            let _ = stripe.take(quota, Patience::Skip, ids).settle();
         }
-        drained
     }
 
     /// Whether no id waits.
     pub fn is_empty(&self) -> bool {
-        self.stripes.iter().all(|stripe| stripe.queue.is_empty())
+        self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
     /// How many ids fit in all stripes together.
     pub fn capacity(&self) -> usize {
         self.stripes.len() * STRIPE_CAPACITY
-    }
-}
-
-impl Stripe {
-    fn drain(&self, quota: usize, each: &mut impl FnMut(u32)) -> usize {
-        let mut taken = 0;
-        while taken < quota {
-            let Some(id) = self.queue.pop() else {
-                self.waiting.store(0, Relaxed);
-                return taken;
-            };
-            taken += 1;
-            each(id);
-        }
-        let left = self.waiting.load(Relaxed).saturating_sub(taken as u32);
-        self.waiting.store(left, Relaxed);
-        taken
     }
 }

@@ -10,9 +10,9 @@
 //! A pusher raises all three parts by one compare-exchange, and has a place of its own, into which it
 //! stores weight and event. The drainer takes events out in the order of their places and empties the slots;
 //! what it has taken leaves the account when it has been dealt with. So the count is never below what the slots
-//! hold, and a place is given to somebody else only after it was emptied. Pushers wait for nobody; the
-//! drainer waits for a pusher that is between its two steps, or what others have put behind it since, and
-//! returned, would be late by as long as that one is off its core.
+//! hold, and a place is given to somebody else only after it was emptied. Pushers wait for nobody. A pusher that is
+//! between its two steps and off its core holds back what others have put behind it and returned. A drainer that
+//! has to have all of it waits for that pusher. Others, which merely pass by, do not.
 //!
 //! No part can overflow into its neighbour: the count is at most the capacity, which is at most 512, the
 //! sum at most 512 weights of 32 bits, and the place wraps at the top, where nothing is.
@@ -38,7 +38,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::carried::CarriedU32;
-use crate::sync::{Spin, seeded};
+use crate::sync::{Patience, ShortWait, Spin, seeded};
 
 /// Most events that a ring can hold.
 pub const MAX_CAPACITY: usize = 512;
@@ -141,14 +141,14 @@ impl Ring {
     ///
     /// Not compiled into the pass, in which it would have no registers of its own.
     #[inline(never)]
-    pub fn take(&self, limit: usize, events: &mut Vec<u64>) -> Taken<'_> {
+    pub fn take(&self, limit: usize, patience: Patience, events: &mut Vec<u64>) -> Taken<'_> {
         events.reserve(limit.min(self.slots.len()));
         let first = self.head.load(Relaxed);
         let mut head = first;
         let mut account = 0;
         while (head.wrapping_sub(first) as usize) < limit {
             let slot = self.slot(head as usize);
-            let Some(event) = self.next(slot, account >> COUNT_SHIFT) else { break };
+            let Some(event) = self.next(slot, account >> COUNT_SHIFT, patience) else { break };
             account += ONE | u64::from(slot.weight.load(Relaxed));
             slot.event.store(0, Relaxed);
             events.push(event);
@@ -161,16 +161,19 @@ impl Ring {
     }
 
     /// The event in the slot that is next in line, when so many before it have been taken. If its place has
-    /// been given to somebody, it is waited for: others may have put theirs behind it and returned.
+    /// been given to somebody, it is waited for: others may have put theirs behind it and returned. A drainer without
+    /// patience leaves it, and all behind it, to another drain.
     #[inline]
-    fn next(&self, slot: &Slot, taken: u64) -> Option<u64> {
-        let mut spin = Spin::default();
+    fn next(&self, slot: &Slot, taken: u64, patience: Patience) -> Option<u64> {
+        let (mut spin, mut short) = (Spin::default(), ShortWait::default());
         loop {
             match slot.event.load(Acquire) {
                 0 if self.account().count() <= taken || seeded("write_drain_ends_at_a_gap") => {
                     return None;
                 }
-                0 => spin.pause(),
+                0 if patience == Patience::Wait => spin.pause(),
+                0 if short.pause() => {}
+                0 => return None,
                 event => return Some(event),
             }
         }

@@ -11,13 +11,26 @@ const MAX_STRIPES: usize = 16;
 
 /// A power of two near the number of hardware threads. Asked for once in a process: the answer takes a
 /// look into several files.
+///
+/// Tests and benches run as on a machine with other numbers of threads by `CORTADO_STRIPES`.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
     static COUNT: crate::sync::plain::OnceLock<usize> = crate::sync::plain::OnceLock::new();
     *COUNT.get_or_init(|| {
         let threads = crate::sync::thread::available_parallelism();
-        threads.map_or(4, |threads| threads.get()).min(MAX_STRIPES).next_power_of_two()
+        let threads = threads.map_or(4, |threads| threads.get());
+        forced_stripes().unwrap_or(threads).clamp(1, MAX_STRIPES).next_power_of_two()
     })
+}
+
+#[cfg(all(feature = "internals", not(cortado_loom)))]
+fn forced_stripes() -> Option<usize> {
+    std::env::var("CORTADO_STRIPES").ok()?.parse().ok()
+}
+
+#[cfg(not(any(feature = "internals", cortado_loom)))]
+fn forced_stripes() -> Option<usize> {
+    None
 }
 
 /// Two: as few as have more than one.

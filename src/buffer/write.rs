@@ -34,7 +34,7 @@
 //!   forgotten when the load is stale.
 //! * The drainer looks the weight up again: it can have changed.
 
-use crate::sync::seeded;
+use crate::sync::{Patience, seeded};
 
 use super::ring::{Account, MAX_CAPACITY, Ring};
 use super::spill::Spill;
@@ -143,13 +143,14 @@ impl WriteBuffer {
 
     /// Hands to `apply` at most `quota` of the events that were spilled, then at most `limit` of the others: whatever a
     /// stripe has at once, by way of `scratch`. A stripe that is pushed into meanwhile gives no more than it can hold at
-    /// once.
+    /// once. With [`Patience::Skip`] events behind a writer that is just storing one, and may be off its core, are left.
     ///
     /// What was handed over stays accounted as pending until `apply` has returned or panicked.
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
         (limit, quota): (usize, usize),
+        patience: Patience,
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
@@ -163,7 +164,7 @@ impl WriteBuffer {
         for stripe in self.stripes.rotate() {
             let limit = left.min(self.stripe_capacity);
             scratch.clear();
-            let mut taken = stripe.take(limit, scratch);
+            let mut taken = stripe.take(limit, patience, scratch);
             apply(scratch);
             left -= scratch.len();
             drained.count += scratch.len();
@@ -185,9 +186,9 @@ impl WriteBuffer {
         self.stripes.len() * self.stripe_capacity
     }
 
-    /// How many spilled events a pass takes out.
+    /// How many spilled events a pass takes out, however many stripes there are.
     pub fn portion(&self) -> usize {
-        self.capacity() / 2
+        self.capacity().min(2 * MAX_CAPACITY) / 2
     }
 
     /// Sum of the weights that wait, in all stripes together and beside them.

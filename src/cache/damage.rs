@@ -49,7 +49,7 @@ impl Subject {
         let core = &cache.engine().core;
         let (guard, mut indexed, mut cursor) = (crate::epoch::pin(), Vec::new(), Some(0));
         while let Some(position) = cursor {
-            cursor = core.index.collect(&guard, position, &mut indexed);
+            cursor = core.index.collect(&guard, &*core.pool, position, &mut indexed);
         }
         let mut free = None;
         core.pool.for_each_free(|id| free = Some(id));
@@ -109,7 +109,7 @@ const DAMAGES: &[Damage] = &[
     ("an event left in the write buffer", "writes are pending", |s, look| {
         let _ = s.core().writes.push(1, 0).expect("it is empty");
         look();
-        let _ = s.core().writes.drain(&mut Vec::new(), (1, 0), |_| ());
+        let _ = s.core().writes.drain(&mut Vec::new(), (1, 0), crate::sync::Patience::Wait, |_| ());
     }),
     ("a removal that is not announced", "removals are not announced", |s, look| {
         let (id, meta) = s.node(s.removed);

@@ -7,10 +7,10 @@
 
 use super::budget::Budget;
 use super::event::Event;
-use super::maintenance::Work;
+use super::maintenance::{Work, drain_limit};
 use crate::buffer::write::Drained;
 use crate::links::{FIRST_RESERVED, NIL};
-use crate::node::{GONE, Meta, NO_ERA, life};
+use crate::node::{GONE, Meta, NO_ERA, ended_at, life};
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
@@ -24,7 +24,8 @@ impl Work<'_> {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
-            core.reads.drain(core.reads.capacity(), |id| events.push(u64::from(id)));
+            events.clear();
+            core.reads.drain(core.reads.capacity(), &mut events);
             self.ahead(
                 &events,
                 |work, id| work.prefetch_read(id as u32),
@@ -37,8 +38,10 @@ impl Work<'_> {
         // What was spilled comes on top only where somebody asked for all that was written before.
         let portion = core.writes.portion();
         let spilled = if budget.is_asked_for() { 0 } else { portion.min(core.writes.spilled()) };
-        let limits = (core.writes.capacity() - spilled, portion);
-        let drained = core.writes.drain(&mut events, limits, |batch| {
+        let capacity = core.writes.capacity();
+        let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
+        let limits = (limit.saturating_sub(spilled), portion);
+        let drained = core.writes.drain(&mut events, limits, self.patience, |batch| {
             self.ahead(batch, Self::prefetch_write, Self::apply);
         });
         self.state.events = events;
@@ -181,7 +184,9 @@ impl Work<'_> {
     #[inline]
     fn sweep_if_old(&mut self, id: u32, meta: &Meta) {
         if self.core.is_cleared(meta) && !seeded("added-skips-the-sweep") {
-            self.sweep_one(id);
+            if self.sweep_one(id).is_err() {
+                self.sweep_again();
+            }
         }
     }
 
@@ -220,7 +225,7 @@ impl Work<'_> {
         let deadline = meta.deadline();
         if meta.life() & life::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
-            let deadline = timers.show(deadline);
+            let deadline = timers.show(ended_at(deadline));
             self.state.wheel.schedule_at(&timers, (id, &meta.timer), deadline);
         }
     }

@@ -6,8 +6,8 @@ use super::lookup::NodeRef;
 use super::reentry::{self, Mark};
 use crate::clock::NEVER;
 use crate::expiration::{Term, lifetime};
-use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::expiry::Expiry;
+use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::node::remaining;
 use crate::pool::{Cap, Handle, Local, RawHandle};
 use crate::sync::atomic::Ordering;
@@ -100,7 +100,6 @@ impl<K, V, S> Engine<K, V, S> {
             let lifetime = HookLifetime::Same(NEVER);
             return Answer { basis: Basis::Any, lifetime, now: ticker.coarse() };
         };
-        let _mark = Mark::callback(&self.core, node.meta().hash(), node.id());
         let coarsely = readings == Readings::CoarseFirst;
         let mut now = if coarsely { ticker.coarse() } else { ticker.now() };
         let mut lifetime = self.ask_at(&**expiry, node, &basis, now);
@@ -124,6 +123,8 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> HookLifetime {
         let (key, value) = (node.key(), node.value());
         let instant = self.core.ticker.instant_of(now);
+        // Around the hook alone: the clock may do as it likes.
+        let _mark = Mark::callback(&self.core, node.meta().hash(), node.id());
         let Basis::Entry(old) = basis else {
             return HookLifetime::For(lifetime(expiry.expire_after_create(key, value, instant)));
         };

@@ -46,7 +46,7 @@ impl<K, V, S> Engine<K, V, S> {
         let mut ids = Vec::new();
         let mut cursor = Some(0);
         while let Some(position) = cursor {
-            cursor = core.index.collect(&guard, position, &mut ids);
+            cursor = core.index.collect(&guard, &*core.pool, position, &mut ids);
         }
         let (mut weight, mut timed) = (0, 0);
         for &id in &ids {

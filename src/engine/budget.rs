@@ -1,7 +1,7 @@
 //! How much a maintenance pass may do, and what it leaves.
 
 use crate::pool::Surplus;
-use crate::sync::seeded;
+use crate::sync::{Patience, seeded};
 
 /// Units of work in a pass that a caller runs in passing.
 const CALLER_UNITS: u32 = 64;
@@ -33,7 +33,7 @@ impl Budget {
 
     /// So many units of a pass that nobody waits for.
     pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler, exact: false, waits: true }
+        Self { units, run_by: By::Scheduler, exact: false, waits: false }
     }
 
     /// So many units of what somebody asked for.
@@ -51,9 +51,9 @@ impl Budget {
         Self { waits: true, ..self }
     }
 
-    /// Whether the pass waits for a writer that holds a bucket or a place in the write buffer.
-    pub fn waits(&self) -> bool {
-        self.waits
+    /// Whether the pass waits for a thread that holds a bucket or a place in the write buffer, and may be off its core.
+    pub fn patience(&self) -> Patience {
+        if self.waits { Patience::Wait } else { Patience::Skip }
     }
 
     /// Whether entries of the current tick are to be looked at.
@@ -98,6 +98,8 @@ pub struct Leftover {
     pub excess: u64,
     /// Something has to wait for a computation of the user's.
     pub blocked: bool,
+    /// Something has to wait for a thread that holds a bucket, and may be off its core.
+    pub held: bool,
     /// The epoch was given something to get rid of.
     pub retired: bool,
     /// Whether the pool has more memory than it needs.

@@ -60,10 +60,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     fn retain_one(&self, node: Handle<K, V>, refuses: &mut dyn FnMut(&K, &V) -> bool) {
         let Some(entry) = self.present(node) else { return };
         let node = entry.node();
-        if self.judge(node, refuses)
-            && self.is_replaced_in_removal(node)
-            && !seeded("retain-judges-once")
-        {
+        if !self.judge(node, refuses) {
+            return;
+        }
+        self.check_key(node.meta().hash(), node.key());
+        if self.is_replaced_in_removal(node) && !seeded("retain-judges-once") {
             let _ = self.remove_owning(node, refuses);
         }
     }

@@ -257,7 +257,11 @@ impl Core {
     /// deadline is made under that lock too.
     #[inline(always)]
     pub(super) fn mark_gone(&self, meta: &Meta) -> u64 {
-        if self.reads_prolong.load(Ordering::Relaxed) { meta.mark_gone() } else { meta.mark_gone_alone() }
+        if self.reads_prolong.load(Ordering::Relaxed) {
+            meta.mark_gone()
+        } else {
+            meta.mark_gone_alone()
+        }
     }
 
     /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline

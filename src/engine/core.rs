@@ -137,12 +137,7 @@ pub fn mark_of(generation: u64) -> u16 {
 }
 
 impl Core {
-    pub fn new(
-        config: &Config,
-        ticker: Ticker,
-        pool: Arc<RawPool>,
-        reads_prolong: bool,
-    ) -> Self {
+    pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>, reads_prolong: bool) -> Self {
         let capacity = config.max_capacity.unwrap_or(u64::MAX);
         Self {
             index: Index::with_capacity(config.initial_capacity),

@@ -21,7 +21,7 @@ use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, ThreadId};
-use crate::sync::{Arc, seeded};
+use crate::sync::{Arc, Patience, seeded};
 
 /// What a flight is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +131,10 @@ impl Flights {
 
     /// Keeps computations of keys with this hash from taking off; `None` if there is one. For the
     /// maintenance, which waits for none.
-    pub fn hold_unclaimed(&self, hash: u32) -> Option<Hold<'_>> {
+    pub fn hold_unclaimed(&self, hash: u32, patience: Patience) -> Option<Hold<'_>> {
         let shard = self.board.shard(hash);
         shard
-            .lock_unless(hash, |flight| flight.kind == Kind::Computation)
+            .lock_unless(hash, patience, |flight| flight.kind == Kind::Computation)
             .map(|shard| Hold::Locked { _shard: shard })
     }
 

@@ -7,10 +7,10 @@
 use super::Engine;
 use super::lookup::NodeRef;
 use super::read::{Considered, Lookup};
+use crate::epoch::Guard;
 use crate::node::NO_ERA;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};

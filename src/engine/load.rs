@@ -138,7 +138,8 @@ where
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
                 return (self.entry_of(old), old.seen());
             }
-            let prepared = self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
+            let prepared =
+                self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
             // Judged alive by now, or to be judged again.
             let Ok(put) = prepared else { continue };
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };

@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
 
 use super::Engine;
+use crate::epoch::Guard;
 use crate::hash::hash32;
 use crate::index::{Exact, Found, Glimpse, Probe};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle, RawPool};
 use crate::sync::seeded;
-use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -184,7 +184,7 @@ impl<K, V, S> Engine<K, V, S> {
         visit: &mut dyn FnMut(NodeRef<'g, K, V>),
     ) -> Option<u64> {
         let mut ids = Vec::new();
-        let next = self.core.index.collect(guard, cursor, &mut ids);
+        let next = self.core.index.collect(guard, &*self.core.pool, cursor, &mut ids);
         ids.into_iter().for_each(|id| visit(self.node_at(id)));
         next
     }
@@ -224,8 +224,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
         // GONE is before every reading, and NEVER out of reach of all of them.
-        !self.core.ticker.has_passed(deadline, coarse)
-            && !self.core.is_cleared(meta)
+        !self.core.ticker.has_passed(deadline, coarse) && !self.core.is_cleared(meta)
     }
 }
 

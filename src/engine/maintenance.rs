@@ -16,23 +16,26 @@ use super::reclaim::Dead;
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
-use crate::index::{Locked, Spares};
+use crate::epoch::Guard;
+use crate::index::{Held, Locked, Spares, moves_for};
 use crate::links::NIL;
 use crate::node::{GONE, Meta, NO_ERA, ended_at, life};
 use crate::policy::Policy;
 use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
-use crate::sync::seeded;
+use crate::sync::{Patience, seeded};
 use crate::wheel::{Poll, Wheel};
-use crate::epoch::Guard;
 
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
 /// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
 const MAX_STUCK: u32 = 16;
-/// Old buckets of a growing index that a pass moves.
+/// Old buckets of a growing index that a pass moves, beside those that its additions ask for.
 const MOVES: usize = 64;
+/// Events that a pass takes out at most, unless somebody asked for all: what two stripes hold. On machines with many
+/// cores there are more stripes, and a pass is as short as on others.
+const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
 /// With more room than this share of its capacity a cache does not record reads.
@@ -46,6 +49,11 @@ const SET_BACK: u64 = 1 << 30;
 
 /// How many removals of what is due are prepared together.
 const EXPIRED_AT_ONCE: usize = 16;
+
+/// How many of so many events a pass takes out.
+pub fn drain_limit(capacity: usize) -> usize {
+    if seeded("passes-drain-all") { capacity } else { capacity.min(DRAINED) }
+}
 
 /// What the maintenance lock protects.
 pub struct Maintenance {
@@ -104,6 +112,10 @@ pub struct Work<'a> {
     pub(super) now: u64,
     /// Whether something was handed to the epoch.
     pub(super) retired: bool,
+    /// What to do about a bucket that another thread holds.
+    pub(super) patience: Patience,
+    /// Whether there was one that was not waited for.
+    pub(super) held: bool,
 }
 
 impl Core {
@@ -122,15 +134,18 @@ impl Core {
     ) -> Leftover {
         let running = self.status.begin();
         self.begin_pass();
-        let mut work = Work { core: self, state, guard, now, retired: false };
+        let patience = budget.patience();
+        let mut work =
+            Work { core: self, state, guard, now, retired: false, patience, held: false };
         work.turn_back();
         let drained = work.drain(budget);
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
-        let drained = drained.count.max(self.writes.capacity());
+        let additions = drained.count;
+        let drained = drained.count.max(drain_limit(self.writes.capacity()));
         left.blocked = work.evict(&mut Budget::of_units(drained as u32 + EVICTIONS));
-        left.work |= work.grow();
+        left.work |= work.grow(additions);
         left.work |= work.sweep(budget);
         left.expirations = work.state.wheel.has_backlog();
         left.excess = work.excess();
@@ -142,6 +157,7 @@ impl Core {
             work.retire_in_time();
         }
         left.retired = work.retired;
+        left.held = work.held;
         let more = self.collect();
         left.work |= more;
         self.attend_to_grace(now);
@@ -325,9 +341,11 @@ impl<'a> Work<'a> {
     ) -> bool {
         let core = self.core;
         let hash = meta.hash();
-        let Some(locked) = core.index.lock_id(self.guard, hash, id) else {
+        let locked = match self.lock_id(hash, id) {
+            Ok(Some(locked)) => locked,
             // A writer was first; its event will tell.
-            return true;
+            Ok(None) => return true,
+            Err(Held) => return false,
         };
         if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
             return self.unlink_locked(locked, (id, meta), cause, judged);
@@ -346,10 +364,29 @@ impl<'a> Work<'a> {
         judged: Option<u64>,
     ) -> bool {
         // Outlives the bucket's lock.
-        let Some(_hold) = self.core.flights.hold_unclaimed(meta.hash()) else { return false };
-        match self.core.index.lock_id(self.guard, meta.hash(), id) {
-            Some(locked) => self.unlink_locked(locked, (id, meta), cause, judged),
-            None => true,
+        let hold = self.core.flights.hold_unclaimed(meta.hash(), self.patience);
+        let Some(_hold) = hold else { return false };
+        match self.lock_id(meta.hash(), id) {
+            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),
+            Ok(None) => true,
+            Err(Held) => false,
+        }
+    }
+
+    /// Locks the bucket of a node that is in the index, as patiently as the pass is.
+    #[inline(always)]
+    fn lock_id(&mut self, hash: u32, id: u32) -> Result<Option<Locked<'a>>, Held> {
+        let index = &self.core.index;
+        match self.patience {
+            Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
+            Patience::Skip if seeded("passes-wait-for-buckets") => {
+                Ok(index.lock_id(self.guard, hash, id))
+            }
+            Patience::Skip => {
+                let locked = index.try_lock_id(self.guard, hash, id);
+                self.held |= locked.is_err();
+                locked
+            }
         }
     }
 
@@ -358,13 +395,23 @@ impl<'a> Work<'a> {
     ///
     /// Judged under the lock: what is published there is never newer than the generation that is read after it. One
     /// that was read before may be older than a node that has come since.
-    pub(super) fn sweep_one(&mut self, id: u32) {
+    ///
+    /// # Errors
+    /// If somebody else holds the bucket, and the pass does not wait.
+    pub(super) fn sweep_one(&mut self, id: u32) -> Result<(), Held> {
         let meta = self.core.pool.meta(id);
-        if let Some(locked) = self.core.index.lock_id(self.guard, meta.hash(), id)
+        if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
         {
             self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, None);
         }
+        Ok(())
+    }
+
+    /// Has the sweep go through the index once more: a node of an older generation was published behind it.
+    pub(super) fn sweep_again(&mut self) {
+        self.state.sweep = None;
+        self.state.swept = self.state.swept.min(self.core.full_generation().saturating_sub(1));
     }
 
     #[inline(always)]
@@ -399,16 +446,19 @@ impl<'a> Work<'a> {
         true
     }
 
-    /// Starts a larger index if this one is full, moves some of it, and clears some of what it has outgrown
-    /// away. True if there is more to be done.
+    /// Starts a larger index if this one is full, or a smaller one if it is nearly empty, moves
+    /// some of it, and clears some of what it has left away. True if there is more to be done.
+    ///
+    /// As many buckets are moved as keep up with what was just added, and some more.
     #[inline(never)]
-    fn grow(&mut self) -> bool {
+    fn grow(&mut self, additions: usize) -> bool {
         let core = self.core;
         let outgrown = core.index.outgrown();
         // With those of which it will hear.
         let entries = self.state.count + core.writes.spilled_weight();
         core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
-        let moves = core.index.help(self.guard, &*core.pool, MOVES);
+        let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
+        let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
         // Handed to the epoch, which is to get on.
         self.retired |= core.index.outgrown() > outgrown;
         core.index.clear_away() || moves
@@ -429,15 +479,20 @@ impl<'a> Work<'a> {
             if !budget.take() {
                 return true;
             }
+            let mut is_held = false;
             let mut ids = std::mem::take(&mut self.state.scratch);
-            let next = core.index.collect(self.guard, cursor, &mut ids);
+            let next = core.index.collect(self.guard, &*core.pool, cursor, &mut ids);
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != mark_of(generation) {
                     budget.take();
-                    self.sweep_one(id);
+                    is_held |= self.sweep_one(id).is_err();
                 }
             }
             self.state.scratch = ids;
+            if is_held {
+                // The bucket's turn comes again.
+                return true;
+            }
             self.state.sweep = next.map(|cursor| (started, cursor));
             if next.is_none() {
                 self.state.swept = started;

@@ -53,10 +53,10 @@ mod run;
 mod write;
 
 pub use self::core::Core;
+pub use deliver::Pending;
 pub use glance::Moment;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use maintenance::Maintenance;
-pub use deliver::Pending;
 
 use self::read_mode::{Facts, ReadMode};
 use self::reentry::Deliver;

@@ -4,15 +4,16 @@ use super::Engine;
 use super::core::Core;
 use super::event::Event;
 use super::lookup::NodeRef;
+use super::reentry::{self, Mark};
 use crate::buffer::read::Push;
 use crate::drain::Urge;
+use crate::epoch::Guard;
 use crate::expiration::end;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::node::{GONE, NO_ERA, remaining};
 use crate::pool::Cap;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
-use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -111,7 +112,9 @@ impl<K, V, S> Engine<K, V, S> {
         if self.mode.renews()
             && let Some(living) = node
         {
-            node = match self.renew(living, coarse, &mut due) {
+            let renewed = self.renew(living, coarse, &mut due);
+            due |= self.mode.asks() && reentry::has_put_off();
+            node = match renewed {
                 Renewed::Hit(node) => Some(node),
                 Renewed::Over => None,
                 Renewed::Gone => return Considered::Again,
@@ -260,8 +263,11 @@ impl<K, V, S> Engine<K, V, S> {
             let current = remaining(cap, now);
             let instant = |time| self.core.ticker.instant_of(time);
             let (key, value) = (node.key(), node.value());
-            let read =
-                || expiry.expire_after_read(key, value, instant(now), current, instant(created));
+            let (now, created) = (instant(now), instant(created));
+            let read = || {
+                let _mark = Mark::read_hook(&self.core, node.meta().hash(), node.id());
+                expiry.expire_after_read(key, value, now, current, created)
+            };
             let answer = if self.mode.is_unknown() { self.ask_unknown(read) } else { read() };
             (answer != current).then_some(answer)
         };

@@ -27,15 +27,31 @@ pub trait Deliver: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     /// Of the cache whose core is there, about the key of this node, which its frame's owner keeps.
-    Callback { core: usize, hash: u32, id: u32 },
+    Callback {
+        core: usize,
+        hash: u32,
+        id: u32,
+    },
+    /// The same of a read, whose guard is held.
+    ReadHook {
+        core: usize,
+        hash: u32,
+        id: u32,
+    },
     Flight,
-    Delivery { core: usize },
+    Delivery {
+        core: usize,
+    },
 }
 
 impl Frame {
     /// Whether nothing is delivered meanwhile.
     fn puts_deliveries_off(self) -> bool {
         !matches!(self, Self::Delivery { .. })
+    }
+
+    fn is_callback(self) -> bool {
+        matches!(self, Self::Callback { .. } | Self::ReadHook { .. })
     }
 }
 
@@ -60,6 +76,12 @@ impl Mark {
         Self::push(Frame::Callback { core: address(core), hash, id })
     }
 
+    /// A read hook about the key of a node, which the caller's guard protects. What it puts off is delivered by whoever
+    /// lets go of the guard.
+    pub fn read_hook(core: &Core, hash: u32, id: u32) -> Option<Self> {
+        Self::push(Frame::ReadHook { core: address(core), hash, id })
+    }
+
     /// A load or a computation.
     pub fn flight() -> Option<Self> {
         Self::push(Frame::Flight)
@@ -78,7 +100,7 @@ impl Mark {
     fn push(frame: Frame) -> Option<Self> {
         let pushed = FRAMES.try_with(|frames| frames.borrow_mut().push(frame));
         pushed.inspect_err(|_| assert!(!seeded("locals-outlive-their-threads"))).ok()?;
-        if matches!(frame, Frame::Callback { .. }) {
+        if frame.is_callback() {
             let _ = CALLBACKS.try_with(|count| count.set(count.get() + 1));
         }
         Some(Self(frame))
@@ -87,7 +109,7 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        if matches!(self.0, Frame::Callback { .. }) {
+        if self.0.is_callback() {
             let _ = CALLBACKS.try_with(|count| count.set(count.get() - 1));
         }
         let outermost = FRAMES.try_with(|frames| {
@@ -96,7 +118,7 @@ impl Drop for Mark {
             debug_assert_eq!(top, Some(self.0), "marks end in the order of a stack");
             self.0.puts_deliveries_off() && !frames.iter().any(|frame| frame.puts_deliveries_off())
         });
-        if outermost.unwrap_or(false) {
+        if outermost.unwrap_or(false) && !matches!(self.0, Frame::ReadHook { .. }) {
             deliver_put_off();
         }
     }
@@ -115,7 +137,11 @@ pub fn is_in_callback() -> bool {
 /// Nodes about whose keys, with this hash, this thread is inside a callback of the cache.
 pub fn asked_about(core: &Core, hash: u32) -> Vec<u32> {
     let ours = |frame: &Frame| match *frame {
-        Frame::Callback { core: of, hash: at, id } if (of, at) == (address(core), hash) => Some(id),
+        Frame::Callback { core: of, hash: at, id } | Frame::ReadHook { core: of, hash: at, id }
+            if (of, at) == (address(core), hash) =>
+        {
+            Some(id)
+        }
         _ => None,
     };
     frames(|frames| frames.iter().filter_map(ours).collect()).unwrap_or_default()
@@ -147,7 +173,16 @@ pub fn put_off(cache: &Weak<dyn Deliver>) {
     });
 }
 
-fn deliver_put_off() {
+/// Whether deliveries were put off and are not yet made up for.
+pub fn has_put_off() -> bool {
+    PUT_OFF.try_with(|put_off| !put_off.borrow().is_empty()).unwrap_or(false)
+}
+
+/// Makes up for deliveries that were put off, unless they still are.
+pub fn deliver_put_off() {
+    if puts_deliveries_off() {
+        return;
+    }
     let caches = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
     for cache in caches {
         if let Some(cache) = cache.upgrade() {

@@ -199,7 +199,8 @@ impl Scheduled for Core {
         let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
         self.hand_over();
         if left.work || left.writes {
-            return Some(Duration::ZERO);
+            // Whoever holds a bucket may be off its core.
+            return Some(if left.held { PASS_DELAY } else { Duration::ZERO });
         }
         let in_grace = self.waits_for_grace();
         if in_grace && self.push_epoch_on() {

@@ -152,11 +152,8 @@ where
         let hash = node.meta().hash();
         let asked = self.hooks.expiry.is_some();
         let answer = asked.then(|| {
-            let entry = if self.depends_on_entry() {
-                self.basis_of(hash, node.key())
-            } else {
-                Basis::Any
-            };
+            let entry =
+                if self.depends_on_entry() { self.basis_of(hash, node.key()) } else { Basis::Any };
             let answer = self.ask(&node, entry, readings);
             // Nobody but the clock and a clearing can have changed the entry. The hook has been asked.
             Answer { basis: Basis::Any, ..answer }
@@ -164,7 +161,8 @@ where
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
-            let prepared = self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
+            let prepared =
+                self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
             let Ok(put) = prepared.map(|put| Put { basis, ..put }) else { continue };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
                 let handle = node.handle();
@@ -326,12 +324,7 @@ where
     }
 
     /// Removes what is there, or says which entry is to be judged first: any other than the one that was `judged`.
-    fn attempt_removal<Q>(
-        &self,
-        hash: u32,
-        key: &Q,
-        judged: &Judged<'_, K, V>,
-    ) -> Attempt<K, V>
+    fn attempt_removal<Q>(&self, hash: u32, key: &Q, judged: &Judged<'_, K, V>) -> Attempt<K, V>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -419,7 +412,9 @@ where
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
-                Ok(Some((id, _))) => return self.core.write_event(Event::Removed(id).pack(), 0, now),
+                Ok(Some((id, _))) => {
+                    return self.core.write_event(Event::Removed(id).pack(), 0, now);
+                }
                 Ok(None) => return,
                 Err(_) => {}
             }
@@ -461,4 +456,3 @@ where
         Ok(removed)
     }
 }
-

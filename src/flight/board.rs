@@ -47,7 +47,7 @@ use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Arc, Mutex, MutexGuard, seeded};
+use crate::sync::{Arc, Mutex, MutexGuard, Patience, seeded};
 
 #[cfg(not(cortado_loom))]
 const SHARD_BITS: u32 = 6;
@@ -177,15 +177,19 @@ impl<F> Shard<F> {
     }
 
     /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says so
-    /// of a flight with this hash. It is asked under the lock: no user code, no waiting. No reference
+    /// of a flight with this hash, or somebody has the lock and the caller does not wait. It is asked under the lock: no user code, no waiting. No reference
     /// to a flight leaves the lock, whose drop would be the last and run destructors wherever the
     /// caller stands.
     pub fn lock_unless(
         &self,
         hash: u32,
+        patience: Patience,
         is_in_the_way: impl Fn(&F) -> bool,
     ) -> Option<ShardGuard<'_, F>> {
-        let table = self.table.lock();
+        let table = match patience {
+            Patience::Wait => self.table.lock(),
+            Patience::Skip => self.table.try_lock()?,
+        };
         let free = !table.of(hash).any(|entry| is_in_the_way(&entry.flight));
         free.then(|| ShardGuard { _table: table })
     }

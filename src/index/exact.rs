@@ -12,6 +12,7 @@ use super::table::HashOf;
 use super::write::{Changed, Locked, Seen, search};
 use crate::epoch::Guard;
 use crate::links::NIL;
+use crate::sync::Spin;
 
 /// The result of a search for all entries of a hash.
 #[must_use = "a search changes nothing"]
@@ -60,10 +61,18 @@ impl<'g, H: HashOf> Exact<'g, H> {
     /// be told from it by its hash.
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         let mut table = self.root.current(self.guard);
+        let mut spin = Spin::default();
         let lock = loop {
-            match HomeLock::acquire(table.home(self.hash)) {
-                Some(lock) => break lock,
-                None => table = table.successor(self.guard),
+            let home = table.home(self.hash);
+            let ctrl = home.ctrl();
+            if ctrl.is_moved() {
+                table = table.successor(self.guard);
+            } else if !ctrl.is_locked()
+                && let Some(lock) = HomeLock::exactly(home, ctrl)
+            {
+                break lock;
+            } else {
+                spin.pause();
             }
         };
         let tag = tag_of(self.hash);

@@ -3,9 +3,9 @@
 use super::bucket::Bucket;
 use super::memory::Root;
 use super::table::Table;
+use crate::epoch::Guard;
 use crate::prefetch::prefetch_address;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::epoch::Guard;
 use std::ptr;
 
 /// The address of the current table's first bucket, whose low bits are free for the table's shift. Relaxed, and at

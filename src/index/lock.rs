@@ -1,8 +1,13 @@
-//! The lock of a home bucket, which covers the bucket and its overflow.
+//! The lock of a home bucket, which covers the bucket and its overflow, and how long to wait for
+//! it.
 
 use super::bucket::{Bucket, Ctrl};
-use crate::sync::Spin;
+use crate::sync::{Patience, ShortWait, Spin};
 use std::mem;
+
+/// Another thread has locked the bucket, or keeps changing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held;
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
 ///
@@ -21,18 +26,30 @@ impl<'g> HomeLock<'g> {
         home.try_lock(seen).then(|| Self { home, changed: 0 })
     }
 
-    /// Locks a bucket, however it looks; `None` if it has moved.
-    pub fn acquire(home: &'g Bucket) -> Option<Self> {
+    /// Locks a bucket, however it looks. For the mover of the bucket, or of what goes into it: it
+    /// has not moved.
+    ///
+    /// # Errors
+    ///
+    /// [`Held`] if another thread has locked it, and the caller does not want to wait for longer
+    /// than what is left of `short`.
+    pub fn acquire(
+        home: &'g Bucket,
+        patience: Patience,
+        short: &mut ShortWait,
+    ) -> Result<Self, Held> {
         let mut spin = Spin::default();
         loop {
             let seen = home.ctrl();
-            if seen.is_moved() {
-                return None;
-            }
+            debug_assert!(!seen.is_moved(), "rule 7: one mover, one move");
             if !seen.is_locked() && home.try_lock(seen) {
-                return Some(Self { home, changed: 0 });
+                return Ok(Self { home, changed: 0 });
             }
-            spin.pause();
+            match patience {
+                Patience::Wait => spin.pause(),
+                Patience::Skip if short.pause() => {}
+                Patience::Skip => return Err(Held),
+            }
         }
     }
 

@@ -84,26 +84,23 @@ impl Root {
     }
 
     /// Passes on from `done`, all of whose buckets have moved, to the table after it, and retires
-    /// it. By the thread that moved the last bucket.
+    /// it. By the helper that moved the last bucket, so only once, with [`Table::moving`] still
+    /// locked.
     ///
     /// Release pairs with [`TableLink::get`]: who finds the new table here sees what all helpers
-    /// put into it ([`Table::finish`] has gathered that).
+    /// put into it (that lock has gathered it).
     pub fn advance(&self, done: &Table, guard: &Guard) {
-        let current = &self.current.0;
-        let old = current.load(Relaxed, guard);
+        // Acquire pairs with `TableLink::install`.
         let next = done.next().0.load(Acquire, guard);
-        if !ptr::eq(old.as_raw(), done)
-            || next.is_null()
-            || current.compare_exchange(old, next, Release, Relaxed, guard).is_err()
-        {
-            return;
-        }
+        assert!(!next.is_null(), "buckets move when there is a table to move to");
+        let old = self.current.0.swap(next, Release, guard);
+        assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
         if seeded("index_free_without_grace") {
             done.buckets().iter().for_each(wipe);
         }
         self.outgrown.begin();
         let outgrown = Arc::clone(&self.outgrown);
-        // SAFETY: rule 8: the exchange took `old` out of the one link to it, so that only threads
+        // SAFETY: rule 8: the swap took `old` out of the one link to it, so that only threads
         // that are pinned now can know it, and made this thread the one to retire it. So the closure, which
         // runs when they are not any more, may own it; it has all that it touches, on whichever thread.
         unsafe { guard.defer_unchecked(move || outgrown.leave(old.into_owned().into_box())) };

@@ -13,9 +13,10 @@
 //!                 │b2│b3│…                                                  └──► bucket ──► …
 //! ```
 //!
-//! The bucket of a hash is its top bits, so that bucket `i` splits into `2i` and `2i + 1` when the
-//! table doubles, and the order of a walk by hash survives growth. A slot's tag is the low byte of
-//! the hash (never 0, which marks an empty slot); the tags of a bucket are compared all at once.
+//! The bucket of a hash is its top bits. So bucket `i` splits into `2i` and `2i + 1` when the table
+//! doubles, neighbours merge when it shrinks, and the order of a walk by hash survives both. A
+//! slot's tag is the low byte of the hash (never 0, which marks an empty slot); the tags of a
+//! bucket are compared all at once.
 //!
 //! # Rules
 //!
@@ -46,12 +47,22 @@
 //!    releases, so the scan, which lies before it, cannot have seen it.
 //!    A search whose bucket keeps changing [compares ids instead](Index::search_exact): under the lock, whose holder is
 //!    the only one to change them.
-//! 7. **Moving.** The claimant of a bucket locks it, copies its ids into the two buckets of the next
-//!    table, which nobody else can reach, and unlocks it with `MOVED` set (release). From then on
-//!    the bucket never changes; its contents stay for the readers that are in it. Everyone else who
-//!    sees `MOVED` (acquire) goes to the next table. When all buckets have moved, `current` passes on.
-//!    A claimant that is held up keeps the table from being completed, and delays nobody's finds
-//!    or writes.
+//! 7. **Moving.** One helper at a time moves buckets: the one that has the lock of
+//!    [`Moving`](table::Moving). It locks a bucket, copies its ids into the next table, and unlocks
+//!    it with `MOVED` set (release). From then on the bucket never changes; its contents stay for
+//!    the readers that are in it. Everyone else who sees `MOVED` (acquire) goes to the next table.
+//!    When all buckets have moved, `current` passes on. Until then no bucket of the next table
+//!    moves. A helper that is held up keeps the table from being completed, and delays nobody's
+//!    finds or writes.
+//!    * *Growing:* a bucket's ids go into two that nobody else can reach.
+//!    * *Shrinking:* several buckets become one. It is in use from when the first of them has
+//!      moved, so the mover locks it, too, and what it puts there is a change (rule 3). There may
+//!      be entries in it whose own bucket has not moved yet; nobody asks for them there.
+//!    * **Lock order:** the moving, a bucket of the table, a bucket of the next table. Only the
+//!      mover holds two buckets. Whoever holds one in the next table waits for nothing, so nobody
+//!      waits in a circle.
+//!    * A bucket that somebody else has locked may be [skipped](Patience::Skip): it stays as it is,
+//!      and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned in the
 //!    default collector. A table is retired through the epoch, once, after `current` has passed on
 //!    from it. Its `next` is retired later still. So a reference that was got under a guard is good
@@ -82,8 +93,7 @@
 //! | `Bucket::ctrl` | lock: exchange; tags, `OVERFLOWS`, unlock: stores of the holder | readers, writers, helpers | acquire / release | all changes under the lock; `MOVED`: the copies and `next` |
 //! | `Bucket::overflow` | lock holder | whoever holds a `Chain` | appended: release / acquire; taken off: relaxed | the empty bucket; nothing |
 //! | `Table::next` | `reserve`, once | everyone | release / acquire | the new table |
-//! | `Table::claimed` | helpers | helpers | relaxed | nothing |
-//! | `Table::moved` | helpers | the last of them | acquire-release | all copies, for `current` |
+//! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
 //! | `Outgrown::count` | the last helper; whoever drops the table | everyone | relaxed | nothing: when to look into the queue |
 //! | `Root` (`current`) | the last helper | everyone | release / acquire | the table and all copies |
 //!
@@ -99,19 +109,23 @@
 //! * *a table of pointers to segments*, to grow piecemeal: one more dependent load per read.
 //! * *a shared count of entries*: two threads inserting would take turns at its cache line. The caller
 //!   knows the count, and says it to [`Index::reserve`].
+//! * *shrinking in one step, whatever the factor*: the next table takes the new entries of buckets
+//!   that have moved. If it is very small they make long chains of its few buckets before the rest
+//!   has moved.
+//! * *claims without a lock, for many helpers at once*: the only caller is a maintenance pass, one
+//!   at a time. What was skipped would need a list that they share.
 //!
-//! What it costs: the index does not shrink; an outgrown table keeps its memory until somebody calls
-//! [`Index::clear_away`] often enough; a writer that keeps losing to
-//! other writers of its bucket searches anew each time.
+//! What it costs: a table that was left keeps its memory until somebody calls [`Index::clear_away`]
+//! often enough; a writer that keeps losing to other writers of its bucket searches anew each time.
 
 mod bucket;
 mod exact;
 mod find;
-mod grow;
 mod hint;
 mod lock;
 mod memory;
 mod outgrown;
+mod resize;
 mod table;
 mod tags;
 mod walk;
@@ -119,10 +133,13 @@ mod write;
 
 use crate::epoch::Guard;
 
+pub use crate::sync::Patience;
 pub use bucket::SLOTS;
 pub use exact::{Exact, Lockable};
 pub use find::{Glimpse, Probe};
+pub use lock::Held;
 pub use memory::{Spare, Spares};
+pub use resize::moves_for;
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
@@ -139,14 +156,17 @@ use table::Table;
 pub struct Index {
     root: Root,
     hint: Hint,
+    /// The size of the first table: the index does not become smaller.
+    least_bits: u32,
 }
 
 impl Index {
-    /// An empty index with room for so many entries before it has to grow.
+    /// An empty index with room for so many entries before it has to grow. It keeps that room.
     pub fn with_capacity(entries: usize) -> Self {
-        let table = Table::for_entries(entries);
+        let least_bits = table::bits_for(entries);
+        let table = Table::new(least_bits);
         let hint = Hint::new(&table);
-        Self { root: Root::new(table), hint }
+        Self { root: Root::new(table), hint, least_bits }
     }
 
     /// Home buckets in the current table.
@@ -162,7 +182,7 @@ impl Index {
     /// Finds the node of a key. Lock-free.
     ///
     /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time is
-    /// found, even while its id is replaced or the table grows.
+    /// found, even while its id is replaced or its bucket moves.
     #[inline(always)]
     pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
         find::find(&self.root, guard, hash, probe)
@@ -228,31 +248,72 @@ impl Index {
         write::lock_id(&self.root, guard, hash, id)
     }
 
-    /// Begins to grow if so many entries are too many for the table; true if it is growing, that
-    /// is, if there is work for [`Index::help`]. Cheap, whatever the size.
+    /// [`lock_id`](Self::lock_id) for those who must not wait for a writer that has lost its core:
+    /// gives up after a moment of spinning, and never yields.
     ///
-    /// One doubling at a time: for a second one, call it again when the first is done. To be called
-    /// often enough that the count has not doubled meanwhile, or chains grow long.
-    pub fn reserve(&self, guard: &Guard, entries: usize) -> bool {
-        grow::reserve(&self.root, guard, entries)
+    /// # Errors
+    ///
+    /// [`Held`] if somebody else has locked the bucket, or keeps changing it. Whether the index has
+    /// the id is not known then.
+    #[inline(always)]
+    pub fn try_lock_id<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        id: u32,
+    ) -> Result<Option<Locked<'g>>, Held> {
+        write::try_lock_id(&self.root, guard, hash, id)
     }
 
-    /// Moves up to `buckets` buckets to the next table, if the index is growing; true if there are
-    /// more to be taken up. Meant to be called after each write, and in every maintenance pass.
+    /// Begins to grow if so many entries are too many for the table, or to shrink if they are far
+    /// too few; true if the index is moving, that is, if there is work for [`Index::help`]. Cheap,
+    /// whatever the size.
+    ///
+    /// Growing doubles the table; for a second doubling, call it again when the first is done. The
+    /// table shrinks when so many entries would not fill an eighth of one half as large: to four
+    /// times the room that they need, by a factor of 16 at a time, and never below what
+    /// [`with_capacity`](Self::with_capacity) was asked for.
+    ///
+    /// To be called with each batch of additions, and followed by a [`help`](Self::help) of at
+    /// least [`moves_for`] that many, or chains grow long.
+    pub fn reserve(&self, guard: &Guard, entries: usize) -> bool {
+        resize::reserve(&self.root, guard, entries, self.least_bits)
+    }
+
+    /// Whether there is work for [`Index::help`].
+    pub fn is_moving(&self, guard: &Guard) -> bool {
+        self.root.current(guard).next().get(guard).is_some()
+    }
+
+    /// Moves up to `buckets` buckets to the next table, if there is one; true if more are to be
+    /// taken up. Meant to be called in every maintenance pass, with at least [`moves_for`] of the
+    /// additions that the pass came to know.
+    ///
+    /// They are buckets of the smaller of the two tables. When the table shrinks, all that become
+    /// the same one count as one: up to 16, which are nearly empty.
+    ///
+    /// With [`Patience::Skip`] it waits for nobody. What others have locked is left to a later
+    /// help, and so is everything if another helper is at work.
     ///
     /// Should `store` panic, growing stays unfinished from then on; the index remains usable.
     #[inline]
-    pub fn help(&self, guard: &Guard, store: &impl HashOf, buckets: usize) -> bool {
-        grow::help(&self.root, &self.hint, guard, store, buckets)
+    pub fn help(
+        &self,
+        guard: &Guard,
+        store: &impl HashOf,
+        buckets: usize,
+        patience: Patience,
+    ) -> bool {
+        resize::help((&self.root, &self.hint), guard, store, buckets, patience)
     }
 
-    /// Tables that were outgrown and still have memory.
+    /// Tables that the index has moved from and that still have memory.
     pub fn outgrown(&self) -> usize {
         self.root.outgrown().count()
     }
 
-    /// Gives a piece of an outgrown table's memory back to the system; true if there is more. When the last
-    /// buckets have moved, the epoch has to get on before there is something to give.
+    /// Gives a piece of such a table's memory back to the system; true if there is more. When the
+    /// last buckets have moved, the epoch has to get on before there is something to give.
     pub fn clear_away(&self) -> bool {
         self.root.outgrown().clear_away()
     }
@@ -262,17 +323,23 @@ impl Index {
     ///
     /// A walk begins with cursor 0 and goes on with what it was returned, under the same guard or
     /// another. Weakly consistent: an id that is in the index throughout the walk is visited exactly
-    /// once, whether or not the index grows; one that comes or goes meanwhile at most once.
-    pub fn collect(&self, guard: &Guard, cursor: u64, out: &mut Vec<u32>) -> Option<u64> {
-        walk::collect(&self.root, guard, cursor, out)
+    /// once, whether the index grows or shrinks; one that comes or goes meanwhile at most once.
+    pub fn collect(
+        &self,
+        guard: &Guard,
+        store: &impl HashOf,
+        cursor: u64,
+        out: &mut Vec<u32>,
+    ) -> Option<u64> {
+        walk::collect(&self.root, guard, store, cursor, out)
     }
 
     /// Recounts every invariant, and the entries. Only when nobody is writing.
     ///
     /// # Errors
     ///
-    /// What is wrong: an id twice, in the wrong bucket or with the wrong tag, a lock left behind, a
-    /// bucket in use before its time.
+    /// What is wrong: an id twice, in the wrong bucket or with the wrong tag, a lock left behind,
+    /// an entry in the next table before its bucket has moved.
     pub fn validate(&self, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
         walk::validate(&self.root, guard, store)
     }

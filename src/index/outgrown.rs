@@ -1,6 +1,7 @@
-//! Tables that the index has outgrown. When nobody can be in one any more its memory goes back to the system
-//! piece by piece, so that no operation has to give back all of a large one: 64 MiB take some 3 ms. (Where the
-//! system takes none back while addresses stay, and at the end of the cache, the memory is freed in one go.)
+//! Tables that the index has moved from: outgrown, or too large since. When nobody can be in one
+//! any more its memory goes back to the system piece by piece, so that no operation has to give
+//! back all of a large one: 64 MiB take some 3 ms. (Where the system takes none back while
+//! addresses stay, and at the end of the cache, the memory is freed in one go.)
 
 use super::table::Table;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};

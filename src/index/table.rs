@@ -1,22 +1,18 @@
 //! A table: home buckets by the top bits of the hash, and the state of its migration.
 
-use std::ops::Range;
-
 use crate::epoch::Guard;
 use crossbeam_utils::CachePadded;
 
 use super::bucket::Bucket;
 use super::memory::{Buckets, TableLink};
-use crate::sync::atomic::{
-    AtomicUsize,
-    Ordering::{AcqRel, Relaxed},
-};
-use crate::sync::seeded;
+use crate::sync::Patience;
+use crate::sync::{Mutex, MutexGuard};
 
-/// The caller's nodes, as far as growing needs them.
+/// The caller's nodes, as far as moving and walking need them.
 pub trait HashOf {
-    /// The hash under which an id was inserted. Asked under a bucket's lock, of ids that are in the
-    /// index: a load or two, nothing that waits or panics.
+    /// The hash under which an id was inserted. Asked of ids that are in the index, or were after
+    /// the asking thread had pinned itself. A bucket may be locked: a load or two, nothing that
+    /// waits or panics.
     fn hash(&self, id: u32) -> u32;
 }
 
@@ -27,7 +23,18 @@ const MAX_BITS: u32 = if usize::BITS >= 64 { 28 } else { 24 };
 
 /// Entries per home bucket, on average, above which a table is too small. Hashes being random, one
 /// bucket in ten then needs an overflow bucket, and it holds one entry in forty.
-const LOAD: usize = 7;
+pub const LOAD: usize = 7;
+
+/// A table shrinks when this is more than its room divided by its entries: one half as large would
+/// be filled to an eighth.
+const SPARSE: usize = 16;
+/// A table that is shrunk to has room for so many times its entries. It grows when it has four
+/// times as many, and shrinks again when it has a quarter: neither follows the other soon.
+const SLACK: usize = 4;
+/// Shrinking once makes a table smaller by two to this at most. While buckets move, the next table
+/// takes the new entries of those that have moved: it must not be so small that the moving cannot
+/// keep up. Going from 2^20 buckets to 2^4 moves 7 % more buckets in such steps than in one.
+const MAX_STEP: u32 = 4;
 
 /// Home buckets, and the link to the table they are moving to.
 #[derive(Debug)]
@@ -35,38 +42,74 @@ pub struct Table {
     buckets: Buckets,
     shift: u32,
     next: TableLink,
-    /// Buckets that helpers have claimed, from the first on; may exceed their number.
-    claimed: CachePadded<AtomicUsize>,
+    moving: CachePadded<Mutex<Moving>>,
+}
+
+/// How far the buckets of a table have moved. For one helper at a time.
+#[derive(Debug, Default)]
+pub struct Moving {
+    /// Buckets that have been taken up, from the first on.
+    claimed: usize,
+    /// Those of them that somebody had locked, and a helper did not wait for.
+    pub held: Vec<usize>,
     /// Buckets that have moved.
-    moved: CachePadded<AtomicUsize>,
+    pub moved: usize,
+}
+
+impl Moving {
+    /// Whether there are buckets to be taken up. If there are none, and not all have moved, the
+    /// caller's nodes have panicked.
+    pub fn has_more(&self, len: usize) -> bool {
+        self.claimed < len || !self.held.is_empty()
+    }
+
+    /// The next bucket to be moved, of so many.
+    pub fn claim(&mut self, len: usize) -> Option<usize> {
+        let position = self.claimed;
+        (position < len).then(|| {
+            self.claimed += 1;
+            position
+        })
+    }
+}
+
+/// The size of a table that has room for so many entries.
+pub fn bits_for(entries: usize) -> u32 {
+    let buckets = entries.div_ceil(LOAD).max(1);
+    let bits = usize::BITS - (buckets - 1).leading_zeros();
+    bits.clamp(MIN_BITS, MAX_BITS)
 }
 
 impl Table {
-    fn new(bits: u32) -> Self {
+    /// A table of 2^`bits` buckets.
+    pub fn new(bits: u32) -> Self {
         Self {
             buckets: Buckets::new(1 << bits),
             shift: 32 - bits,
             next: TableLink::default(),
-            claimed: CachePadded::new(AtomicUsize::new(0)),
-            moved: CachePadded::new(AtomicUsize::new(0)),
+            moving: CachePadded::new(Mutex::new(Moving::default())),
         }
     }
 
-    /// A table that has room for so many entries.
-    pub fn for_entries(entries: usize) -> Self {
-        let buckets = entries.div_ceil(LOAD).max(1);
-        let bits = usize::BITS - (buckets - 1).leading_zeros();
-        Self::new(bits.clamp(MIN_BITS, MAX_BITS))
+    /// The size of the table to move to, if so many entries are too many or too few for this one.
+    pub fn bits_wanted(&self, entries: usize, least: u32) -> Option<u32> {
+        let bits = 32 - self.shift;
+        let room = self.buckets.len() * LOAD;
+        if entries > room {
+            return (bits < MAX_BITS).then_some(bits + 1);
+        }
+        let fitting = || bits_for(entries * SLACK).max(least).max(bits.saturating_sub(MAX_STEP));
+        (bits > least && entries <= room / SPARSE).then(fitting)
     }
 
-    /// The table to grow into.
-    pub fn doubled(&self) -> Self {
-        Self::new(33 - self.shift)
+    /// Whether several buckets of this table become one of the next.
+    pub fn merges_into(&self, next: &Self) -> bool {
+        next.shift > self.shift
     }
 
-    /// Whether so many entries ask for a bigger table, and there can be one.
-    pub fn is_too_small_for(&self, entries: usize) -> bool {
-        entries > self.buckets.len() * LOAD && self.shift > 32 - MAX_BITS
+    /// How many buckets of this table become one or two of the next.
+    pub fn sources_of(&self, next: &Self) -> usize {
+        1 << next.shift.saturating_sub(self.shift)
     }
 
     #[inline]
@@ -110,29 +153,12 @@ impl Table {
         self.next.get(guard).expect("a bucket moves when there is a table to move to")
     }
 
-    /// Takes the next buckets to move. Relaxed: each bucket's lock orders what is done to it.
-    pub fn claim(&self, count: usize) -> Range<usize> {
-        let len = self.buckets.len();
-        let count = count.min(len);
-        if count == 0 || !self.has_unclaimed() {
-            return 0..0;
+    /// The state of the moving; `None` if another helper has it, and this one does not wait.
+    pub fn moving(&self, patience: Patience) -> Option<MutexGuard<'_, Moving>> {
+        match patience {
+            Patience::Wait => Some(self.moving.lock()),
+            Patience::Skip => self.moving.try_lock(),
         }
-        let first = self.claimed.fetch_add(count, Relaxed).min(len);
-        first..(first + count).min(len)
-    }
-
-    /// Whether there are buckets that no helper has claimed.
-    pub fn has_unclaimed(&self) -> bool {
-        self.claimed.load(Relaxed) < self.buckets.len()
-    }
-
-    /// Counts buckets that were moved; true for the caller that completes the table.
-    ///
-    /// Release pairs with the acquire of the helper that comes last: through it, whoever is led to
-    /// the new table by `current` sees what every helper has put there.
-    pub fn finish(&self, count: usize) -> bool {
-        let order = if seeded("index_finish_relaxed") { Relaxed } else { AcqRel };
-        self.moved.fetch_add(count, order) + count == self.buckets.len()
     }
 
     /// Gives some of the memory back to the system, from the end of a table in which nobody is any more; false
@@ -141,8 +167,9 @@ impl Table {
         self.buckets.give_back(bytes)
     }
 
-    /// Whether all buckets have moved. Relaxed: asked by the one thread that drops the table.
-    pub fn is_finished(&self) -> bool {
-        self.moved.load(Relaxed) == self.buckets.len()
+    /// Whether all buckets have moved.
+    pub fn is_finished(&mut self) -> bool {
+        let len = self.buckets.len();
+        self.moving.get_mut().moved == len
     }
 }

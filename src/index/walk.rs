@@ -1,10 +1,11 @@
 //! Walking through all entries in the order of their hashes, and auditing them.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::epoch::Guard;
 
-use super::bucket::{Bucket, SLOTS, tag_of};
+use super::bucket::{SLOTS, tag_of};
 use super::memory::{Chain, Root};
 use super::table::{HashOf, Table};
 use crate::links::NIL;
@@ -13,30 +14,62 @@ use crate::sync::seeded;
 /// Hashes are below this.
 const END: u64 = 1 << 32;
 
-/// The table and the bucket in which the entries with hashes from `cursor` on are, wherever they
-/// have moved.
-fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> (&'g Table, usize, Chain<'g>) {
+/// A bucket that has not moved, and the hashes whose entries it holds: all of them, from a cursor
+/// on.
+struct Place<'g> {
+    table: &'g Table,
+    position: usize,
+    chain: Chain<'g>,
+    hashes: Range<u64>,
+}
+
+impl Place<'_> {
+    fn is_for(&self, hash: u32) -> bool {
+        self.hashes.contains(&u64::from(hash))
+    }
+}
+
+/// Where the entries with hashes from `cursor` on are, wherever they have moved.
+///
+/// A bucket of a smaller table takes the place of several, of which some may not have moved yet. So
+/// what is known to be there ends with the first bucket on the way that ends.
+fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
     let mut table = root.current(guard);
+    let mut end = END;
     loop {
         let position = table.position(cursor);
-        match Chain::open(&table.buckets()[position]) {
-            Some((_, chain)) => return (table, position, chain),
-            None => table = table.successor(guard),
+        if !seeded("index_walk_strides_the_last") {
+            end = end.min(table.end_of(position));
         }
+        if let Some((_, chain)) = Chain::open(&table.buckets()[position]) {
+            let hashes = u64::from(cursor)..end.min(table.end_of(position));
+            return Place { table, position, chain, hashes };
+        }
+        table = table.successor(guard);
     }
 }
 
 /// See [`Index::collect`](super::Index::collect).
-pub fn collect(root: &Root, guard: &Guard, cursor: u64, out: &mut Vec<u32>) -> Option<u64> {
-    let (table, position, chain) = open_at(root, guard, u32::try_from(cursor).ok()?);
-    for bucket in chain {
-        out.extend(bucket.tags().occupied().map(|slot| bucket.id(slot)).filter(|&id| id != NIL));
+pub fn collect(
+    root: &Root,
+    guard: &Guard,
+    store: &impl HashOf,
+    cursor: u64,
+    out: &mut Vec<u32>,
+) -> Option<u64> {
+    let place = open_at(root, guard, u32::try_from(cursor).ok()?);
+    let is_wanted = |id: u32| {
+        id != NIL && (place.is_for(store.hash(id)) || seeded("index_walk_takes_neighbours"))
+    };
+    for bucket in place.chain.clone() {
+        let ids = bucket.tags().occupied().map(|slot| bucket.id(slot));
+        out.extend(ids.filter(|&id| is_wanted(id)));
     }
     let next = if seeded("index_walk_strides_current") {
         let current = root.current(guard);
         current.end_of(current.position(cursor as u32))
     } else {
-        table.end_of(position)
+        place.hashes.end
     };
     (next < END).then_some(next)
 }
@@ -46,50 +79,67 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
     let mut ids = HashSet::new();
     let mut cursor = 0;
     while cursor < END {
-        let (table, position, chain) = open_at(root, guard, cursor as u32);
-        if table.buckets()[position].ctrl().is_locked() {
+        let place = open_at(root, guard, cursor as u32);
+        let Place { table, position, .. } = place;
+        let ctrl = table.buckets()[position].ctrl();
+        if ctrl.is_locked() {
             return Err(format!("bucket {position} is locked"));
         }
-        let overflows = chain.clone().skip(1).any(|b| b.tags().occupied().next().is_some());
-        if overflows != table.buckets()[position].ctrl().overflows() {
+        let mut overflow = place.chain.clone().skip(1);
+        let overflows = overflow.any(|bucket| bucket.tags().occupied().next().is_some());
+        if overflows != ctrl.overflows() {
             return Err(format!("bucket {position} overflows: {overflows}, but says otherwise"));
         }
-        for bucket in chain {
-            for (id, hash) in entries(bucket, store)? {
-                if table.position(hash) != position {
-                    return Err(format!("id {id} with hash {hash:#x} is in bucket {position}"));
-                }
-                if !ids.insert(id) {
-                    return Err(format!("id {id} is there twice"));
-                }
+        for (id, hash) in entries(place.chain.clone(), store)? {
+            if table.position(hash) != position {
+                return Err(format!("id {id} with hash {hash:#x} is in bucket {position}"));
+            }
+            if place.is_for(hash) && !ids.insert(id) {
+                return Err(format!("id {id} is there twice"));
             }
         }
-        if let Some(next) = table.next().get(guard) {
-            let early = &next.buckets()[2 * position..][..2];
-            if early.iter().any(|bucket| bucket.tags().occupied().next().is_some()) {
-                return Err(format!("bucket {position} has not moved, but its halves are in use"));
-            }
-        }
-        cursor = table.end_of(position);
+        check_next(&place, guard, store)?;
+        cursor = place.hashes.end;
     }
     Ok(ids.len())
 }
 
-/// The ids of one bucket with their hashes; an error if a tag does not fit.
-fn entries(bucket: &Bucket, store: &impl HashOf) -> Result<Vec<(u32, u32)>, String> {
-    let tags = bucket.tags();
-    let mut entries = Vec::new();
-    for slot in 0..SLOTS {
-        let (tag, id) = (tags.get(slot), bucket.id(slot));
-        if (tag == 0) != (id == NIL) {
-            return Err(format!("slot {slot} has tag {tag:#x} and id {id}"));
+/// An error if the next table has entries of a bucket that has not moved there.
+fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
+    let Some(next) = place.table.next().get(guard) else { return Ok(()) };
+    let hashes = &place.hashes;
+    let last = next.position((hashes.end - 1) as u32);
+    for home in &next.buckets()[next.position(hashes.start as u32)..=last] {
+        let Some((_, chain)) = Chain::open(home) else {
+            return Err(String::from("a bucket has moved on from a table that is not current"));
+        };
+        if entries(chain, store)?.iter().any(|&(_, hash)| place.is_for(hash)) {
+            let position = place.position;
+            return Err(format!(
+                "bucket {position} has not moved, but the next table has its entries"
+            ));
         }
-        if id != NIL {
-            let hash = store.hash(id);
-            if tag != tag_of(hash) {
-                return Err(format!("id {id} with hash {hash:#x} has tag {tag:#x}"));
+    }
+    Ok(())
+}
+
+/// The ids of a chain with their hashes; an error if a tag does not fit.
+fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(u32, u32)>, String> {
+    let mut entries = Vec::new();
+    for bucket in chain {
+        let tags = bucket.tags();
+        for slot in 0..SLOTS {
+            let (tag, id) = (tags.get(slot), bucket.id(slot));
+            if (tag == 0) != (id == NIL) {
+                return Err(format!("slot {slot} has tag {tag:#x} and id {id}"));
             }
-            entries.push((id, hash));
+            if id != NIL {
+                let hash = store.hash(id);
+                if tag != tag_of(hash) {
+                    return Err(format!("id {id} with hash {hash:#x} has tag {tag:#x}"));
+                }
+                entries.push((id, hash));
+            }
         }
     }
     Ok(entries)

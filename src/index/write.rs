@@ -3,14 +3,19 @@
 use crate::epoch::Guard;
 
 use super::bucket::{Bucket, Ctrl, SLOTS, tag_of};
-use super::lock::HomeLock;
+use super::lock::{Held, HomeLock};
 use super::memory::{Chain, Root, Spare, append};
 use crate::links::NIL;
+use crate::sync::ShortWait;
 use crate::sync::{Spin, seeded};
+use std::convert::Infallible;
 use std::ptr;
 
 /// With so many free slots a home bucket gives up an overflow that is empty: it will not need it soon.
 const ROOM: usize = if cfg!(cortado_loom) { 1 } else { 3 };
+
+/// So often does [`try_lock_id`] look at a bucket that others keep changing.
+const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
 /// The bucket changed between a search and the attempt to lock it: search again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,19 +84,36 @@ pub fn search<'g>(
     root: &'g Root,
     guard: &'g Guard,
     hash: u32,
-    mut is_match: impl FnMut(u32) -> bool,
+    is_match: impl FnMut(u32) -> bool,
 ) -> Found<'g> {
+    let mut spin = Spin::default();
+    let pause = || {
+        spin.pause();
+        Ok::<(), Infallible>(())
+    };
+    let Ok(found) = search_while(root, guard, hash, is_match, pause);
+    found
+}
+
+/// Searches; `pause` is called while the bucket is locked, until it gives up.
+#[inline(always)]
+fn search_while<'g, E>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    mut is_match: impl FnMut(u32) -> bool,
+    mut pause: impl FnMut() -> Result<(), E>,
+) -> Result<Found<'g>, E> {
     let tag = tag_of(hash);
     let mut table = root.current(guard);
-    let mut spin = Spin::default();
     loop {
         let home = table.home(hash);
         match Chain::open(home) {
             None => table = table.successor(guard),
-            Some((version, _)) if version.is_locked() => spin.pause(),
+            Some((version, _)) if version.is_locked() => pause()?,
             Some((version, chain)) => {
                 let seen = scan(home, chain, tag, &mut is_match);
-                return Found { home, version, tag: tag.into(), seen };
+                return Ok(Found { home, version, tag: tag.into(), seen });
             }
         }
     }
@@ -148,6 +170,57 @@ fn lock_id_at_length<'g>(
             return Some(locked);
         }
     }
+}
+
+/// See [`Index::try_lock_id`](super::Index::try_lock_id).
+#[inline(always)]
+pub fn try_lock_id<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    id: u32,
+) -> Result<Option<Locked<'g>>, Held> {
+    let first = search_in_passing(root, guard, hash, |other| other == id);
+    if let Some(found) = first {
+        if found.id().is_none() {
+            return Ok(None);
+        }
+        if let Ok(locked) = found.lock() {
+            return Ok(Some(locked));
+        }
+    }
+    try_lock_id_at_length(root, guard, hash, id)
+}
+
+#[cold]
+#[inline(never)]
+fn try_lock_id_at_length<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: u32,
+    id: u32,
+) -> Result<Option<Locked<'g>>, Held> {
+    let mut wait = ShortWait::default();
+    for _ in 0..ATTEMPTS {
+        let found = search_while(
+            root,
+            guard,
+            hash,
+            |other| other == id,
+            || if wait.pause() { Ok(()) } else { Err(Held) },
+        );
+        let found = match found {
+            Err(Held) if seeded("index_held_is_absent") => return Ok(None),
+            found => found?,
+        };
+        if found.id().is_none() {
+            return Ok(None);
+        }
+        if let Ok(locked) = found.lock() {
+            return Ok(Some(locked));
+        }
+    }
+    Err(Held)
 }
 
 impl<'g> Found<'g> {

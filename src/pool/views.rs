@@ -5,7 +5,7 @@ use crate::clock::NEVER;
 use crate::index::HashOf;
 use crate::links::Links;
 use crate::list::LinkStore;
-use crate::node::Meta;
+use crate::node::{Meta, ended_at};
 use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::wheel::TimerStore;
 
@@ -89,7 +89,7 @@ impl TimerStore for Timers<'_> {
 
     #[inline]
     fn deadline(&self, id: u32) -> Option<u64> {
-        self.show(self.pool.meta(id).deadline())
+        self.show(ended_at(self.pool.meta(id).deadline()))
     }
 }
 

@@ -292,8 +292,17 @@ impl Oracle {
         }
         // Until the maintenance hears of it, the wheel may go as far as it has been.
         let (now, floor) = (self.now, self.wheel);
-        let mut rec =
-            Rec { id, key, traits, created: now, cap: 0, deadline: 0, cleared: false, claimed: false, floor };
+        let mut rec = Rec {
+            id,
+            key,
+            traits,
+            created: now,
+            cap: 0,
+            deadline: 0,
+            cleared: false,
+            claimed: false,
+            floor,
+        };
         rec.cap = match term {
             Term::Policy => {
                 let end = self.lifetime(&rec)?;
