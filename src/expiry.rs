@@ -58,7 +58,7 @@ pub(crate) mod default_hook {
 /// Each hook returns the time from now until the entry expires; `None` means that it never does (by
 /// this policy: a builder's `time_to_live` or `time_to_idle` may end it earlier, the earliest wins). A
 /// lifetime of zero means *not stored*: a removal listener sees the value as `Expired`. More than the
-/// clock can hold (584 years) means never.
+/// clock can hold (292 years) means never.
 ///
 /// # Callbacks
 /// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the operation has any

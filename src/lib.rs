@@ -33,7 +33,7 @@
 //!   second is given back to the system in blocks of 16 to 32 KiB, in the course of other operations (on Linux with pages of
 //!   4 KiB; elsewhere when the cache is dropped).
 //! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, nothing that was removed
-//!   since is released, in any cache of the process.
+//!   since is released, in any cache of the process. So it is while a read runs a slow `Clone` or read hook.
 //! * **New entries may be refused.** The eviction policy (W-TinyLFU) may prefer an old, often used entry
 //!   to a newcomer; the newcomer then leaves as [`RemovalCause::Size`].
 //!
@@ -49,24 +49,38 @@
 //!    entries that had more than 68.7 s to live by the first to be alive, unless reads prolong lives. So it returns one after its
 //!    deadline only if fewer than 64 of its lookups take longer than that.)
 //! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
-//!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. (Values
-//!    still inside when the last handle is dropped are dropped unannounced; [`Cache::close`] announces
-//!    them. A value that a loader made and that was not kept, see [`Cache::get_with`], was never inside.)
+//!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. There are four exceptions,
+//!    each of which is counted or asked for: values that are still inside when the last handle is dropped
+//!    ([`Cache::close`] announces them); a value that a loader made and that was not kept ([`Cache::get_with`]), which
+//!    was never inside; notifications beyond a limit of your choice ([`Overflow::Discard`]); values that the listener
+//!    puts back into its own closed cache.
 //! 3. Per key, operations are *linearizable*: a computation ([`KeyEntry::and_compute_with`]) also against
-//!    plain inserts and removals. Iteration is *weakly consistent*, and of views 1 says how far a clock may be behind.
+//!    plain inserts and removals. An entry that any operation has found expired stays expired for all. Iteration is
+//!    *weakly consistent*: a key that is there throughout is seen exactly once. Of views 1 says how far a clock may be
+//!    behind.
 //! 4. No call does unbounded maintenance: a million entries that expire at one instant, or an
 //!    [`invalidate_all`](Cache::invalidate_all) of them, stall nobody. (Calls that are asked for all of
-//!    it are the exception: `run_pending_tasks`, `retain`, iteration, `close`.)
+//!    it are the exception: `run_pending_tasks`, `retain`, iteration, `close`. And if more than 4,080 clearings, with
+//!    inserts between them, come faster than passes sweep, each further one sweeps 1/4,080 of the cache.)
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), but for the writes that are not
 //!    yet applied: at most 1/16 of it (at least one entry per stripe of the write buffer) and one entry per
 //!    writing thread. An entry that is heavier than many others together makes room over several passes.
 //! 6. Lifetimes: zero means not stored (the listener sees `Expired`); more than the clock can hold
-//!    (584 years) means never; nothing overflows.
+//!    (292 years) means never; nothing overflows.
 //! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
 //!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few milliseconds,
 //!    also in an idle cache. Without it, by the operations that follow, reads among them, 16 ms of the
 //!    cache's time apart: a write buffer's worth of removed entries at most (256 per hardware thread; more after a
-//!    pass was held up, as its thread may lose its core) waits to be noticed by one of them, and 1/64 of the entries, 255 at most, to be let go by another.
+//!    pass was held up, as its thread may lose its core) waits to be noticed by one of them, and 1/64 of the entries, 255
+//!    at most, to be let go by another. [`Cache::run_pending_tasks`] releases all of it.
+//!
+//! # Waiting
+//!
+//! A read waits for no lock, and for no other thread: the maintenance that it may run in passing skips a bucket or
+//! a buffer that another thread holds, which may have lost its core. It may run the listener and destructors of
+//! removed values, unless they are elsewhere ([`Builder::executor`]). A write waits for another write to the
+//! same bucket of the index, and for a computation of its key. If the write buffer is full it also waits for the thread
+//! that runs the maintenance.
 //!
 //! # Time
 //!

@@ -12,6 +12,8 @@
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_two_deliverers` |
 //! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox_two_deliverers`; `added-skips-the-sweep` (at two preemptions) |
+//! | `sweep_vs_clearing_and_insert` | a sweep takes nothing that came after the last clearing | `sweep-judges-before-the-lock` |
+//! | `extend_vs_miss` | what somebody has found expired does not come back | `expiry-unclaimed` |
 //! | `insert_vs_close` | a value comes too late or leaves with the rest | `close-clears-first` |
 //! | `write_vs_pass` | a write that asks for a pass later gets it, whatever pass is running | `pass-forgets-wishes` |
 //!
@@ -224,6 +226,55 @@ fn insert_vs_invalidate_all() {
         );
         ledger.settle(&cache, 2);
         assert_eq!(ledger.cause(1), Some(RemovalCause::Explicit));
+    });
+}
+
+/// One thread clears and inserts. Another sweeps what an earlier clearing has left. What was inserted after the clearing
+/// stays.
+#[test]
+fn sweep_vs_clearing_and_insert() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        cache.insert(1, ledger.value(1));
+        cache.run_pending_tasks();
+        cache.invalidate_all();
+        let other = cache.clone();
+        race(
+            || {
+                cache.insert(1, ledger.value(2));
+                cache.invalidate_all();
+                cache.insert(1, ledger.value(3));
+                assert!(cache.peek(&1).is_some_and(|entry| entry.number() == 3), "swept");
+            },
+            [Box::new(move || _ = other.run_pending_tasks_within(8))],
+        );
+        assert!(cache.peek(&1).is_some_and(|entry| entry.number() == 3), "swept");
+        ledger.settle(&cache, 3);
+    });
+}
+
+/// The entry is to end at 100 s. A reader comes at 50 s and gives it until 150 s. It may be held up until after another
+/// has found the entry expired, at 120 s: then it is so for all.
+#[test]
+fn extend_vs_miss() {
+    model(|| {
+        let ledger = Ledger::new();
+        let builder = ledger.listening_builder().time_to_idle(100 * SECOND);
+        let cache = builder.build_with_hasher(Plain);
+        cache.insert(1, ledger.value(1));
+        ledger.set_seconds(50);
+        let other = cache.clone();
+        race(
+            || _ = cache.get_entry(&1),
+            [Box::new(move || {
+                ledger.set_seconds(120);
+                if other.peek(&1).is_none() {
+                    assert!(other.peek(&1).is_none(), "it came back");
+                }
+            })],
+        );
+        ledger.settle(&cache, 1);
     });
 }
 

@@ -106,7 +106,7 @@ fn removing_an_expired_entry_returns_none_and_announces_expired() {
     cache.audit();
 }
 
-/// Its read hook replaces the value that is being read, and then asks for a long life.
+/// While its read hook is asked another thread replaces the value that is being read. Then it asks for a long life.
 #[derive(Default)]
 struct Overtaking {
     cache: OnceLock<Cache<u32, u64>>,
@@ -125,7 +125,8 @@ impl Expiry<u32, u64> for &'static Overtaking {
         _: Option<Duration>,
         _: Instant,
     ) -> Option<Duration> {
-        self.cache.get().expect("set").insert(*key, 10);
+        let cache = self.cache.get().expect("set");
+        std::thread::scope(|scope| _ = scope.spawn(|| cache.insert(*key, 10)));
         Some(1000 * SECOND)
     }
 }

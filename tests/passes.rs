@@ -6,7 +6,7 @@ mod common;
 
 use common::audited::{Audited, audited};
 use common::{MINUTE, Tested, tested};
-use cortado::{Cache, Clock, Op};
+use cortado::{Cache, Clock, Op, RemovalCause};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -240,4 +240,32 @@ fn the_scheduler_lets_a_cache_alone_that_has_nothing_to_do() {
     let read = readings.load(SeqCst) - before;
     let ticks = begun.elapsed().as_nanos().div_ceil(TICK.as_nanos()) as u64;
     assert!(read <= 10 * ticks, "{read} readings in {ticks} ticks");
+}
+
+/// What is asked for is done: also what is due within the tick in which the wheel's clock is.
+#[test]
+fn run_pending_tasks_removes_all_that_is_due_by_now() {
+    for resolution in [None, Some(Duration::from_millis(1))] {
+        let cache: Tested<u32, u32> = tested(|builder| match resolution {
+            Some(resolution) => builder.expiry_resolution(resolution),
+            None => builder,
+        });
+        let nano = Duration::from_nanos(1);
+        for step in 0..200_u32 {
+            cache.insert_with_ttl(2 * step, 0, nano * (step + 1));
+            cache.insert_with_ttl(2 * step + 1, 0, nano * (step + 2));
+            cache.hand.advance(nano * (step + 1));
+            cache.settle();
+            assert_eq!(
+                cache.causes(),
+                [(2 * step, RemovalCause::Expired)],
+                "and nothing before its time"
+            );
+            assert_eq!(cache.entry_count(), 1);
+            cache.invalidate(&(2 * step + 1));
+            cache.settle();
+            cache.causes();
+        }
+        cache.audit();
+    }
 }

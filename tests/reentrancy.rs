@@ -117,7 +117,9 @@ fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
     let asked = [Place::Weigher, Place::Create, Place::Update, Place::Read, Place::Condition];
     let writes = ["insert", "remove", "remove_if", "retain", "load", "compute", "set_ttl"];
     let answers = asked.contains(&place) && writes.contains(&inner);
-    (waits || answers) && place != Place::Listener
+    // It judges other keys, too.
+    let judged = outer == "retain" && place == Place::Condition && inner != "get";
+    (waits || answers || judged) && place != Place::Listener
 }
 
 /// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.

@@ -373,3 +373,45 @@ fn memory_is_given_back_in_steps() {
     // An eighth of 64, or somewhat more: where blocks are complete a pass does less than it might.
     assert!((4..=24).contains(&saved), "64 in passing saved {saved} others");
 }
+
+/// Clearings of what is cleared already count nothing, so that they never have to wait for a sweep.
+#[test]
+fn clearings_with_nothing_between_them_do_nothing() {
+    let (cache, _hand) = weighed(None);
+    (0..100).for_each(|key| cache.insert(key, 1));
+    (0..100_000).for_each(|_| cache.invalidate_all());
+    assert_eq!(core(&cache).full_generation(), 1);
+    cache.insert(1, 1);
+    cache.invalidate_all();
+    assert_eq!((core(&cache).full_generation(), cache.get(&1)), (2, None));
+    cache.audit();
+}
+
+/// Clearings that come faster than passes sweep: each sweeps a share, none all of it.
+#[test]
+fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
+    let (clock, _hand) = Clock::manual();
+    let cache: Numbers = Cache::builder().clock(clock).record_stats(true).build();
+    let entries = 200_000;
+    (0..entries).for_each(|key| cache.insert(key, 1));
+    cache.run_pending_tasks();
+    let removed = || cache.stats().removed(crate::removal::RemovalCause::Explicit);
+    // As if nobody had run a pass meanwhile.
+    while core(&cache).unswept() < 16_000 {
+        assert!(core(&cache).next_generation(u64::MAX >> 1));
+    }
+    let mut before = removed();
+    let mut calls = 0;
+    while core(&cache).unswept() > 1000 {
+        cache.insert(calls, 1);
+        cache.invalidate_all();
+        let after = removed();
+        // A 4,080th of entries and buckets, and what three passes in passing do.
+        assert!(after - before <= 60 + 3 * 64 + 16, "{} in one call", after - before);
+        before = after;
+        calls += 1;
+        assert!(calls < 16_000, "the sweep does not get on");
+    }
+    assert!(calls > 100, "{calls} calls: nothing was left to them");
+    cache.audit();
+}

@@ -4,7 +4,10 @@
 use super::Cache;
 use crate::clock::Clock;
 use crate::engine::Core;
+use crate::index::Lockable;
+use crate::scheduler::Scheduled;
 use crate::sync::thread;
+use std::time::Duration;
 
 /// With so many entries that are applied, an index that need not grow, and a clock that stands.
 fn cache(capacity: u64, entries: u32) -> Cache<u32, u32> {
@@ -134,4 +137,74 @@ fn updates_and_removals_wait_later() {
     writer.join().expect("no panic");
     cache.audit();
     assert_eq!(cache.entry_count(), 100_000 - most / 2);
+}
+
+/// Locks the bucket of a key, as a writer does that loses its core there.
+fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
+    let guard = crate::epoch::pin();
+    let engine = cache.engine();
+    let (found, node) = engine.search_exact(&guard, engine.hash(&key), &key);
+    assert!(node.is_some());
+    let locked = Lockable::lock(found).expect("nobody writes");
+    meanwhile();
+    drop(locked);
+}
+
+/// A read runs a pass that has to expire, evict and sweep entries in a bucket which a writer holds that is off its
+/// core. It leaves them to a later pass.
+#[test]
+fn a_pass_in_passing_does_not_wait_for_a_bucket() {
+    for clears in [false, true] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().max_capacity(100).clock(clock);
+        let cache: Cache<u32, u32> = builder.build();
+        (0..90).for_each(|key| cache.insert_with_ttl(key, key, Duration::from_secs(10)));
+        (200..205).for_each(|key| cache.insert(key, key));
+        cache.run_pending_tasks();
+        hold_bucket(&cache, 0, || {
+            if clears {
+                cache.invalidate_all();
+            }
+            hand.advance(Duration::from_secs(20));
+            let reader = cache.clone();
+            let reader = thread::spawn(move || {
+                (0..50).for_each(|_| assert_eq!(reader.get(&1000), None));
+            });
+            while !reader.is_finished() {
+                thread::yield_now();
+            }
+            reader.join().expect("no panic");
+            let left = cache.entry_count();
+            assert!((1..90).contains(&left), "{left} are left: nothing was expired, or all");
+        });
+        // Lookups are exact meanwhile, and what was left is removed by the next pass that is asked for.
+        assert!(!cache.contains_key(&0));
+        cache.run_pending_tasks();
+        assert_eq!(cache.entry_count(), if clears { 0 } else { 5 });
+        cache.audit();
+    }
+}
+
+/// While somebody holds a view, a scheduled cache looks after what that keeps less and less often, down to once a tick.
+/// When the view is gone it starts again.
+#[test]
+fn a_held_view_is_not_polled() {
+    let builder = Cache::builder().clock(Clock::manual().0);
+    let cache: Cache<u32, u32> = builder.expiry_resolution(Duration::from_millis(512)).build();
+    let run = || core(&cache).run();
+    cache.insert(1, 1);
+    let view = cache.pin();
+    cache.insert(1, 2);
+    let waits: Vec<_> = (0..40).filter_map(|_| run()).filter(|wait| !wait.is_zero()).collect();
+    let tick = core(&cache).tick;
+    assert!(waits.is_sorted() && waits.len() > 20, "{waits:?}");
+    assert_eq!(waits.last(), Some(&tick), "{waits:?}");
+    assert!(waits.iter().filter(|wait| **wait < tick).count() < 16, "{waits:?}");
+    drop(view);
+    let released = (0..20).any(|_| {
+        run();
+        cache.run_pending_tasks_within(0).reclamations == 0
+    });
+    assert!(released, "what the view kept is not released");
+    cache.audit();
 }

@@ -22,7 +22,8 @@ where
     /// removed and announced, whatever the [`expiry_resolution`](crate::Builder::expiry_resolution).
     /// *Blocking*: waits for a pass that is running; takes as long as the work does.
     /// *Callbacks*: the listener and destructors may run here. A call from within them does the work but
-    /// leaves notifications and destructors to the outer call.
+    /// leaves notifications and destructors to the outer call; one from within a load, a computation or another
+    /// callback leaves them to the end of the outermost of these.
     pub fn run_pending_tasks(&self) {
         self.engine().run_pending();
     }
@@ -53,10 +54,13 @@ where
 
     /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers all
     /// notifications. Values inserted from now on are not stored and leave at once, as `Explicit`.
-    /// Dropping the last handle without this announces nothing.
+    /// Dropping the last handle without this announces nothing. A value that the listener itself puts back from now on
+    /// is dropped without an announcement, which would have no end, and counted in
+    /// [`Stats::refused_after_close`](crate::Stats::refused_after_close).
     ///
-    /// *Blocking*: waits for the listener, if another thread is running it. A call from within a
-    /// listener or a destructor does not, and leaves the rest of the notifications to that thread.
+    /// *Blocking*: waits for the listener, if another thread is running it, without using the core. A call from within a
+    /// listener, a destructor, a load, a computation or another callback does not, and leaves the rest of the
+    /// notifications to that thread.
     pub fn close(&self) {
         self.engine().close();
     }

@@ -36,7 +36,7 @@ where
 
     /// [`insert`](Self::insert) with a lifetime of its own, which takes the place of what
     /// `time_to_live` and the expiry policy would say; a `time_to_idle` still applies. Zero means not
-    /// stored; more than 584 years means never.
+    /// stored; more than 292 years means never.
     ///
     /// ```
     /// use cortado::{Cache, Clock};

@@ -25,7 +25,8 @@ use crate::sync::carried::CarriedU32;
 use crate::sync::queue::SegQueue;
 use crate::sync::{Arc, Mutex, MutexGuard, seeded};
 use crossbeam_utils::CachePadded;
-use std::sync::{OnceLock, Weak};
+use std::sync::OnceLock;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// The writes that wait for a pass, and those that it has taken out and not yet made room for, hold at most this share of

@@ -29,8 +29,6 @@ use crate::wheel::{Poll, Wheel};
 
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
-/// Victims that a pass finds to be in use by computations before it leaves the rest to a later one.
-const MAX_STUCK: u32 = 16;
 /// Old buckets of a growing index that a pass moves, beside those that its additions ask for.
 const MOVES: usize = 64;
 /// Events that a pass takes out at most, unless somebody asked for all: what two stripes hold. On machines with many
@@ -46,9 +44,6 @@ const ERA_EVICTIONS: u64 = 64;
 /// follows, or what ends from now on would stay until the clock has caught up. Passes whose time is
 /// merely old, because their threads were held up, are less behind.
 const SET_BACK: u64 = 1 << 30;
-
-/// How many removals of what is due are prepared together.
-const EXPIRED_AT_ONCE: usize = 16;
 
 /// How many of so many events a pass takes out.
 pub fn drain_limit(capacity: usize) -> usize {
@@ -66,13 +61,13 @@ pub struct Maintenance {
     pub ended: bool,
     /// Reads drained, and entries evicted, in this era.
     pub(super) recorded: u64,
-    evicted: u64,
+    pub(super) evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) dead: Dead,
     /// Buckets that the index has done without since, to be handed to the epoch with the dead.
     pub(super) spares: Spares,
     /// Who was to be evicted next when it was last asked.
-    losers: [u32; 2],
+    pub(super) losers: [u32; 2],
     /// What is just being drained.
     pub(super) events: Vec<u64>,
     /// The sweep after an `invalidate_all`, if one is under way: the generation at its start, and
@@ -192,123 +187,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Brings the wheel to the present and removes what is due, within the budget.
-    #[inline(never)]
-    fn expire(&mut self, budget: &mut Budget) {
-        let timers = self.timers();
-        let wheel = &mut self.state.wheel;
-        while wheel.clock().saturating_add(FARTHEST) < self.now {
-            wheel.advance(&timers, wheel.clock() + FARTHEST);
-        }
-        wheel.advance(&timers, self.now);
-        if budget.is_exact() {
-            wheel.recall_current(&timers);
-        }
-        // In batches, so that the lines which the removals touch are all on their way at once.
-        let mut due = [NIL; EXPIRED_AT_ONCE];
-        let mut count = due.len();
-        while count == due.len() {
-            count = 0;
-            while count < due.len()
-                && let Some(id) = self.next_due(&timers, budget)
-            {
-                self.prefetch_unlink(id);
-                due[count] = id;
-                count += 1;
-            }
-            due[..count].iter().for_each(|&id| self.expire_one(id));
-        }
-    }
-
-    /// The next of the wheel's ids that are due, within the budget.
-    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<u32> {
-        while budget.take() {
-            let mut visits = UNITS_PER_LOOK;
-            let poll = self.state.wheel.poll(timers, &mut visits);
-            budget.spend(UNITS_PER_LOOK - visits);
-            match poll {
-                Poll::Due(id) => return Some(id),
-                Poll::Exhausted => {}
-                Poll::Idle => break,
-            }
-        }
-        None
-    }
-
-    /// Begins to load what taking the node out of the index and the policy's lists will touch.
-    fn prefetch_unlink(&self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        self.core.index.prefetch(meta.hash());
-        self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
-    }
-
-    fn expire_one(&mut self, id: u32) {
-        let meta = self.core.pool.meta(id);
-        let judged = meta.deadline();
-        if judged == GONE {
-            return;
-        }
-        let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
-        if judged > self.now || !self.unlink((id, meta), RemovalCause::Expired, claim) {
-            // Extended, or in use by a computation: back onto the wheel, where a deadline that has
-            // passed comes up again within a tick.
-            self.schedule(id, meta);
-        }
-    }
-
-    /// Evicts until the policy is within its bound, within the budget. True if a computation was in
-    /// the way: what is still too much then has to wait for it.
-    #[inline(never)]
-    fn evict(&mut self, budget: &mut Budget) -> bool {
-        let core = self.core;
-        let mut stuck = 0;
-        loop {
-            let Some(policy) = &mut self.state.policy else { return false };
-            if policy.weight() <= policy.max_weight() || !budget.take() {
-                return false;
-            }
-            let Some(id) = policy.victim(&*core.pool) else { return false };
-            self.state.evicted += 1;
-            self.look_ahead();
-            let meta = core.pool.meta(id);
-            if meta.deadline() != GONE
-                && !self.unlink((id, meta), RemovalCause::Size, None)
-                && let Some(policy) = &mut self.state.policy
-            {
-                policy.readmit(&*core.pool, id);
-                stuck += 1;
-                if stuck == MAX_STUCK {
-                    return true;
-                }
-            }
-        }
-    }
-
-    /// Begins to load what the next evictions will touch: the nodes next in line, and what hangs on the
-    /// first of them.
-    fn look_ahead(&mut self) {
-        let Some(policy) = &self.state.policy else { return };
-        let losers = policy.next_losers().map(|id| id.unwrap_or(NIL));
-        let before = std::mem::replace(&mut self.state.losers, losers);
-        for id in losers {
-            if id != NIL && id != before[0] && id != before[1] {
-                self.ask_for_loser(policy, id);
-            }
-        }
-    }
-
-    #[inline]
-    fn ask_for_loser(&self, policy: &Policy, id: u32) {
-        let core = self.core;
-        let meta = core.pool.meta(id);
-        policy.prefetch(meta.hash());
-        core.index.prefetch(meta.hash());
-        self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
-    }
-
     /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
     /// is `None`); false if it is there and has to stay, also because a computation works on its key.
-    fn unlink(
+    pub(super) fn unlink(
         &mut self,
         (id, meta): (u32, &Meta),
         cause: RemovalCause,

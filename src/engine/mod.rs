@@ -4,29 +4,31 @@
 //! listener to tell. An operation of the face is, in order: the user's code that it needs (hash,
 //! weigher, clock, hooks, equality, each with no lock held), one short section under one bucket's lock
 //! (`commit`), an event into the write buffer, and then, outside of everything, its share of the
-//! maintenance (`tend`).
+//! maintenance (`run`) and of the deliveries (`deliver`).
 //!
 //! # User code
 //!
-//! | callback | locks held | thread | how often | a panic |
+//! | callback | held meanwhile | thread | how often | a panic |
 //! |---|---|---|---|---|
-//! | `Hash`, `Eq` of keys | none | the caller's | hash once per operation, equality per candidate, again when the bucket changed meanwhile or another key has the same hash | reaches the caller; the operation has not happened |
-//! | weigher | none | the caller's | once per value | the same |
-//! | clock | none | the caller's, or whoever runs maintenance | a few times per operation | the same; from maintenance: before the pass began |
-//! | expiry hooks | none | the caller's | once per operation, again when the key changed meanwhile | the same |
-//! | loader (`get_with`, `or_insert_with`) | none; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of those who waited loads in its place |
-//! | computation | none; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
-//! | `remove_if`, `retain` conditions | none | the caller's | once per entry, again when it changed meanwhile | reaches the caller; earlier removals stand |
-//! | listener | none | whoever ran maintenance or removed something, or the scheduler's; one at a time | once per value | caught and counted; the next removal is delivered |
-//! | `Drop` of keys and values | none | whoever drops the last handle, or runs maintenance, or the scheduler's | once | from a handle: reaches its dropper; from maintenance: caught and counted |
-//! | `Clone` of values | none | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
+//! | `Hash`, `Eq` of keys | a guard | the caller's | hash once per operation, equality per candidate, again when entries with the same hash changed meanwhile | reaches the caller; the operation has not happened (`retain`: earlier removals stand) |
+//! | weigher | nothing; a write of its own key panics | the caller's | once per value | the same |
+//! | clock | nothing, or a guard | the caller's, or whoever runs maintenance, or the scheduler's | a few times per operation | the same; from maintenance: before the pass began |
+//! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile | the same |
+//! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock. Once in all if it is the trait's own | reaches the caller; the entry is as before |
+//! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of those who waited loads in its place |
+//! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
+//! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
+//! | listener | nothing | see `docs/notifications.md`; one at a time | once per value | caught and counted; the next removal is delivered |
+//! | `Drop` of keys and values | nothing | whoever drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
+//! | `Clone` of values | a guard | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
 //!
-//! Each may call anything on the cache, with one exception: a loader or a computation that waits for
-//! the key it is itself working on can never end, and panics instead.
+//! No lock is ever held. A guard that is held keeps memory of removed entries from being released. Each callback may
+//! call anything on the cache, with two exceptions, which panic: what waits for the key that it is itself working on,
+//! and a hook, weigher or condition that writes the key that it was asked about. `docs/flights.md` has the details.
 //!
 //! # Locks
-//! maintenance → one shard of the flights → one bucket, each but the first for a few instructions.
-//! What each protects is said where it is.
+//! maintenance → moving of the index → one shard of the flights → one bucket (a mover: one of the old table, then one of
+//! the new). Each but the first is held for a few instructions. What each protects is said where it is.
 
 mod apply;
 mod ask;
@@ -39,6 +41,7 @@ mod compute;
 mod core;
 mod deliver;
 mod event;
+mod evict;
 mod flights;
 mod glance;
 mod life;
@@ -68,7 +71,8 @@ use crate::pool::Pool;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
 use crate::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::Weak;
 
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;

@@ -31,6 +31,9 @@ const RETIRE_DELAY: u64 = 1_000_000;
 /// 17 MB for 70,000 nodes, more than the nodes themselves.
 const RETIRE_PASSES: u32 = 16;
 
+/// More dead nodes than the cache has entries, and this many, wait only where a guard is held for long.
+const HELD_UP: u64 = 1024;
+
 /// How long, without a scheduler, the dead wait for a pass that others have no need of. Not less: where the clock
 /// is that of a simulation, every operation may be milliseconds after the last.
 const ATTENTION: u64 = 16_000_000;
@@ -76,8 +79,13 @@ impl Work<'_> {
             return;
         }
         let late = self.now.abs_diff(dead.since) >= RETIRE_DELAY || dead.passes >= RETIRE_PASSES;
-        let many = dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
-            || dead.weight > self.core.max_capacity / RETIRE_SHARE;
+        // While a guard holds back more than the cache holds, small batches release nothing sooner, and each takes the
+        // epoch a record of two kilobytes and a step when the guard is gone.
+        let held_up =
+            self.core.undropped.load(Ordering::Relaxed) as u64 > self.state.count + HELD_UP;
+        let many = !held_up
+            && (dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
+                || dead.weight > self.core.max_capacity / RETIRE_SHARE);
         if late || many {
             return self.retire();
         }

@@ -125,8 +125,10 @@ impl Core {
         }
         let left = self.pass(guard, &mut state, now, budget);
         drop(state);
-        if left.retired {
+        if left.retired || self.index.outgrown() > 0 {
             guard.flush();
+        }
+        if left.retired {
             // The scheduler is to look after what it has retired.
             self.wake_within(PASS_DELAY);
         }
