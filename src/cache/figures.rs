@@ -397,21 +397,19 @@ fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
     cache.run_pending_tasks();
     let removed = || cache.stats().removed(crate::removal::RemovalCause::Explicit);
     // As if nobody had run a pass meanwhile.
-    while core(&cache).unswept() < 16_000 {
+    while core(&cache).unswept() < 4_200 {
         assert!(core(&cache).next_generation(u64::MAX >> 1));
     }
     let mut before = removed();
-    let mut calls = 0;
-    while core(&cache).unswept() > 1000 {
-        cache.insert(calls, 1);
+    for call in 0..20_000 {
+        cache.insert(call, 1);
         cache.invalidate_all();
         let after = removed();
         // A 4,080th of entries and buckets, and what three passes in passing do.
         assert!(after - before <= 60 + 3 * 64 + 16, "{} in one call", after - before);
         before = after;
-        calls += 1;
-        assert!(calls < 16_000, "the sweep does not get on");
+        // They never run out of marks.
+        assert!(core(&cache).unswept() < 8_200, "the sweep does not get on");
     }
-    assert!(calls > 100, "{calls} calls: nothing was left to them");
     cache.audit();
 }

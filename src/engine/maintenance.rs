@@ -10,7 +10,7 @@
 //! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
 //! A pass waits for no load and no computation: either may be waiting for it.
 
-use super::budget::{Budget, Leftover, UNITS_PER_LOOK};
+use super::budget::{Budget, Leftover};
 use super::core::{Core, mark_of};
 use super::reclaim::Dead;
 use crate::clock::NEVER;
@@ -25,7 +25,7 @@ use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Patience, seeded};
-use crate::wheel::{Poll, Wheel};
+use crate::wheel::Wheel;
 
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
