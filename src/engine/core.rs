@@ -80,8 +80,8 @@ pub struct Core {
     pub bounded: bool,
     pub max_capacity: u64,
     pub hot: CachePadded<Hot>,
-    /// Batches of dead nodes whose grace period is over.
-    pub ripe: Arc<SegQueue<Vec<u32>>>,
+    /// How many batches of dead nodes have come through their grace period since and wait to be collected.
+    pub grace_ended: Arc<AtomicUsize>,
     /// Nodes without a count, whose key and value are to be dropped by whoever ran the pass.
     pub doomed: SegQueue<Vec<u32>>,
     /// Dead nodes that the cache still has its count on: retired, in grace, or ripe.
@@ -161,7 +161,7 @@ impl Core {
                 era: AtomicU8::new(NO_ERA),
             }),
             next_due: AtomicU64::new(NEVER),
-            ripe: Arc::new(SegQueue::new()),
+            grace_ended: Arc::new(AtomicUsize::new(0)),
             doomed: SegQueue::new(),
             undropped: AtomicUsize::new(0),
             closed: AtomicBool::new(false),

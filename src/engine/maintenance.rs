@@ -12,7 +12,7 @@
 
 use super::budget::{Budget, Leftover};
 use super::core::{Core, mark_of};
-use super::reclaim::Dead;
+use super::reclaim::{Batch, Dead};
 use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::Left;
@@ -26,6 +26,7 @@ use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Patience, seeded};
 use crate::wheel::Wheel;
+use std::collections::VecDeque;
 
 /// Evictions of a pass beyond the number of writes it may have drained.
 const EVICTIONS: u32 = 64;
@@ -64,6 +65,8 @@ pub struct Maintenance {
     pub(super) evicted: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub(super) dead: Dead,
+    /// Those that were, and that the cache still has its count on, in that order.
+    pub(super) in_grace: VecDeque<Batch>,
     /// Buckets that the index has done without since, to be handed to the epoch with the dead.
     pub(super) spares: Spares,
     /// Who was to be evicted next when it was last asked.
@@ -89,6 +92,7 @@ impl Maintenance {
             recorded: 0,
             evicted: 0,
             dead: Dead::new(now),
+            in_grace: VecDeque::new(),
             spares: Spares::default(),
             losers: [NIL; 2],
             events: Vec::new(),
@@ -153,7 +157,7 @@ impl Core {
         }
         left.retired = work.retired;
         left.held = work.held;
-        let more = self.collect();
+        let more = self.collect(&mut state.in_grace);
         left.work |= more;
         self.attend_to_grace(now);
         if !more {

@@ -9,8 +9,9 @@ use super::core::{Core, PASS_DELAY};
 use super::maintenance::Work;
 use crate::node::{Meta, life};
 use crate::pool::Surplus;
-use crate::sync::atomic::Ordering;
-use crate::sync::seeded;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, seeded};
+use std::collections::VecDeque;
 
 /// A pass gives up about this many dead nodes, more by less than a batch, ...
 const DROPS: usize = 512;
@@ -43,6 +44,13 @@ const TRIM_IN_PASSING: usize = 128;
 /// ... and any other.
 const TRIM: usize = 1024;
 
+/// Dead nodes that the epoch was told of.
+pub struct Batch {
+    ids: Vec<u32>,
+    /// Whether every guard of that time is gone.
+    is_over: Arc<AtomicBool>,
+}
+
 /// Dead nodes that are not yet handed to the epoch.
 pub struct Dead {
     ids: Vec<u32>,
@@ -52,6 +60,12 @@ pub struct Dead {
     /// Passes that have kept them back, and when those before them were handed over.
     passes: u32,
     since: u64,
+}
+
+impl Batch {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
 }
 
 impl Dead {
@@ -64,6 +78,10 @@ impl Work<'_> {
     /// The node is to be handed to the epoch.
     pub(super) fn dead(&mut self, id: u32, meta: &Meta) {
         let dead = &mut self.state.dead;
+        if dead.ids.capacity() == 0 {
+            // At once: to grow it later may wait for a thread that lost its core inside the allocator.
+            dead.ids.reserve_exact(RETIRE_BATCH);
+        }
         dead.ids.push(id);
         dead.weight += u64::from(meta.weight());
         if dead.ids.len() >= RETIRE_BATCH {
@@ -101,15 +119,20 @@ impl Work<'_> {
             return;
         }
         self.count_dead();
-        let next =
-            Dead { ids: Vec::with_capacity(self.state.dead.ids.len()), ..Dead::new(self.now) };
-        let batch = std::mem::replace(&mut self.state.dead, next).ids;
-        let ripe = crate::sync::Arc::clone(&self.core.ripe);
-        // The closure owns all it touches, and drops no key and no value.
+        let ids = std::mem::replace(&mut self.state.dead, Dead::new(self.now)).ids;
+        let is_over = Arc::new(AtomicBool::new(false));
+        self.state.in_grace.push_back(Batch { ids, is_over: Arc::clone(&is_over) });
+        let ended = Arc::clone(&self.core.grace_ended);
+        // The closure owns all it touches, waits for nobody, and drops no key and no value.
+        let end = move || {
+            // Release with the acquire in `collect`: what readers did under their guards comes before.
+            is_over.store(true, Ordering::Release);
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
         if seeded("retire-without-grace") {
-            return ripe.push(batch);
+            return end();
         }
-        self.guard.defer(move || ripe.push(batch));
+        self.guard.defer(end);
         self.state.spares.retire(self.guard);
         self.retired = true;
     }
@@ -146,15 +169,27 @@ impl Core {
         }
     }
 
-    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop. True
-    /// if there are more.
-    pub(super) fn collect(&self) -> bool {
+    /// Whether batches have come through their grace period and were not collected. A hint: counted after the end was
+    /// marked, by whichever thread it ends on.
+    pub(super) fn is_grace_over(&self) -> bool {
+        self.grace_ended.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop, the oldest first. (A thread
+    /// that lost its core before it flushed may keep an older batch.) True if there are more.
+    pub(super) fn collect(&self, in_grace: &mut VecDeque<Batch>) -> bool {
+        if !self.is_grace_over() {
+            // The usual case, without a look at each.
+            return false;
+        }
         let behind = self.undropped.load(Ordering::Relaxed) > BACKLOG;
         let most = if behind { MANY_DROPS } else { DROPS };
         let mut given_up = 0;
         while given_up < most
-            && let Some(mut batch) = self.ripe.pop()
+            && let Some(at) = in_grace.iter().position(Batch::is_over)
+            && let Some(Batch { ids: mut batch, .. }) = in_grace.remove(at)
         {
+            self.grace_ended.fetch_sub(1, Ordering::Relaxed);
             let count = batch.len();
             given_up += count;
             self.give_up(&mut batch);
@@ -165,7 +200,7 @@ impl Core {
             }
             self.undropped.fetch_sub(count, Ordering::Relaxed);
         }
-        !self.ripe.is_empty()
+        in_grace.iter().any(Batch::is_over)
     }
 
     /// Gives up the cache's counts on these nodes and leaves those that have no other.

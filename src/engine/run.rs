@@ -157,7 +157,7 @@ impl Core {
     pub fn push_epoch_on(&self) -> bool {
         let outgrown = self.index.outgrown();
         crate::epoch::pin().flush();
-        !self.ripe.is_empty() || self.index.outgrown() < outgrown
+        self.is_grace_over() || self.index.outgrown() < outgrown
     }
 
     /// Ends all passes: the typed part of the cache is being dropped, and nobody else is inside but perhaps the
@@ -171,12 +171,11 @@ impl Core {
 
     /// Takes back what the epoch still has of this cache, as far as no guard keeps it.
     pub fn flush_rest(&self) {
+        let mut batches = self.lock_maintenance().in_grace.len();
         let mut rounds = 0;
-        while rounds < GRACE_ROUNDS && self.waits_for_grace() {
+        while rounds < GRACE_ROUNDS && (batches > 0 || self.index.outgrown() > 0) {
             rounds = if self.push_epoch_on() { 0 } else { rounds + 1 };
-            while let Some(batch) = self.ripe.pop() {
-                self.undropped.fetch_sub(batch.len(), Ordering::Relaxed);
-            }
+            batches = batches.saturating_sub(self.grace_ended.swap(0, Ordering::Relaxed));
             while self.index.clear_away() {}
         }
     }
