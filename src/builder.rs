@@ -176,6 +176,9 @@ where
     /// operations. Each cache has at most one job there at a time. What
     /// [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) promise they do themselves.
     ///
+    /// An executor that runs jobs at once, on the caller's thread, is allowed. It is dropped with the cache, on whichever
+    /// thread that ends, which may be one of its own.
+    ///
     /// Without one, operations deliver in passing, and the scheduler leaves it to worker threads of the process: one
     /// as long as no listener or destructor takes longer than 10 ms while others wait. They end when they are idle.
     pub fn executor(mut self, executor: impl Execute) -> Self {

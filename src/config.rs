@@ -63,6 +63,11 @@ pub enum Executor {
 }
 
 impl Executor {
+    /// Whether caches that have nothing to do with each other have their jobs here, and none runs inside another.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Workers)
+    }
+
     /// Hands a job over. With no lock held.
     pub fn execute(&self, job: Job) {
         match self {

@@ -45,6 +45,11 @@ pub(crate) mod default_hook {
         REPORTED.set(Some((hook, policy)));
     }
 
+    /// It was another policy.
+    pub fn retract() {
+        REPORTED.set(None);
+    }
+
     /// Runs `ask`, and says whether it was the trait's own body for `policy` that answered.
     pub fn asked<T>(hook: Hook, policy: Identity, ask: impl FnOnce() -> T) -> (T, bool) {
         REPORTED.set(None);
@@ -308,7 +313,12 @@ pub mod expire {
                     default_hook::report(Hook::Read, Identity::of::<Self, K, V>());
                     current
                 }
-                On::Access => self.expire_after_create(key, value, now),
+                On::Access => {
+                    let lifetime = self.expire_after_create(key, value, now);
+                    // The closure may have asked another policy of this type.
+                    default_hook::retract();
+                    lifetime
+                }
             }
         }
     }

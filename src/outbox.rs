@@ -41,6 +41,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::queue::SegQueue;
 use crate::sync::{Condvar, Mutex, seeded};
+use std::time::Duration;
 
 /// What a call of [`Outbox::deliver`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,15 +118,20 @@ impl<T> Outbox<T> {
         (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(self))
     }
 
-    /// Sleeps until `done` says so. It is asked again whenever an item has been delivered or a deliverer has stopped; what
-    /// it looks at must not change otherwise.
-    pub fn wait_until(&self, done: impl Fn(&Self) -> bool) {
+    /// Sleeps until `done` says so, or for about so long; `Duration::MAX` is for ever. It is asked again whenever an item
+    /// has been delivered or a deliverer has stopped; what it looks at must not change otherwise.
+    pub fn wait_until(&self, limit: Duration, done: impl Fn(&Self) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
         let mut gate = self.gate.lock();
         // Partner: the fence in `tell_waiting`.
         fence(SeqCst);
         while !done(self) {
-            gate = self.progress.wait(gate);
+            if limit == Duration::MAX {
+                gate = self.progress.wait(gate);
+            } else {
+                gate = self.progress.wait_timeout(gate, limit);
+                break;
+            }
         }
         drop(gate);
         self.waiting.fetch_sub(1, Relaxed);

@@ -201,10 +201,12 @@ fn a_held_view_is_not_polled() {
     assert_eq!(waits.last(), Some(&tick), "{waits:?}");
     assert!(waits.iter().filter(|wait| **wait < tick).count() < 16, "{waits:?}");
     drop(view);
-    let released = (0..20).any(|_| {
+    // Guards of other tests may hold it up for a moment.
+    let begun = std::time::Instant::now();
+    while cache.run_pending_tasks_within(0).reclamations > 0 {
         run();
-        cache.run_pending_tasks_within(0).reclamations == 0
-    });
-    assert!(released, "what the view kept is not released");
+        assert!(begun.elapsed() < Duration::from_secs(30), "what the view kept is not released");
+        thread::yield_now();
+    }
     cache.audit();
 }

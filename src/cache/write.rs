@@ -81,8 +81,8 @@ where
 
     /// Removes the key's entry if `condition` holds for it, atomically: what was judged is what is
     /// removed. Returns a clone of the value if so. The condition runs with no lock held. It is asked once more if the
-    /// entry changes meanwhile, this time with the key held as by a computation. It must not write its own key: that
-    /// write panics.
+    /// entry changes meanwhile, this time with the key held as by a computation: conditions that write each other's
+    /// keys may then wait for each other. It must not write its own key: that write panics.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);

@@ -38,8 +38,8 @@ pub enum Basis<K, V> {
     Any,
     /// If there is no living entry.
     Absent,
-    /// Of this one. The count keeps its id from becoming another's.
-    Entry(Handle<K, V>),
+    /// Of this one, which was to end at `ends`, idle time aside. The count keeps its id from becoming another's.
+    Entry { node: Handle<K, V>, ends: u64 },
 }
 
 /// What the hooks say of a new value, and when they were asked.
@@ -54,7 +54,7 @@ impl<K, V> Answer<K, V> {
     pub fn holds_of(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
         match (&self.basis, living) {
             (Basis::Any, _) | (Basis::Absent, None) => true,
-            (Basis::Entry(asked), Some(living)) => asked.id() == living.id(),
+            (Basis::Entry { node, .. }, Some(living)) => node.id() == living.id(),
             _ => false,
         }
     }
@@ -125,10 +125,9 @@ impl<K, V, S> Engine<K, V, S> {
         let instant = self.core.ticker.instant_of(now);
         // Around the hook alone: the clock may do as it likes.
         let _mark = Mark::callback(&self.core, node.meta().hash(), node.id());
-        let Basis::Entry(old) = basis else {
+        let &Basis::Entry { ends: cap, .. } = basis else {
             return HookLifetime::For(lifetime(expiry.expire_after_create(key, value, instant)));
         };
-        let cap = self.pool.raw().cap(old.id()).map_or_else(|| old.meta().deadline(), Cap::load);
         let current = remaining(cap, now);
         let ask = || expiry.expire_after_update(key, value, instant, current);
         let (answer, is_default) = default_hook::asked(Hook::Update, expiry.identity(Sealed), ask);
@@ -196,7 +195,9 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             let coarse = self.core.ticker.coarse();
             let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
             if self.was_living(node, coarse) {
-                return Basis::Entry(self.handle_on(node));
+                let cap = self.pool.raw().cap(node.id());
+                let ends = cap.map_or_else(|| node.seen(), Cap::load);
+                return Basis::Entry { node: self.handle_on(node), ends };
             }
             if self.is_final_miss(node) {
                 return Basis::Absent;

@@ -22,6 +22,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         if core.is_blank() && !seeded("each-clearing-counts") {
             return self.tend();
         }
+        self.clear();
+    }
+
+    /// Begins a new generation.
+    fn clear(&self) {
+        let core = &self.core;
         if core.unswept() > MAX_UNSWEPT / 4 && !seeded("clearings-sweep-at-the-end") {
             self.sweep_share();
         }
@@ -71,11 +77,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     pub fn close(&self) {
         if seeded("close-clears-first") {
-            self.invalidate_all();
+            self.clear();
         }
         self.core.closed.store(true, Ordering::Release);
+        // Always: a writer that saw the cache open may be about to publish.
         if !seeded("close-clears-first") {
-            self.invalidate_all();
+            self.clear();
         }
         self.run_pending();
         self.announce_all();

@@ -1,7 +1,7 @@
 //! Computations: look, decide and do, with the key to themselves.
 
 use super::Engine;
-use super::ask::Readings;
+use super::ask::{Basis, Readings};
 use super::core::mark_of;
 use super::flights::{Airborne, InFlight, Joining, Kind};
 use crate::compute::{CompResult, Op};
@@ -26,6 +26,8 @@ where
         let airborne = self.take_key(hash, draft.key(), &|| draft.share(), Joining::Waiting);
         let (entry, generation) = self.settled(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
+        // What may be the last counts on the old entry goes after the flight: destructors may use its key.
+        let mut kept = (entry.clone(), Basis::Any);
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
             (Op::Nop, Some(entry)) => {
@@ -40,7 +42,8 @@ where
             (Op::Put(value), entry) => {
                 let node = draft.fill(value);
                 let weight = self.weigh(&node);
-                let fresh = self.put_owning(node, weight, basis, Readings::CoarseFirst);
+                let fresh;
+                (fresh, kept.1) = self.put_owning(node, weight, basis, Readings::CoarseFirst);
                 match entry {
                     None => CompResult::Inserted(fresh),
                     Some(_) => CompResult::ReplacedWith(fresh),
@@ -48,6 +51,7 @@ where
             }
         };
         airborne.land(None);
+        drop(kept);
         self.tend();
         result
     }

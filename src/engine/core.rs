@@ -219,11 +219,11 @@ impl Core {
     }
 
     /// An entry of this generation is about to be published. Relaxed: an `invalidate_all` that has to see it comes
-    /// after the insert has returned.
+    /// after the insert has returned. The number only grows: a writer of an older generation may have been held up.
     #[inline(always)]
     pub fn note_published(&self, generation: u64) {
-        if self.hot.published.load(Ordering::Relaxed) != generation {
-            self.hot.published.store(generation, Ordering::Relaxed);
+        if self.hot.published.load(Ordering::Relaxed) < generation {
+            self.hot.published.fetch_max(generation, Ordering::Relaxed);
         }
     }
 
@@ -232,7 +232,7 @@ impl Core {
     pub fn is_blank(&self) -> bool {
         let generation = self.full_generation();
         generation > 0
-            && self.hot.published.load(Ordering::Relaxed) != generation
+            && self.hot.published.load(Ordering::Relaxed) < generation
             && self.flights.is_empty()
     }
 

@@ -10,6 +10,7 @@ use crate::drain::Urge;
 use crate::entry::{Facts, Removed};
 use crate::executor::{Running, Ticket};
 use crate::node::remaining;
+use crate::outbox::Outbox;
 use crate::pool::RawHandle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
@@ -21,6 +22,8 @@ use std::time::Duration;
 const CALLER_NOTICES: usize = 64;
 /// Removals that a job announces before other caches get their turn.
 const JOB_NOTICES: usize = 4096;
+/// How long a writer that is held back leaves the delivery to the executor.
+const OTHERS_TURN: Duration = Duration::from_millis(10);
 /// Flushes of the epoch that a caller makes in passing while each of them brings something back.
 const CALLER_FLUSHES: u32 = 8;
 
@@ -98,15 +101,24 @@ where
         self.deliver_at_most(CALLER_NOTICES);
     }
 
-    fn deliver_job(&self, running: Running) {
-        self.deliver_at_most(JOB_NOTICES);
+    fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
-        if core.has_deliveries() && !core.outbox.is_delivering() {
-            // For the job after those of other caches.
-            let _ = core.handoff.request();
-        }
-        if let Some(ticket) = running.finish() {
-            core.submit(ticket);
+        loop {
+            if !self.deliver_at_most(JOB_NOTICES) {
+                // On a thread that is in the middle of something, which an executor that runs jobs at once may be
+                // called by. Whoever is delivering there, or its end, sees to it. Dropped, the job leaves its work.
+                return;
+            }
+            if core.has_deliveries() && !core.outbox.is_delivering() {
+                let _ = core.handoff.request();
+            }
+            match running.finish() {
+                None => return,
+                // Behind the jobs of other caches.
+                Some(ticket) if core.executor.is_shared() => return core.submit(ticket),
+                // Not by another job, which might run inside this one.
+                Some(ticket) => running = ticket.begin(),
+            }
         }
     }
 }
@@ -135,43 +147,44 @@ impl<K, V, S> Engine<K, V, S> {
         }
         if core.has_deliveries() {
             self.deliver_in_passing();
+            if let Some(limit) = core.holds_back_at {
+                self.hold_back(limit);
+            }
         }
     }
 
     /// A caller's share of the deliveries.
     #[cold]
     fn deliver_in_passing(&self) {
-        let core = &self.core;
-        if core.delivers_elsewhere {
-            core.hand_over();
+        if self.core.delivers_elsewhere {
+            self.core.hand_over();
         } else {
             self.deliver_at_most(CALLER_NOTICES);
         }
-        if let Some(limit) = core.holds_back_at {
-            self.hold_back(limit);
-        }
     }
 
-    /// Keeps a writer until so few notices wait, by its own help or others'.
+    /// Keeps a writer until so few notices wait, by others' help or its own. Others' comes first. But an executor may
+    /// have dropped the job, or be the very thread that waits here: then the writer delivers.
     #[cold]
     fn hold_back(&self, limit: usize) {
         let core = &self.core;
+        let mut is_patient = core.delivers_elsewhere;
         while core.outbox.len() > limit && !reentry::is_anything_under_way() {
-            if core.delivers_elsewhere {
+            if is_patient {
                 core.hand_over();
             } else {
                 self.deliver_at_most(CALLER_NOTICES);
             }
-            core.outbox.wait_until(|outbox| {
-                let helps = !core.delivers_elsewhere && !outbox.is_delivering();
-                outbox.len() <= limit || helps
-            });
+            let is_enough = |outbox: &Outbox<Notice>| outbox.len() <= limit;
+            core.outbox.wait_until(OTHERS_TURN, is_enough);
+            is_patient = core.delivers_elsewhere && core.outbox.is_delivering();
         }
     }
 
-    /// Drops what passes took out, and announces at most so many removals. Nothing is locked. Where this thread owns a
-    /// key, or runs a callback, it is put off until that has ended.
-    pub fn deliver_at_most(&self, notices: usize) {
+    /// Drops what passes took out, and announces at most so many removals. Nothing is locked. False if this thread is in
+    /// the middle of something: where it owns a key, or runs a callback, deliveries are put off until that has ended,
+    /// and those of a cache within another of its own deliveries are left to that.
+    pub fn deliver_at_most(&self, notices: usize) -> bool {
         let core = &self.core;
         if reentry::puts_deliveries_off() && !seeded("owners-deliver") {
             if core.has_deliveries()
@@ -179,19 +192,27 @@ impl<K, V, S> Engine<K, V, S> {
             {
                 reentry::put_off(client);
             }
-            return;
+            return false;
         }
-        let Some(_mark) = Mark::delivery(core) else { return };
+        let Some(_mark) = Mark::delivery(core) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| core.maintenance.lock());
-        self.drop_doomed();
-        if core.announces {
-            let delivered = core.outbox.deliver(notices, |notice| self.deliver(notice));
+        let mut left = notices;
+        // Calls of listeners and destructors leave to this one what they cause.
+        loop {
+            self.drop_doomed();
+            if !core.announces {
+                return true;
+            }
+            let delivered = core.outbox.deliver(left, |notice| self.deliver(notice));
+            left -= delivered.count;
             if delivered.more {
                 let _ = core.status.request();
                 core.wake_within(Duration::ZERO);
+                return true;
             }
-            // What calls of the listener have left to this one.
-            self.drop_doomed();
+            if delivered.count == 0 && core.doomed.is_empty() {
+                return true;
+            }
         }
     }
 
@@ -286,7 +307,7 @@ impl<K, V, S> Engine<K, V, S> {
         self.deliver_at_most(usize::MAX);
         let outbox = &self.core.outbox;
         while waits && !outbox.is_idle() && !seeded("close-does-not-wait") {
-            outbox.wait_until(|outbox| !outbox.is_delivering());
+            outbox.wait_until(Duration::MAX, |outbox| !outbox.is_delivering());
             self.deliver_at_most(usize::MAX);
         }
     }

@@ -69,14 +69,21 @@ impl Work<'_> {
 
     fn expire_one(&mut self, id: u32) {
         let meta = self.core.pool.meta(id);
-        let judged = meta.deadline();
-        if judged == GONE {
-            return;
+        let mut judged = meta.deadline();
+        while judged != GONE && judged <= self.now {
+            let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
+            if self.unlink((id, meta), RemovalCause::Expired, claim) {
+                return;
+            }
+            let before = std::mem::replace(&mut judged, meta.deadline());
+            if before == judged {
+                break;
+            }
+            // Claimed by a reader just now, or extended.
         }
-        let claim = (!seeded("expirer-ignores-extensions")).then_some(judged);
-        if judged > self.now || !self.unlink((id, meta), RemovalCause::Expired, claim) {
-            // Extended, or in use by a computation: back onto the wheel, where a deadline that has
-            // passed comes up again within a tick.
+        if judged != GONE {
+            // Extended, in use by a computation, or in a bucket that another thread holds: back onto the wheel, where a
+            // deadline that has passed comes up again within a tick.
             self.schedule(id, meta);
         }
     }

@@ -58,6 +58,11 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 Err(_) => is_first = false,
             }
         };
+        // A load that has just put the entry there may not have landed yet. Who calls from now on is not to get what
+        // may have ended by this.
+        if changed && !self.core.flights.is_idle(hash) {
+            self.overtake_load(hash, key);
+        }
         self.tend();
         changed
     }

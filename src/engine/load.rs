@@ -209,6 +209,19 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
+    /// Overtakes a load of the key, if there is one.
+    #[cold]
+    pub fn overtake_load<Q>(&self, hash: u32, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if let Ok((_, flight)) = self.flight_of(hash, key)
+            && flight.kind() == Kind::Load
+        {
+            flight.overtake();
+        }
+    }
+
     /// Waits for a computation of the key, if there is one. Leaves a load of it alone. To be called
     /// without a guard.
     pub fn await_computation<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>

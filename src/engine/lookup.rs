@@ -210,10 +210,14 @@ impl<K, V, S> Engine<K, V, S> {
             return true;
         }
         if self.core.is_cleared(node.meta()) {
-            node.meta().deadline() == node.seen
-        } else {
-            node.meta().claim(node.seen)
+            return node.meta().deadline() == node.seen;
         }
+        // Whoever replaces an entry stores the new id before it marks the old node. So one that was replaced in time may
+        // not bear the mark yet.
+        let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
+        let hash = node.meta().hash();
+        node.meta().claim(node.seen)
+            && self.core.index.find(&crate::epoch::pin(), hash, is_there).is_some()
     }
 
     /// Whether a node that somebody keeps, with this deadline, is in the cache and alive.

@@ -138,6 +138,8 @@ impl Core {
             Work { core: self, state, guard, now, retired: false, patience, held: false };
         work.turn_back();
         let drained = work.drain(budget);
+        // Events are left behind one that its writer is just storing.
+        work.held |= drained.more && drained.count == 0;
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         work.expire(budget);
         // Evictions keep up with what was drained, whatever the expirations cost.
@@ -344,6 +346,7 @@ impl<'a> Work<'a> {
         core.index.reserve(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
         let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
+        self.held |= moves && core.index.is_held_up(self.guard);
         // Handed to the epoch, which is to get on.
         self.retired |= core.index.outgrown() > outgrown;
         core.index.clear_away() || moves

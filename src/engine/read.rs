@@ -161,6 +161,7 @@ impl<K, V, S> Engine<K, V, S> {
         let meta = node.meta();
         let mut advice = None;
         let mut precisely = false;
+        let mut is_told = false;
         // The deadline that this read has put there.
         let mut mine = None;
         loop {
@@ -169,7 +170,7 @@ impl<K, V, S> Engine<K, V, S> {
                 return match mine {
                     Some(mine) => Renewed::Hit(node.with_deadline(mine)),
                     // The hook has been told of this read; and it may be what replaces the entry, each time.
-                    None if advice.is_some() || seeded("gone-is-a-hit") => Renewed::Hit(node),
+                    None if is_told || seeded("gone-is-a-hit") => Renewed::Hit(node),
                     None => Renewed::Gone,
                 };
             }
@@ -196,7 +197,10 @@ impl<K, V, S> Engine<K, V, S> {
             let cap_word = self.pool.raw().cap(node.id());
             let cap = cap_word.map_or(deadline, Cap::load);
             let new_cap = match mine {
-                None => self.cap_after_read(node, now, cap, &mut advice),
+                None => {
+                    is_told = asks;
+                    self.cap_after_read(node, now, cap, &mut advice)
+                }
                 Some(_) => cap,
             };
             if lazily && new_cap != cap && !(new_cap > cap && self.is_long(new_cap, coarse)) {

@@ -72,8 +72,9 @@ impl Core {
     /// who may be off its core, spills it.
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
+        let mut is_first = true;
         loop {
-            if self.is_awaited() || !self.pass_if_free(now) {
+            if self.is_awaited() || !is_first || !self.pass_if_free(now) {
                 if self.spill(event) {
                     return Pressure::Drain;
                 }
@@ -87,6 +88,8 @@ impl Core {
             if self.spill(event) {
                 return Pressure::Drain;
             }
+            // Or it did not wait for another writer of this stripe, who is storing an event and may be off its core.
+            is_first = false;
         }
     }
 
@@ -215,7 +218,9 @@ impl Scheduled for Core {
             Surplus::Unsettled(time) => Some(self.until(time).max(PASS_DELAY)),
             Surplus::Left => Some(Duration::ZERO),
         };
-        soon.into_iter().chain(due).chain(surplus).min()
+        // An executor may have dropped the job.
+        let untold = (self.has_deliveries() && !self.handoff.is_out()).then_some(self.tick);
+        soon.into_iter().chain(due).chain(surplus).chain(untold).min()
     }
 }
 

@@ -135,29 +135,35 @@ where
     fn insert_owning(&self, node: Local<'_, K, V>, weight: u32) {
         let hash = node.meta().hash();
         let airborne = self.take_key(hash, node.key(), &|| node.share(), Joining::Overtaking);
-        let _ = self.settled(hash, node.key());
-        self.put_owning(node, weight, None, Readings::Precise);
+        let settled = self.settled(hash, node.key());
+        let put = self.put_owning(node, weight, None, Readings::Precise);
         airborne.land(None);
+        // What may be the last counts on an entry, whose destructors may use its key.
+        drop((settled, put));
         self.tend();
     }
 
-    /// Puts a value into a key that this thread's flight owns.
+    /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old one if the hooks were
+    /// asked about it: to be dropped after the flight.
     pub fn put_owning(
         &self,
         node: Local<'_, K, V>,
         weight: u32,
         basis: Option<u64>,
         readings: Readings,
-    ) -> Entry<K, V> {
+    ) -> (Entry<K, V>, Basis<K, V>) {
         let hash = node.meta().hash();
         let asked = self.hooks.expiry.is_some();
-        let answer = asked.then(|| {
-            let entry =
-                if self.depends_on_entry() { self.basis_of(hash, node.key()) } else { Basis::Any };
-            let answer = self.ask(&node, entry, readings);
-            // Nobody but the clock and a clearing can have changed the entry. The hook has been asked.
-            Answer { basis: Basis::Any, ..answer }
+        let mut answer = asked.then(|| {
+            let depends = self.depends_on_entry();
+            let basis = if depends { self.basis_of(hash, node.key()) } else { Basis::Any };
+            self.ask(&node, basis, readings)
         });
+        // Nobody but the clock and a clearing can have changed the entry. The hook has been asked.
+        let asked_about = match &mut answer {
+            Some(answer) => std::mem::replace(&mut answer.basis, Basis::Any),
+            None => Basis::Any,
+        };
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
@@ -167,7 +173,7 @@ where
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
                 let handle = node.handle();
                 self.finish_put(node, done, weight, put.now);
-                return fresh(handle, put.now, put.deadline);
+                return (fresh(handle, put.now, put.deadline), asked_about);
             }
         }
     }
@@ -189,10 +195,14 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Result<Put, Obstacle> {
         let core = &self.core;
         let generation = core.full_generation();
+        let coarse = core.ticker.coarse();
+        // By which the old entry is judged. The new one's life may have begun before, when the hooks were asked.
+        let mut present = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let (mut now, lifetime);
         match answer {
             Some(answer) => {
                 (now, lifetime) = (answer.now, answer.lifetime);
+                present = present.max(now);
                 if !matches!(answer.basis, Basis::Any) {
                     let living = self.living_for(answer, old, generation)?;
                     if !answer.holds_of(living) {
@@ -200,15 +210,12 @@ impl<K, V, S> Engine<K, V, S> {
                     }
                 }
             }
-            None => {
-                let coarse = core.ticker.coarse();
-                now = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
-                lifetime = HookLifetime::Same(NEVER);
-            }
+            None => (now, lifetime) = (present, HookLifetime::Same(NEVER)),
         }
         let (mut cap, mut deadline) = self.ends(term, lifetime, now);
         if answer.is_none() && core.ticker.is_short(deadline.saturating_sub(now)) {
             now = core.ticker.now();
+            present = now;
             (cap, deadline) = self.ends(term, lifetime, now);
         }
         node.meta().init(deadline, now, weight, mark_of(generation));
@@ -222,7 +229,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Ok(Put { id: node.id(), hash, now, deadline, generation, basis: None, refused })
+        Ok(Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused })
     }
 
     /// The entry that is there, if it lives, for a judgement of an answer.
@@ -234,7 +241,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
         let Some(old) = old else { return Ok(None) };
         let ticker = &self.core.ticker;
-        let is_asked = matches!(&answer.basis, Basis::Entry(asked) if asked.id() == old.id());
+        let is_asked = matches!(&answer.basis, Basis::Entry { node, .. } if node.id() == old.id());
         // What was asked about lived when it was, and lives for this write, unless somebody has claimed its expiry.
         let now = if is_asked { answer.now } else { ticker.settling(old.seen(), ticker.coarse()) };
         if old.seen() > now && old.meta().generation() == mark_of(generation) {

@@ -112,6 +112,11 @@ impl Handoff {
         raised.is_ok().then(|| self.ticket())
     }
 
+    /// Whether a job is on the way, as it was a moment ago.
+    pub fn is_out(&self) -> bool {
+        self.word.load(Relaxed) & OUT != 0
+    }
+
     /// Whether no job is on the way and nothing is left, as it was a moment ago.
     pub fn is_idle(&self) -> bool {
         self.word.load(Relaxed) == IDLE

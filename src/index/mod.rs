@@ -307,6 +307,11 @@ impl Index {
         resize::help((&self.root, &self.hint), guard, store, buckets, patience)
     }
 
+    /// Whether the index is moving, and a bucket was left because another thread held it.
+    pub fn is_held_up(&self, guard: &Guard) -> bool {
+        self.root.current(guard).is_held_up()
+    }
+
     /// Tables that the index has moved from and that still have memory.
     pub fn outgrown(&self) -> usize {
         self.root.outgrown().count()

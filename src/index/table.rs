@@ -153,6 +153,11 @@ impl Table {
         self.next.get(guard).expect("a bucket moves when there is a table to move to")
     }
 
+    /// Whether a bucket was left because another thread held it.
+    pub fn is_held_up(&self) -> bool {
+        self.moving(Patience::Skip).is_some_and(|moving| !moving.held.is_empty())
+    }
+
     /// The state of the moving; `None` if another helper has it, and this one does not wait.
     pub fn moving(&self, patience: Patience) -> Option<MutexGuard<'_, Moving>> {
         match patience {
