@@ -128,7 +128,9 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn attend(&self) {
         let core = &self.core;
-        reentry::deliver_put_off();
+        if reentry::has_put_off() {
+            reentry::deliver_put_off();
+        }
         core.try_pass();
         let mut flushes = 0;
         // Nobody else may do so: where there are few reads, and nothing else, the epoch stands.

@@ -124,6 +124,7 @@ impl Core {
     /// The guard is from before the lock: pinning and flushing run what other users of the process's
     /// epoch have deferred, and that may use this cache. So the caller flushes, too, if the pass has
     /// retired something, after it has let go of the lock.
+    #[inline(never)]
     pub fn pass(
         &self,
         guard: &Guard,

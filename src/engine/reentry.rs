@@ -50,14 +50,22 @@ impl Frame {
         !matches!(self, Self::Delivery { .. })
     }
 
+    fn holds_a_guard(self) -> bool {
+        matches!(self, Self::ReadHook { .. })
+    }
+
     fn is_callback(self) -> bool {
         matches!(self, Self::Callback { .. } | Self::ReadHook { .. })
     }
 }
 
+// The first frame has a place of its own, which has no destructor: most stacks are one frame high, and so cost a few
+// instructions. Thus it also outlives the thread's other locals.
 crate::sync::thread_local! {
-    static FRAMES: RefCell<Vec<Frame>> = RefCell::default();
+    static FIRST: Cell<Option<Frame>> = const { Cell::new(None) };
+    static REST: RefCell<Vec<Frame>> = RefCell::default();
     static PUT_OFF: RefCell<Vec<Weak<dyn Deliver>>> = RefCell::default();
+    static HAS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
     /// Callbacks among the frames.
     static CALLBACKS: Cell<u32> = const { Cell::new(0) };
 }
@@ -68,16 +76,21 @@ fn address(core: &Core) -> usize {
 
 /// Something that this thread is in the middle of, until it is dropped.
 #[must_use]
-pub struct Mark(Frame);
+pub struct Mark {
+    frame: Frame,
+    is_first: bool,
+}
 
 impl Mark {
     /// A callback about the key of a node, on which the caller has a count.
+    #[inline]
     pub fn callback(core: &Core, hash: u32, id: u32) -> Option<Self> {
         Self::push(Frame::Callback { core: address(core), hash, id })
     }
 
     /// A read hook about the key of a node, which the caller's guard protects. What it puts off is delivered by whoever
     /// lets go of the guard.
+    #[inline]
     pub fn read_hook(core: &Core, hash: u32, id: u32) -> Option<Self> {
         Self::push(Frame::ReadHook { core: address(core), hash, id })
     }
@@ -91,41 +104,70 @@ impl Mark {
     /// somebody else will see to it.
     pub fn delivery(core: &Core) -> Option<Self> {
         let frame = Frame::Delivery { core: address(core) };
-        if frames(|frames| frames.contains(&frame)).unwrap_or(true) {
+        if any(|other| *other == frame).unwrap_or(true) {
             return None;
         }
         Self::push(frame)
     }
 
+    #[inline]
     fn push(frame: Frame) -> Option<Self> {
-        let pushed = FRAMES.try_with(|frames| frames.borrow_mut().push(frame));
-        pushed.inspect_err(|_| assert!(!seeded("locals-outlive-their-threads"))).ok()?;
+        let is_first = FIRST.try_with(|first| {
+            let is_first = first.get().is_none();
+            if is_first {
+                first.set(Some(frame));
+            }
+            is_first
+        });
+        let is_first = is_first.ok()?;
+        if !is_first {
+            push_above(frame)?;
+        }
         if frame.is_callback() {
             let _ = CALLBACKS.try_with(|count| count.set(count.get() + 1));
         }
-        Some(Self(frame))
+        Some(Self { frame, is_first })
     }
 }
 
+#[cold]
+fn push_above(frame: Frame) -> Option<()> {
+    let pushed = REST.try_with(|frames| frames.borrow_mut().push(frame));
+    pushed.inspect_err(|_| assert!(!seeded("locals-outlive-their-threads"))).ok()
+}
+
 impl Drop for Mark {
+    #[inline]
     fn drop(&mut self) {
-        if self.0.is_callback() {
+        if self.frame.is_callback() {
             let _ = CALLBACKS.try_with(|count| count.set(count.get() - 1));
         }
-        let outermost = FRAMES.try_with(|frames| {
-            let mut frames = frames.borrow_mut();
-            let top = frames.pop();
-            debug_assert_eq!(top, Some(self.0), "marks end in the order of a stack");
-            self.0.puts_deliveries_off() && !frames.iter().any(|frame| frame.puts_deliveries_off())
-        });
-        if outermost.unwrap_or(false) && !matches!(self.0, Frame::ReadHook { .. }) {
+        if self.is_first {
+            let _ = FIRST.try_with(|first| first.set(None));
+        } else {
+            self.pop_above();
+        }
+        let delivers = self.frame.puts_deliveries_off() && !self.frame.holds_a_guard();
+        if delivers && has_put_off() {
             deliver_put_off();
         }
     }
 }
 
-fn frames<T>(look: impl FnOnce(&[Frame]) -> T) -> Option<T> {
-    FRAMES.try_with(|frames| look(&frames.borrow())).ok()
+impl Mark {
+    #[cold]
+    fn pop_above(&self) {
+        let popped = REST.try_with(|frames| frames.borrow_mut().pop());
+        debug_assert!(popped.is_err() || popped == Ok(Some(self.frame)), "a stack");
+    }
+}
+
+/// Whether a frame of this thread is such a one; `None` while its locals are being destroyed.
+fn any(is_such: impl Fn(&Frame) -> bool) -> Option<bool> {
+    if FIRST.try_with(Cell::get).ok()?.is_some_and(|first| is_such(&first)) {
+        return Some(true);
+    }
+    REST.try_with(|frames| frames.borrow().iter().any(is_such)).ok()
 }
 
 /// Whether this thread is inside a callback of any cache.
@@ -135,8 +177,9 @@ pub fn is_in_callback() -> bool {
 }
 
 /// Nodes about whose keys, with this hash, this thread is inside a callback of the cache.
+#[cold]
 pub fn asked_about(core: &Core, hash: u32) -> Vec<u32> {
-    let ours = |frame: &Frame| match *frame {
+    let ours = |frame: Frame| match frame {
         Frame::Callback { core: of, hash: at, id } | Frame::ReadHook { core: of, hash: at, id }
             if (of, at) == (address(core), hash) =>
         {
@@ -144,23 +187,26 @@ pub fn asked_about(core: &Core, hash: u32) -> Vec<u32> {
         }
         _ => None,
     };
-    frames(|frames| frames.iter().filter_map(ours).collect()).unwrap_or_default()
+    let first = FIRST.try_with(Cell::get).ok().flatten();
+    let rest = REST.try_with(|frames| frames.borrow().clone()).unwrap_or_default();
+    first.into_iter().chain(rest).filter_map(ours).collect()
 }
 
 /// Whether nothing may be delivered on this thread now.
 pub fn puts_deliveries_off() -> bool {
-    frames(|frames| frames.iter().any(|frame| frame.puts_deliveries_off())).unwrap_or(true)
+    any(|frame| frame.puts_deliveries_off()).unwrap_or(true)
 }
 
 /// Whether this thread is delivering for this cache.
 pub fn delivers(core: &Core) -> bool {
     let frame = Frame::Delivery { core: address(core) };
-    frames(|frames| frames.contains(&frame)).unwrap_or(false)
+    any(|other| *other == frame).unwrap_or(false)
 }
 
 /// Whether this thread is in the middle of anything.
 pub fn is_anything_under_way() -> bool {
-    frames(|frames| !frames.is_empty()).unwrap_or(true)
+    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true)
+        || any(|_| true).unwrap_or(true)
 }
 
 /// Notes a cache for the end of the outermost callback, load or computation.
@@ -170,19 +216,23 @@ pub fn put_off(cache: &Weak<dyn Deliver>) {
         if !put_off.iter().any(|noted| Weak::ptr_eq(noted, cache)) {
             put_off.push(Weak::clone(cache));
         }
+        let _ = HAS_PUT_OFF.try_with(|has| has.set(true));
     });
 }
 
 /// Whether deliveries were put off and are not yet made up for.
+#[inline]
 pub fn has_put_off() -> bool {
-    PUT_OFF.try_with(|put_off| !put_off.borrow().is_empty()).unwrap_or(false)
+    HAS_PUT_OFF.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Makes up for deliveries that were put off, unless they still are.
+#[cold]
 pub fn deliver_put_off() {
     if puts_deliveries_off() {
         return;
     }
+    let _ = HAS_PUT_OFF.try_with(|has| has.set(false));
     let caches = PUT_OFF.try_with(RefCell::take).unwrap_or_default();
     for cache in caches {
         if let Some(cache) = cache.upgrade() {
