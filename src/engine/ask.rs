@@ -13,6 +13,7 @@ use crate::pool::{Cap, Handle, Local, RawHandle};
 use crate::sync::atomic::Ordering;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
 
 /// What an expiry hook said of a new value.
 #[derive(Clone, Copy)]
@@ -32,29 +33,27 @@ impl HookLifetime {
     }
 }
 
-/// Of which entry of the key an answer holds.
-pub enum Basis<K, V> {
-    /// Of any, or none.
-    Any,
-    /// If there is no living entry.
-    Absent,
-    /// Of this one, which was to end at `ends`, idle time aside. The count keeps its id from becoming another's.
-    Entry { node: Handle<K, V>, ends: u64 },
-}
-
-/// What the hooks say of a new value, and when they were asked.
-pub struct Answer<K, V> {
-    pub basis: Basis<K, V>,
+/// What the hooks said of a new value, and by which reading of the clock.
+#[derive(Clone, Copy)]
+pub struct Answer {
     pub lifetime: HookLifetime,
     pub now: u64,
 }
 
-impl<K, V> Answer<K, V> {
-    /// Whether it holds with this living entry in the index, or none.
-    pub fn holds_of(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
-        match (&self.basis, living) {
-            (Basis::Any, _) | (Basis::Absent, None) => true,
-            (Basis::Entry { node, .. }, Some(living)) => node.id() == living.id(),
+/// What the key had when the hooks were asked, where their answer depends on it.
+pub enum Basis<K, V> {
+    /// No living entry.
+    Absent,
+    /// This one, which was to end at `ends`, idle time aside. The count keeps its id from becoming another's.
+    Entry { node: Handle<K, V>, ends: u64 },
+}
+
+impl<K, V> Basis<K, V> {
+    /// Whether it is this living entry, or none.
+    pub fn is_still(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
+        match (self, living) {
+            (Self::Absent, None) => true,
+            (Self::Entry { node, .. }, Some(living)) => node.id() == living.id(),
             _ => false,
         }
     }
@@ -84,52 +83,64 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Whether the answer of the hooks depends on what is there, so that it has to be looked up before.
+    #[inline]
     pub fn depends_on_entry(&self) -> bool {
         !self.updates_create.load(Ordering::Relaxed)
     }
 
-    /// Asks the hooks how long the node is to live in the place of a living entry, or of none.
+    /// Asks the hooks how long the node is to live: in the place of `basis`, or of anything if they answer regardless of
+    /// that.
     pub fn ask(
         &self,
         node: &Local<'_, K, V>,
-        basis: Basis<K, V>,
+        basis: Option<&Basis<K, V>>,
         readings: Readings,
-    ) -> Answer<K, V> {
+    ) -> Answer {
         let ticker = &self.core.ticker;
-        let Some(expiry) = &self.hooks.expiry else {
-            let lifetime = HookLifetime::Same(NEVER);
-            return Answer { basis: Basis::Any, lifetime, now: ticker.coarse() };
-        };
         let coarsely = readings == Readings::CoarseFirst;
         let mut now = if coarsely { ticker.coarse() } else { ticker.now() };
-        let mut lifetime = self.ask_at(&**expiry, node, &basis, now);
-        let (_, deadline) = self.ends(Term::Policy, lifetime, now);
-        if coarsely && ticker.is_short(deadline.saturating_sub(now)) {
-            now = ticker.now();
-            if let HookLifetime::For(_) = lifetime {
-                // The answer may have been made of the reading that it was given.
-                lifetime = self.ask_at(&**expiry, node, &basis, now);
+        let mut lifetime = self.ask_at(node, basis, now);
+        if coarsely {
+            let (_, deadline) = self.ends(Term::Policy, lifetime, now);
+            if ticker.is_short(deadline.saturating_sub(now)) {
+                now = ticker.now();
+                if let HookLifetime::For(_) = lifetime {
+                    // The answer may have been made of the reading that it was given.
+                    lifetime = self.ask_at(node, basis, now);
+                }
             }
         }
-        Answer { basis, lifetime, now }
+        Answer { lifetime, now }
     }
 
+    #[inline(always)]
     fn ask_at(
+        &self,
+        node: &Local<'_, K, V>,
+        basis: Option<&Basis<K, V>>,
+        now: u64,
+    ) -> HookLifetime {
+        let Some(expiry) = &self.hooks.expiry else { return HookLifetime::Same(NEVER) };
+        let instant = self.core.ticker.instant_of(now);
+        if let Some(&Basis::Entry { ends, .. }) = basis {
+            return self.ask_about_update(&**expiry, node, (instant, now), ends);
+        }
+        // Around the hook alone: the clock may do as it likes.
+        let _mark = Mark::callback(&self.core, node.meta().hash(), node.id());
+        HookLifetime::For(lifetime(expiry.expire_after_create(node.key(), node.value(), instant)))
+    }
+
+    #[inline(never)]
+    fn ask_about_update(
         &self,
         expiry: &dyn Expiry<K, V>,
         node: &Local<'_, K, V>,
-        basis: &Basis<K, V>,
-        now: u64,
+        (instant, now): (Instant, u64),
+        cap: u64,
     ) -> HookLifetime {
-        let (key, value) = (node.key(), node.value());
-        let instant = self.core.ticker.instant_of(now);
-        // Around the hook alone: the clock may do as it likes.
         let _mark = Mark::callback(&self.core, node.meta().hash(), node.id());
-        let &Basis::Entry { ends: cap, .. } = basis else {
-            return HookLifetime::For(lifetime(expiry.expire_after_create(key, value, instant)));
-        };
         let current = remaining(cap, now);
-        let ask = || expiry.expire_after_update(key, value, instant, current);
+        let ask = || expiry.expire_after_update(node.key(), node.value(), instant, current);
         let (answer, is_default) = default_hook::asked(Hook::Update, expiry.identity(Sealed), ask);
         if is_default {
             self.updates_create.store(true, Ordering::Relaxed);

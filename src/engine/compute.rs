@@ -1,7 +1,7 @@
 //! Computations: look, decide and do, with the key to themselves.
 
 use super::Engine;
-use super::ask::{Basis, Readings};
+use super::ask::Readings;
 use super::core::mark_of;
 use super::flights::{Airborne, InFlight, Joining, Kind};
 use crate::compute::{CompResult, Op};
@@ -27,7 +27,7 @@ where
         let (entry, generation) = self.settled(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
         // What may be the last counts on the old entry goes after the flight: destructors may use its key.
-        let mut kept = (entry.clone(), Basis::Any);
+        let mut kept = (entry.clone(), None);
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
             (Op::Nop, Some(entry)) => {

@@ -129,8 +129,8 @@ where
             let ends = entry.deadline();
             return (entry, ends);
         }
-        let ask = |_: &_| self.ask(&node, Basis::Absent, Readings::CoarseFirst);
-        let answer = self.hooks.expiry.as_ref().map(ask);
+        let asks = self.hooks.expiry.is_some();
+        let answer = asks.then(|| self.ask(&node, Some(&Basis::Absent), Readings::CoarseFirst));
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
@@ -138,10 +138,12 @@ where
             if let Some(old) = old.filter(|old| old.meta().is_live(now, self.core.generation())) {
                 return (self.entry_of(old), old.seen());
             }
-            let prepared =
-                self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
-            // Judged alive by now, or to be judged again.
-            let Ok(put) = prepared else { continue };
+            if let Some(answer) = answer
+                && let Err(_) | Ok(Some(_)) = self.living_for((answer, &Basis::Absent), old)
+            {
+                continue;
+            }
+            let put = self.prepare((&node, hash), old, (weight, Term::Policy), answer);
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match self.core.commit_put(found, &put, Clearance::Landing(airborne)) {
                 Ok(done) => {

@@ -205,8 +205,7 @@ pub fn delivers(core: &Core) -> bool {
 
 /// Whether this thread is in the middle of anything.
 pub fn is_anything_under_way() -> bool {
-    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true)
-        || any(|_| true).unwrap_or(true)
+    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
 }
 
 /// Notes a cache for the end of the outermost callback, load or computation.

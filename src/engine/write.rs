@@ -51,13 +51,25 @@ where
     fn insert_asking(&self, hash: u32, key: K, value: V, term: Term) {
         let node = self.pool.draft(hash, key).fill(value);
         let weight = self.weigh(&node);
-        let answer = self.is_asked(term).then(|| {
-            let depends = self.depends_on_entry();
-            let basis = if depends { self.basis_of(hash, node.key()) } else { Basis::Any };
-            self.ask(&node, basis, Readings::CoarseFirst)
-        });
-        self.core.index.prefetch(hash);
-        self.insert_node(crate::epoch::pin(), (node, hash), (weight, term), answer);
+        if !self.is_asked(term) {
+            return self.insert_node(crate::epoch::pin(), (node, hash), (weight, term), None);
+        }
+        if self.depends_on_entry() {
+            return self.insert_about(node, weight);
+        }
+        let answer = self.ask(&node, None, Readings::CoarseFirst);
+        self.insert_node(crate::epoch::pin(), (node, hash), (weight, term), Some(answer));
+    }
+
+    /// [`insert`](Self::insert) of a value about which the hooks say something that depends on what is there.
+    #[inline(never)]
+    fn insert_about(&self, node: Local<'_, K, V>, weight: u32) {
+        let hash = node.meta().hash();
+        let basis = self.basis_of(hash, node.key());
+        let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
+        let guard = crate::epoch::pin();
+        let answer = Some((answer, Some(basis)));
+        self.insert_slow(guard, node, (weight, Term::Policy), (answer, Obstacle::Changed));
     }
 
     #[inline(always)]
@@ -66,60 +78,71 @@ where
         guard: Guard,
         (node, hash): (Local<'_, K, V>, u32),
         (weight, term): (u32, Term),
-        answer: Option<Answer<K, V>>,
+        answer: Option<Answer>,
     ) {
+        let slow = |guard, node, obstacle| {
+            let answer = answer.map(|answer| (answer, None));
+            self.insert_slow(guard, node, (weight, term), (answer, obstacle));
+        };
         let Some((found, old)) = self.search_in_passing(&guard, hash, node.key()) else {
-            return self.insert_slow(guard, node, (weight, term), (answer, Obstacle::Changed));
+            return slow(guard, node, Obstacle::Changed);
         };
-        let put = self.prepare((&node, hash), old, (weight, term), answer.as_ref());
-        let obstacle = match put {
-            Ok(put) => match self.core.commit_put_if_idle(found, &put) {
-                Ok(done) => {
-                    self.finish_put(node, done, weight, put.now);
-                    drop(guard);
-                    return self.tend();
-                }
-                Err(obstacle) => obstacle,
-            },
-            Err(obstacle) => obstacle,
-        };
-        self.insert_slow(guard, node, (weight, term), (answer, obstacle));
+        let put = self.prepare((&node, hash), old, (weight, term), answer);
+        match self.core.commit_put_if_idle(found, &put) {
+            Ok(done) => {
+                self.finish_put(node, done, weight, put.now);
+                drop(guard);
+                self.tend();
+            }
+            Err(obstacle) => slow(guard, node, obstacle),
+        }
     }
 
-    /// [`insert`](Self::insert) from its first failure on: apart, so that nothing is kept for a loop that seldom begins.
-    #[cold]
+    /// [`insert`](Self::insert) from its first failure on, or with an answer that is about an entry: apart, so that
+    /// nothing is kept for a loop that seldom begins.
     #[inline(never)]
     fn insert_slow(
         &self,
         mut guard: Guard,
         node: Local<'_, K, V>,
         (weight, term): (u32, Term),
-        (mut answer, mut obstacle): (Option<Answer<K, V>>, Obstacle),
+        (mut answer, mut obstacle): (Option<(Answer, Option<Basis<K, V>>)>, Obstacle),
     ) {
         let hash = node.meta().hash();
         let mut clearance = Clearance::Idle;
+        let mut is_first = true;
         let (done, now) = loop {
             match obstacle {
                 Obstacle::Flight => {
                     // A load or computation may be in the way.
                     drop(guard);
                     clearance = self.await_turn(hash, node.key());
-                    if let Some(answer) = &mut answer {
+                    if let Some((answer, _)) = &mut answer {
                         // The life begins after the wait.
                         answer.now = self.core.ticker.now();
                     }
                     guard = crate::epoch::pin();
                 }
                 Obstacle::EntryChanged => {
-                    drop(guard);
-                    drop(answer);
+                    drop((guard, answer));
                     return self.insert_owning(node, weight);
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let (found, old) = self.search_exact(&guard, hash, node.key());
-            let put = self.prepare((&node, hash), old, (weight, term), answer.as_ref());
-            match put.and_then(|put| Ok((self.core.commit_put(found, &put, clearance)?, put.now))) {
+            let quick =
+                if is_first { self.search_in_passing(&guard, hash, node.key()) } else { None };
+            is_first = false;
+            let answer =
+                (answer.as_ref().map(|it| it.0), answer.as_ref().and_then(|it| it.1.as_ref()));
+            let what = (&node, weight, term);
+            let attempt = match quick {
+                Some(found) => self.try_insert(found, what, answer, clearance),
+                None => {
+                    let found = self.search_exact(&guard, hash, node.key());
+                    self.try_insert(found, what, answer, clearance)
+                }
+            };
+            match attempt {
                 Ok(done) => break done,
                 Err(next) => obstacle = next,
             }
@@ -127,6 +150,22 @@ where
         self.finish_put(node, done, weight, now);
         drop(guard);
         self.tend();
+    }
+
+    fn try_insert<'g>(
+        &self,
+        (found, old): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
+        (node, weight, term): (&Local<'_, K, V>, u32, Term),
+        (answer, basis): (Option<Answer>, Option<&Basis<K, V>>),
+        clearance: Clearance<'_>,
+    ) -> Result<(Done, u64), Obstacle> {
+        if let (Some(answer), Some(basis)) = (answer, basis)
+            && !basis.is_still(self.living_for((answer, basis), old)?)
+        {
+            return Err(Obstacle::EntryChanged);
+        }
+        let put = self.prepare((node, node.meta().hash()), old, (weight, term), answer);
+        Ok((self.core.commit_put(found, &put, clearance)?, put.now))
     }
 
     /// An insert whose answer was about another entry than the one that is there by now: takes the key as a
@@ -151,25 +190,18 @@ where
         weight: u32,
         basis: Option<u64>,
         readings: Readings,
-    ) -> (Entry<K, V>, Basis<K, V>) {
+    ) -> (Entry<K, V>, Option<Basis<K, V>>) {
         let hash = node.meta().hash();
-        let asked = self.hooks.expiry.is_some();
-        let mut answer = asked.then(|| {
-            let depends = self.depends_on_entry();
-            let basis = if depends { self.basis_of(hash, node.key()) } else { Basis::Any };
-            self.ask(&node, basis, readings)
-        });
-        // Nobody but the clock and a clearing can have changed the entry. The hook has been asked.
-        let asked_about = match &mut answer {
-            Some(answer) => std::mem::replace(&mut answer.basis, Basis::Any),
-            None => Basis::Any,
-        };
+        let depends = self.hooks.expiry.is_some() && self.depends_on_entry();
+        let asked_about = depends.then(|| self.basis_of(hash, node.key()));
+        // Nobody but the clock and a clearing can change the entry, and the hooks are not asked again.
+        let ask = || self.ask(&node, asked_about.as_ref(), readings);
+        let answer = self.hooks.expiry.is_some().then(ask);
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
-            let prepared =
-                self.prepare((&node, hash), old, (weight, Term::Policy), answer.as_ref());
-            let Ok(put) = prepared.map(|put| Put { basis, ..put }) else { continue };
+            let put = self.prepare((&node, hash), old, (weight, Term::Policy), answer);
+            let put = Put { basis, ..put };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
                 let handle = node.handle();
                 self.finish_put(node, done, weight, put.now);
@@ -180,37 +212,24 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Completes a node that is to come in the place of `old`.
-    ///
-    /// # Errors
-    /// [`Obstacle::EntryChanged`] if the hooks' answer was about another entry; [`Obstacle::Changed`] if the old one was
-    /// prolonged just when it was found expired.
+    /// Completes a node that is to come in the place of `old`, by what the hooks have answered if they were asked.
     #[inline(always)]
     pub fn prepare(
         &self,
         (node, hash): (&Local<'_, K, V>, u32),
         old: Option<NodeRef<'_, K, V>>,
         (weight, term): (u32, Term),
-        answer: Option<&Answer<K, V>>,
-    ) -> Result<Put, Obstacle> {
+        answer: Option<Answer>,
+    ) -> Put {
         let core = &self.core;
         let generation = core.full_generation();
         let coarse = core.ticker.coarse();
         // By which the old entry is judged. The new one's life may have begun before, when the hooks were asked.
         let mut present = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
-        let (mut now, lifetime);
-        match answer {
-            Some(answer) => {
-                (now, lifetime) = (answer.now, answer.lifetime);
-                present = present.max(now);
-                if !matches!(answer.basis, Basis::Any) {
-                    let living = self.living_for(answer, old, generation)?;
-                    if !answer.holds_of(living) {
-                        return Err(Obstacle::EntryChanged);
-                    }
-                }
-            }
-            None => (now, lifetime) = (present, HookLifetime::Same(NEVER)),
+        let (mut now, mut lifetime) = (present, HookLifetime::Same(NEVER));
+        if let Some(answer) = answer {
+            (now, lifetime) = (answer.now, answer.lifetime);
+            present = present.max(now);
         }
         let (mut cap, mut deadline) = self.ends(term, lifetime, now);
         if answer.is_none() && core.ticker.is_short(deadline.saturating_sub(now)) {
@@ -229,22 +248,24 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Ok(Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused })
+        Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
     }
 
-    /// The entry that is there, if it lives, for a judgement of an answer.
-    fn living_for<'g>(
+    /// The entry that is there, if it lives, for a judgement of an answer about another, or about none.
+    ///
+    /// # Errors
+    /// [`Obstacle::Changed`] if it was prolonged just when it was found expired.
+    pub fn living_for<'g>(
         &self,
-        answer: &Answer<K, V>,
+        (answer, basis): (Answer, &Basis<K, V>),
         old: Option<NodeRef<'g, K, V>>,
-        generation: u64,
     ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
         let Some(old) = old else { return Ok(None) };
         let ticker = &self.core.ticker;
-        let is_asked = matches!(&answer.basis, Basis::Entry { node, .. } if node.id() == old.id());
+        let is_asked = matches!(basis, Basis::Entry { node, .. } if node.id() == old.id());
         // What was asked about lived when it was, and lives for this write, unless somebody has claimed its expiry.
         let now = if is_asked { answer.now } else { ticker.settling(old.seen(), ticker.coarse()) };
-        if old.seen() > now && old.meta().generation() == mark_of(generation) {
+        if old.seen() > now && !self.core.is_cleared(old.meta()) {
             Ok(Some(old))
         } else if self.is_final_miss(old) {
             Ok(None)
