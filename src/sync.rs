@@ -81,6 +81,18 @@ impl ShortWait {
     }
 }
 
+/// Thread-locals whose initial values are constants and that have no destructors: an access is one instruction, also
+/// while the thread's other locals are being destroyed. (loom's know no constants.)
+macro_rules! thread_cells {
+    ($($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;)*) => {
+        #[cfg(not(cortado_loom))]
+        std::thread_local! { $($(#[$doc])* static $name: $type = const { $init };)* }
+        #[cfg(cortado_loom)]
+        $crate::sync::thread_local! { $($(#[$doc])* static $name: $type = $init;)* }
+    };
+}
+pub(crate) use thread_cells;
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;

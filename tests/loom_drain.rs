@@ -12,6 +12,7 @@ mod explore;
 
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
 use cortado::internals::drain::{DrainStatus, Left, Status, Urge};
+use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
 use explore::model;
@@ -38,7 +39,7 @@ impl Client {
         let Some(mut applied) = self.applied.try_lock() else { return false };
         let pass = self.status.begin();
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        let drained = self.buffer.drain(&mut Vec::new(), (self.limit, 0), apply);
+        let drained = self.buffer.drain(&mut Vec::new(), (self.limit, 0), Patience::Wait, apply);
         let _ = pass.finish(if drained.more { Left::More } else { Left::Nothing });
         true
     }

@@ -61,13 +61,15 @@ impl Frame {
 
 // The first frame has a place of its own, which has no destructor: most stacks are one frame high, and so cost a few
 // instructions. Thus it also outlives the thread's other locals.
+crate::sync::thread_cells! {
+    static FIRST: Cell<Option<Frame>> = Cell::new(None);
+    static HAS_PUT_OFF: Cell<bool> = Cell::new(false);
+    /// Callbacks among the frames.
+    static CALLBACKS: Cell<u32> = Cell::new(0);
+}
 crate::sync::thread_local! {
-    static FIRST: Cell<Option<Frame>> = const { Cell::new(None) };
     static REST: RefCell<Vec<Frame>> = RefCell::default();
     static PUT_OFF: RefCell<Vec<Weak<dyn Deliver>>> = RefCell::default();
-    static HAS_PUT_OFF: Cell<bool> = const { Cell::new(false) };
-    /// Callbacks among the frames.
-    static CALLBACKS: Cell<u32> = const { Cell::new(0) };
 }
 
 fn address(core: &Core) -> usize {
@@ -158,7 +160,7 @@ impl Mark {
     #[cold]
     fn pop_above(&self) {
         let popped = REST.try_with(|frames| frames.borrow_mut().pop());
-        debug_assert!(popped.is_err() || popped == Ok(Some(self.frame)), "a stack");
+        debug_assert!(popped.map_or(true, |popped| popped == Some(self.frame)), "a stack");
     }
 }
 
