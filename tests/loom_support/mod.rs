@@ -15,10 +15,15 @@ use std::time::Duration;
 
 /// Runs a model, which says by [`race`] where the executions differ.
 pub fn model(check: impl Fn() + Send + Sync + 'static) {
+    model_at(("LOOM_ENGINE_PREEMPTIONS", 1), check);
+}
+
+/// The same with so many preemptions as the variable says, or the number beside it.
+pub fn model_at(preemptions: (&str, usize), check: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 20_000;
     builder.expect_explicit_explore = true;
-    explore::explore(builder, ("LOOM_ENGINE_PREEMPTIONS", 1), check);
+    explore::explore(builder, preemptions, check);
 }
 
 /// Runs `first` on this thread and `others` on theirs, each with a stripe of its own in the buffers,
