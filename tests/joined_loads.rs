@@ -1,5 +1,5 @@
-//! Who joins a load, who does not, and what those get who did. Whoever looks for a load of its key compares keys: by
-//! that a test knows that a thread has found the load.
+//! Who joins a load, and what those get who did. Whoever looks for a load of its key compares keys: by that a
+//! test knows that a thread has found the load.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -9,14 +9,13 @@ use common::fuse::{Key, Name, Place, arm};
 use common::{SECOND, must_end};
 use cortado::{Cache, Clock, Entry, Expiry, Op};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 const MILLI: Duration = Duration::from_millis(1);
-
 std::thread_local! {
     /// What the clock shows to this thread.
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -197,8 +196,8 @@ fn a_load_that_begins_after_a_removal_has_returned_is_its_own() {
                 20
             });
             let was_first = leader.map(|leader| leader.end(10)).is_none();
-            assert_eq!(loaded, if was_first { 20 } else { 15 }, "{name}");
-            assert_eq!(cache.get(&Name(1)), Some(loaded), "{name}");
+            let expected = if was_first { 20 } else { 15 };
+            assert_eq!((loaded, cache.get(&Name(1))), (expected, Some(expected)), "{name}");
             *joined.join().unwrap() == 10
         })
     });
@@ -277,9 +276,9 @@ fn no_load_returns_what_ended_before_it_was_called() {
             LAST.set(moving.fetch_add(1, SeqCst));
             Duration::from_micros(LAST.get())
         });
-        let cache: Audited<u64, Ending> =
-            audited(Cache::builder().max_capacity(100).expire_after(Tells).clock(clock).build());
-        let waited = Mutex::new(0);
+        let builder = Cache::builder().max_capacity(100);
+        let cache = audited(builder.expire_after(Tells).clock(clock).build());
+        let shared = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -291,11 +290,11 @@ fn no_load_returns_what_ended_before_it_was_called() {
                         });
                         let ends = entry.load(SeqCst);
                         assert!(ends > called, "called at {called}, ended at {ends}");
-                        *waited.lock().unwrap() += u64::from(!entry.is_fresh());
+                        shared.fetch_add(u64::from(!entry.is_fresh()), SeqCst);
                     }
                 });
             }
         });
-        assert!(*waited.lock().unwrap() > 1000, "they share what they load");
+        assert!(shared.into_inner() > 1000, "they share what they load");
     });
 }
