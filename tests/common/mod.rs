@@ -2,6 +2,7 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod amid;
 pub mod audited;
 pub mod crowd;
 pub mod fuse;
