@@ -32,8 +32,10 @@ const TELLERS: [(&str, Tell); 7] = [
     }),
 ];
 
-/// What others do to the key when half a minute has passed.
-const CHANGES: [(&str, fn(&Numbers)); 5] = [
+type Change = (&'static str, fn(&Numbers));
+
+/// What others do to the key when half of its life has passed.
+const CHANGES: [Change; 5] = [
     ("insert", |cache| cache.insert(1, 8)),
     ("insert_with_ttl", |cache| cache.insert_with_ttl(1, 8, SECOND)),
     ("set_ttl", |cache| _ = cache.set_ttl(&1, SECOND)),
