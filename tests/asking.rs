@@ -40,6 +40,9 @@ impl Hasher for Pairs {
 
 type Numbers = Cache<u64, u64, Pairs>;
 
+/// A hook that was asked, and what it was told to be left of the old value's life.
+type Asked = (&'static str, Option<Duration>);
+
 /// What the hooks do, beside counting.
 type Act = dyn Fn(&Numbers, u64, u64) + Send + Sync;
 
@@ -47,7 +50,7 @@ type Act = dyn Fn(&Numbers, u64, u64) + Send + Sync;
 struct Hooks {
     cache: &'static OnceLock<Numbers>,
     life: Option<Duration>,
-    asks: Arc<Mutex<Vec<(&'static str, Option<Duration>)>>>,
+    asks: Arc<Mutex<Vec<Asked>>>,
     act: Box<Act>,
 }
 
@@ -91,7 +94,7 @@ impl Expiry<u64, u64> for Hooks {
 
 struct Asking {
     cache: Audited<u64, u64, Pairs>,
-    asks: Arc<Mutex<Vec<(&'static str, Option<Duration>)>>>,
+    asks: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Asking {
@@ -108,8 +111,8 @@ impl Asking {
         Self { cache, asks }
     }
 
-    /// The hooks that were asked since the last call, and what they were told to be left.
-    fn asks(&self) -> Vec<(&'static str, Option<Duration>)> {
+    /// The hooks that were asked since the last call.
+    fn asks(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asks.lock().unwrap())
     }
 }
@@ -190,7 +193,7 @@ fn a_slow_hook_beside_writers_of_other_keys_is_asked_no_more_often() {
 /// What another thread does to the key of an insert while its hook is asked.
 type Change = fn(&Numbers);
 
-fn change_meanwhile(there: bool, change: Change, asked: [(&'static str, Option<Duration>); 2]) {
+fn change_meanwhile(there: bool, change: Change, asked: [Asked; 2]) {
     must_end(move || {
         let changing = move |cache: &Numbers, _, nth| {
             if nth == 1 {

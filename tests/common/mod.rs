@@ -6,6 +6,7 @@ pub mod amid;
 pub mod audited;
 pub mod crowd;
 pub mod fuse;
+pub mod noted;
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;
 use std::hash::Hash;
