@@ -2,9 +2,11 @@
 //! the matrix of configurations.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod amid;
 pub mod audited;
 pub mod crowd;
 pub mod fuse;
+pub mod noted;
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;
 use std::hash::Hash;
