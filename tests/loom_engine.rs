@@ -249,7 +249,7 @@ fn sweep_vs_clearing_and_insert() {
             [Box::new(move || _ = other.run_pending_tasks_within(4))],
         );
         assert!(cache.peek(&1).is_some_and(|entry| entry.number() == 3), "swept");
-        cache.audit();
+        finish(&cache);
     });
 }
 

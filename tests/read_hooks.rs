@@ -38,7 +38,7 @@ impl<E: Expiry<u64, u64>> Expiry<u64, u64> for Wrapper<E> {
         modified: Instant,
     ) -> Option<Duration> {
         self.1.fetch_add(1, SeqCst);
-        if key % 2 == 0 {
+        if key.is_multiple_of(2) {
             self.0.expire_after_read(key, value, now, current, modified)
         } else {
             Some(2 * HOUR)
@@ -94,7 +94,7 @@ impl Expiry<u64, u64> for Twice {
         current: Option<Duration>,
         modified: Instant,
     ) -> Option<Duration> {
-        if key % 2 == 0 {
+        if key.is_multiple_of(2) {
             Expiry::<u32, u32>::expire_after_read(self, &0, &0, now, current, modified)
         } else {
             Some(2 * HOUR)

@@ -183,10 +183,9 @@ impl Work<'_> {
     /// The sweep may have passed its bucket just before it was published.
     #[inline]
     fn sweep_if_old(&mut self, id: u32, meta: &Meta) {
-        if self.core.is_cleared(meta) && !seeded("added-skips-the-sweep") {
-            if self.sweep_one(id).is_err() {
-                self.sweep_again();
-            }
+        let is_old = self.core.is_cleared(meta) && !seeded("added-skips-the-sweep");
+        if is_old && self.sweep_one(id).is_err() {
+            self.sweep_again();
         }
     }
 

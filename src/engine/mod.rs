@@ -52,6 +52,7 @@ mod read;
 mod read_mode;
 mod reclaim;
 mod reentry;
+mod remove;
 mod run;
 mod write;
 
