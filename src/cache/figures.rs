@@ -405,8 +405,8 @@ fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
         cache.insert(call, 1);
         cache.invalidate_all();
         let after = removed();
-        // A 4,080th of entries and buckets, and what three passes in passing do.
-        assert!(after - before <= 60 + 3 * 64 + 16, "{} in one call", after - before);
+        // A 4,080th of entries and buckets, and what a few passes in passing do, to the end of a bucket each.
+        assert!(after - before <= 60 + 5 * (64 + 16), "{} in one call", after - before);
         before = after;
         // They never run out of marks.
         assert!(core(&cache).unswept() < 8_200, "the sweep does not get on");
