@@ -1,14 +1,12 @@
-//! Callbacks and the key that they are asked about: they must not write it, and may write all others. Nothing is held
-//! while they run.
+//! Callbacks and the key that they are asked about: they must not write it, and may write all others.
 #![cfg(not(cortado_loom))]
 
 mod common;
 
 use common::audited::{Audited, audited};
-use common::{HANG, MINUTE, SECOND, kept, must_end, panic_of};
+use common::{MINUTE, SECOND, kept, must_end, panic_of};
 use cortado::{Cache, Clock, Expiry, Op};
 use std::hash::{BuildHasher, Hasher};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -227,108 +225,4 @@ fn a_callback_may_write_other_keys_of_the_same_hash() {
             }
         }
     });
-}
-
-/// A callback that waits until it is let go on.
-struct Stuck {
-    entered: Sender<()>,
-    released: Mutex<Receiver<()>>,
-}
-
-impl Stuck {
-    fn stay(&self) {
-        self.entered.send(()).unwrap();
-        self.released.lock().unwrap().recv().unwrap();
-    }
-}
-
-type Arcs = Cache<u64, Arc<u64>>;
-
-/// Key 1 is what the callback is asked about; it is there where the operation wants it so.
-fn nothing_is_held(place: Asked, operation: fn(&Arcs, &mut dyn FnMut()), there: bool) {
-    let (entered, entrance) = channel();
-    let (release, released) = channel();
-    let stuck = Arc::new(Stuck { entered, released: Mutex::new(released) });
-    let (hook, weigher) = (Arc::clone(&stuck), Arc::clone(&stuck));
-    let life = move |key: &u64, value: &Arc<u64>| {
-        if place == Asked::Create && (*key, **value) == (1, 7) {
-            hook.stay();
-        }
-        Some(MINUTE)
-    };
-    let weight = move |key: &u64, value: &Arc<u64>| {
-        if place == Asked::Weigher && (*key, **value) == (1, 7) {
-            weigher.stay();
-        }
-        1
-    };
-    let builder = Cache::builder().weigher(weight);
-    let cache: Audited<u64, Arc<u64>> =
-        audited(builder.expire_after(cortado::expire::on_write(life)).build());
-    if there {
-        cache.insert(1, Arc::new(6));
-    }
-    // `retain` has handles on what lies in the bucket that it is at; others on nothing.
-    let kept = if place == Asked::Retain { 64 } else { 0 };
-    let value = Arc::new(0);
-    (10..500).for_each(|key| cache.insert(key, Arc::clone(&value)));
-    std::thread::scope(|scope| {
-        scope.spawn(|| operation(&cache, &mut || stuck.stay()));
-        entrance.recv().unwrap();
-        // The other thread is in the callback.
-        (10..400).for_each(|key| cache.invalidate(&key));
-        (400..500).for_each(|key| cache.insert(key, Arc::new(1)));
-        let begun = Instant::now();
-        let held = loop {
-            cache.run_pending_tasks();
-            let held = Arc::strong_count(&value) - 1;
-            if held <= kept || begun.elapsed() > HANG / 8 {
-                break held;
-            }
-            std::thread::yield_now();
-        };
-        release.send(()).unwrap();
-        assert!(held <= kept, "{place:?} keeps {held} values that others have removed");
-    });
-}
-
-#[test]
-fn what_others_remove_is_dropped_while_a_callback_is_stuck() {
-    type Operation = fn(&Arcs, &mut dyn FnMut());
-    let operations: [(Asked, Operation, bool); 7] = [
-        (Asked::Create, |cache, _| cache.insert(1, Arc::new(7)), false),
-        (Asked::Create, |cache, _| cache.insert(1, Arc::new(7)), true),
-        (Asked::Create, |cache, _| _ = cache.get_with(1, || Arc::new(7)), false),
-        (Asked::Weigher, |cache, _| cache.insert(1, Arc::new(7)), true),
-        (
-            Asked::Create,
-            |cache, _| _ = cache.entry(1).and_compute_with(|_| Op::Put(Arc::new(7))),
-            true,
-        ),
-        (
-            Asked::RemoveIf,
-            |cache, stay| {
-                cache.remove_if(&1, |_, _| {
-                    stay();
-                    true
-                });
-            },
-            true,
-        ),
-        (
-            Asked::Retain,
-            |cache, stay| {
-                cache.retain(|key, _| {
-                    if *key == 1 {
-                        stay();
-                    }
-                    true
-                });
-            },
-            true,
-        ),
-    ];
-    for (place, operation, there) in operations {
-        must_end(move || nothing_is_held(place, operation, there));
-    }
 }
