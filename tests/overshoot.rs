@@ -7,7 +7,7 @@
 mod common;
 
 use common::audited::{Audited, audited};
-use common::crowd::{Crowd, Ending, counted, draw, scale, seed};
+use common::crowd::{Crowd, Ending, counted, draw, scale, seed, stripes};
 use cortado::{Cache, Clock, Op};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +42,6 @@ impl Case {
         let builder = if weighed { builder.weigher(|_, &weight| weight) } else { builder };
         (audited(builder.build()), hand)
     }
-}
-
-/// Stripes of the write buffer.
-fn stripes() -> u64 {
-    let stripes = std::thread::available_parallelism().map_or(4, |cpus| cpus.get());
-    stripes.min(16).next_power_of_two() as u64
 }
 
 /// A capacity with which writes may be spilled: a quarter of its sixteenth is what stripes of 512 hold.

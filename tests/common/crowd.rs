@@ -19,6 +19,12 @@ pub fn scale(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
+/// Stripes of the write buffer: one for each hardware thread, up to 16, or as many as `CORTADO_STRIPES` says.
+pub fn stripes() -> u64 {
+    let threads = std::thread::available_parallelism().map_or(4, |threads| threads.get());
+    scale("CORTADO_STRIPES", threads as u64).clamp(1, 16).next_power_of_two()
+}
+
 /// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a suite
 /// that runs again and again does not do the same each time (`.ci/long`).
 pub fn seed(number: u64) -> u64 {
