@@ -22,9 +22,15 @@ pub mod carried {
     };
 }
 
+/// Runs code of the user's. A panic of it is caught, and `None` the result.
+pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
+    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+    ran.map_err(discard).ok()
+}
+
 /// Drops what a panic threw. Its destructor may panic, and what that throws may as well: a chain that is
 /// longer than anybody's is leaked from there on.
-pub fn discard(mut payload: Box<dyn std::any::Any + Send>) {
+fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     for _ in 0..4 {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
             Ok(()) => return,

@@ -5,7 +5,7 @@
 //! | model | shows | fails under |
 //! |---|---|---|
 //! | `no_request_is_lost` | what was left before a request is seen by a job, and there is one job at a time | `handoff_request_is_relaxed`, `handoff_overlooks_a_running_job`, `handoff_finish_forgets_requests` |
-//! | `what_a_dropped_job_leaves_is_retried` | the same, if jobs are dropped unrun or broken off | `handoff_drop_forgets_the_work`, `handoff_overlooks_a_running_job` |
+//! | `what_a_dropped_job_leaves_is_seen_by_the_next` | the same, if jobs are dropped unrun or broken off | `handoff_drop_stays_out`, `handoff_overlooks_a_running_job` |
 //! | `a_worker_that_ends_strands_no_job` | jobs that come while the worker ends run, one at a time | `executor_ends_in_two_steps`, `executor_submits_in_silence` |
 //! | `a_worker_that_waits_strands_no_job` | jobs that come while the worker goes to sleep run, one at a time | `executor_submits_in_silence` |
 //! | `a_blocked_job_strands_no_job` | a job behind a blocked one runs | `executor_takes_in_silence` |
@@ -96,15 +96,14 @@ fn no_request_is_lost() {
     model(|| {
         let client = Client::new();
         leave_work_on_two_threads(&client);
-        assert!(client.handoff.is_idle());
+        assert!(!client.handoff.is_out());
         assert!(client.has_seen_all(), "a request was lost");
         assert!((1..=2).contains(&client.jobs.load(Relaxed)), "a job too many, or miscounted");
-        assert!(client.handoff.retry().is_none());
     });
 }
 
 #[test]
-fn what_a_dropped_job_leaves_is_retried() {
+fn what_a_dropped_job_leaves_is_seen_by_the_next() {
     for drops in [1, 2] {
         model(move || {
             let client = Client::new();
@@ -112,9 +111,9 @@ fn what_a_dropped_job_leaves_is_retried() {
             leave_work_on_two_threads(&client);
             // The last job may have been dropped, or have seen only what was left before it.
             for _ in 0..2 {
-                client.run(client.handoff.retry());
+                client.run(client.handoff.request());
             }
-            assert!(client.handoff.is_idle());
+            assert!(!client.handoff.is_out());
             assert!(client.has_seen_all(), "work was forgotten");
         });
     }

@@ -14,8 +14,7 @@ use crate::outbox::Outbox;
 use crate::pool::RawHandle;
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
-use crate::sync::{discard, seeded};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sync::{catch_user_panic, seeded};
 use std::time::Duration;
 
 /// Removals that a caller announces in passing.
@@ -53,14 +52,12 @@ impl Pending {
 }
 
 /// Runs code of the user's; false if it panicked.
-fn catch_user_panic(run: impl FnOnce()) -> bool {
+fn is_completed(run: impl FnOnce()) -> bool {
     if seeded("panics-are-let-through") {
         run();
         return true;
     }
-    let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else { return true };
-    discard(payload);
-    false
+    catch_user_panic(run).is_some()
 }
 
 impl Core {
@@ -228,7 +225,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Drops the keys and values of nodes without a count.
     pub fn destroy(&self, ids: &[u32]) {
         self.pool.raw().destroy_all(ids, |drop_contents| {
-            if !catch_user_panic(drop_contents)
+            if !is_completed(drop_contents)
                 && let Some(recorder) = &self.core.recorder
             {
                 recorder.drop_panicked();
@@ -240,7 +237,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn deliver(&self, notice: Notice) {
         let removed = self.removed(notice);
         let Some(listener) = &self.hooks.listener else { return };
-        if !catch_user_panic(|| listener(removed))
+        if !is_completed(|| listener(removed))
             && let Some(recorder) = &self.core.recorder
         {
             recorder.listener_panicked();

@@ -1,19 +1,18 @@
 //! What one client has given to an executor: one word that says whether a job of it is on the way.
 //!
 //! ```text
-//!             request, retry            begin             request
-//! IDLE, LEFT ────────────────► QUEUED ─────────► RUNNING ─────────► RUNNING_AGAIN
-//!                                 ▲                                       │
-//!                                 └───────────── finish: Some ────────────┘
+//!        request            begin             request
+//! IDLE ───────────► QUEUED ─────────► RUNNING ─────────► RUNNING_AGAIN
+//!                      ▲                                       │
+//!                      └───────────── finish: Some ────────────┘
 //!
 //! RUNNING ──── finish: None ────► IDLE
-//! QUEUED, RUNNING, RUNNING_AGAIN ──── dropped or panicked ────► LEFT
+//! QUEUED, RUNNING, RUNNING_AGAIN ──── dropped or panicked ────► IDLE
 //! ```
 //!
 //! | state | `OUT` | `WANTED` | a job | what was requested |
 //! |---|---|---|---|---|
-//! | idle | 0 | 0 | none | is done |
-//! | left | 0 | 1 | none: the last one was dropped or panicked | waits for a `retry` or a `request` |
+//! | idle | 0 | 0 | none | is done, or was left by a job that was dropped or panicked |
 //! | queued | 1 | 1 | was given to an executor | will be seen when the job begins |
 //! | running | 1 | 0 | runs | was seen when the job began |
 //! | running again | 1 | 1 | runs, and another one follows it | will be seen by the one that follows |
@@ -28,16 +27,17 @@
 //!    [`finish`](Running::finish) when it found no more. A ticket in return means: submit another
 //!    job.
 //! 3. A job that leaves work behind on purpose (it is bounded) requests it before it finishes.
-//! 4. A ticket that is dropped leaves work behind, and so does a job that panics. The client calls
-//!    [`retry`](Handoff::retry) from time to time: a load, if there is nothing to do.
+//! 4. A ticket that is dropped leaves work behind, and so does a job that panics. The client knows
+//!    whether it has work: from time to time, if it has and no job [is out](Handoff::is_out), it
+//!    requests one again.
 //! 5. An executor may run a job before `execute` returns. So a job is submitted with no lock held
 //!    that it needs. On such an executor, a job that follows another one is nested in it. A client
-//!    that must bound the depth drops the ticket instead, and leaves the work to a `retry`.
+//!    that must bound the depth begins the ticket itself, and goes on in the same job.
 //!
 //! Then **at most one job is on the way**: only the request that raises `OUT` gets a ticket, and
 //! `OUT` stays raised until that ticket, or the one that `finish` made of it, is gone. And **no
-//! request is lost**: all transitions are read-modify-writes of one word, so each request comes
-//! before a `begin`, whose job then sees the work, or it leaves `WANTED` behind. Only a `begin`
+//! request is lost** but by a drop: all transitions are read-modify-writes of one word, so each
+//! request comes before a `begin`, whose job then sees the work, or before a drop. Nothing else
 //! lowers `WANTED`.
 //!
 //! # Atomics
@@ -47,8 +47,7 @@
 //! | `word` | requesters: `fetch_or` of both bits | `begin` | AcqRel with AcqRel | the work that was left before the request |
 //! | | `begin`: `swap` | requesters | AcqRel with AcqRel | nothing that they need |
 //! | | `finish`: compare-exchange from `RUNNING`; drops: `swap` | the requester that gets the next ticket | AcqRel with AcqRel | what one job did, to the next one |
-//! | | `retry`: compare-exchange from `LEFT` | `begin` | AcqRel with AcqRel | what was left before the drop, and what that job did |
-//! | | | `is_idle`, the load of `retry` | Relaxed | nothing: a hint |
+//! | | | `is_out` | Relaxed | nothing: a hint |
 //!
 //! # Alternatives that lost
 //!
@@ -66,7 +65,6 @@ const WANTED: u32 = 0b01;
 const OUT: u32 = 0b10;
 
 const IDLE: u32 = 0;
-const LEFT: u32 = WANTED;
 const QUEUED: u32 = OUT | WANTED;
 const RUNNING: u32 = OUT;
 
@@ -101,25 +99,9 @@ impl Handoff {
         (!is_out).then(|| self.ticket())
     }
 
-    /// A ticket for the work that a dropped job left behind.
-    #[inline]
-    #[must_use = "a ticket that is dropped leaves the work behind"]
-    pub fn retry(&self) -> Option<Ticket> {
-        if self.word.load(Relaxed) != LEFT {
-            return None;
-        }
-        let raised = self.word.compare_exchange(LEFT, QUEUED, AcqRel, Relaxed);
-        raised.is_ok().then(|| self.ticket())
-    }
-
     /// Whether a job is on the way, as it was a moment ago.
     pub fn is_out(&self) -> bool {
         self.word.load(Relaxed) & OUT != 0
-    }
-
-    /// Whether no job is on the way and nothing is left, as it was a moment ago.
-    pub fn is_idle(&self) -> bool {
-        self.word.load(Relaxed) == IDLE
     }
 
     fn ticket(&self) -> Ticket {
@@ -137,9 +119,8 @@ struct Out {
 
 impl Drop for Out {
     fn drop(&mut self) {
-        if self.raised {
-            let left = if seeded("handoff_drop_forgets_the_work") { IDLE } else { LEFT };
-            self.word.swap(left, AcqRel);
+        if self.raised && !seeded("handoff_drop_stays_out") {
+            self.word.swap(IDLE, AcqRel);
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use super::Job;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, discard, seeded, thread};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// How long a job may run before it counts as blocked. A job that only works takes less, even if
 /// its thread loses the core for a time slice. Nobody notices if the jobs behind it start that much
@@ -182,7 +181,7 @@ impl Shared {
         state.adopt();
         state.jobs.push_back(job);
         for refused in Self::staff(shared, state) {
-            if contained(|| drop(refused)) {
+            if catch_user_panic(|| drop(refused)).is_none() {
                 shared.state.lock().panics += 1;
             }
         }
@@ -234,7 +233,7 @@ impl Shared {
             match state.next(&shared.limits, &mut idle_since, Instant::now()) {
                 Next::Run(number, job) => {
                     Self::leave(shared, state);
-                    let panicked = contained(job);
+                    let panicked = catch_user_panic(job).is_none();
                     state = shared.state.lock();
                     state.finish(number, panicked);
                     idle_since = Instant::now();
@@ -273,11 +272,6 @@ impl Shared {
         state.wake_ups += 1;
         state
     }
-}
-
-/// Runs code of a client's; true if it panicked.
-fn contained(run: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(run)).map_err(discard).is_err()
 }
 
 #[cfg(test)]

@@ -27,11 +27,10 @@
 //! who saw the landing. A thread that waits for the flight that it leads itself waits for ever.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::sync::{Arc, Condvar, Mutex, seeded};
+use crate::sync::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 
 /// How a flight ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +91,7 @@ impl<T> Flight<T> {
         self.landed.notify_all();
         if let State::Running(waiting) = before {
             for waker in waiting.wakers.into_values() {
-                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                let _ = catch_user_panic(|| waker.wake());
             }
         }
     }

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use crate::sync::plain::Weak;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, discard, seeded, thread};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// Something that has things to do at times.
 pub trait Scheduled: Send + Sync {
@@ -252,12 +251,9 @@ impl Shared {
 /// Runs a client. The handle is upgraded for this call only; the drop of the last reference is under
 /// the same watch.
 fn run(handle: &Weak<dyn Scheduled>) -> Ran {
-    let ran = catch_unwind(AssertUnwindSafe(|| match handle.upgrade() {
+    let ran = catch_user_panic(|| match handle.upgrade() {
         Some(client) => Ran::Wants(client.run()),
         None => Ran::Gone,
-    }));
-    ran.unwrap_or_else(|payload| {
-        discard(payload);
-        Ran::Panicked
-    })
+    });
+    ran.unwrap_or(Ran::Panicked)
 }
