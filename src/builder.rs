@@ -82,12 +82,12 @@ where
     }
 
     /// The most that the cache holds: entries, or what the [`weigher`](Self::weigher) says they
-    /// weigh. Without it the cache is unbounded. Zero turns caching off: every value leaves at once, as
-    /// `Size`.
+    /// weigh. Without it the cache is unbounded. Zero turns caching off: every value leaves at
+    /// once, as `Size`.
     ///
     /// The bound holds after each maintenance pass. Between passes, writes that are not yet applied
-    /// may exceed it by at most 1/16 of it (at least one entry per write buffer stripe), plus one entry
-    /// for each thread that is writing at that moment.
+    /// may exceed it by at most 1/16 of it (at least one entry per write buffer stripe), plus one
+    /// entry for each thread that is writing at that moment.
     pub fn max_capacity(mut self, max_capacity: u64) -> Self {
         self.max_capacity = Some(max_capacity);
         self
@@ -100,8 +100,9 @@ where
     }
 
     /// How much an entry weighs against [`max_capacity`](Self::max_capacity). Asked once per value,
-    /// when it is inserted, on the thread that does so, with no lock held; a panic reaches that caller
-    /// and nothing is inserted. Weight 0 is allowed: such an entry is never evicted for want of room.
+    /// when it is inserted, on the thread that does so, with no lock held; a panic reaches that
+    /// caller and nothing is inserted. Weight 0 is allowed: such an entry is never evicted for
+    /// want of room.
     pub fn weigher(mut self, weigher: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self {
         self.hooks.weigher = Some(Box::new(weigher));
         self
@@ -115,9 +116,9 @@ where
 
     /// Entries expire this long after they were last inserted, replaced or read. Must not be zero.
     ///
-    /// By the system's clock, an idle time of 4.3 s or more may end early by 1/1024 of it, besides the lag
-    /// of the clock's coarse form (see the [crate's guarantees](crate#guarantees)): a read that would
-    /// prolong it by less writes nothing.
+    /// By the system's clock, an idle time of 4.3 s or more may end early by 1/1024 of it, besides
+    /// the lag of the clock's coarse form (see the [crate's guarantees](crate#guarantees)): a
+    /// read that would prolong it by less writes nothing.
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
         self.time_to_idle = Some(time_to_idle);
         self
@@ -130,24 +131,26 @@ where
         self
     }
 
-    /// How long after its deadline an entry may stay in memory, and its notification wait, while the
-    /// cache is in use or has a [`scheduler`](Self::scheduler): the tick of the timer wheel, rounded
-    /// down to a power of two of nanoseconds. By default 1.07 s (2^30 ns), which is also the coarsest;
-    /// the finest is 1 ms. Lookups are exact whatever it is.
+    /// How long after its deadline an entry may stay in memory, and its notification wait, while
+    /// the cache is in use or has a [`scheduler`](Self::scheduler): the tick of the timer
+    /// wheel, rounded down to a power of two of nanoseconds. By default 1.07 s (2^30 ns), which
+    /// is also the coarsest; the finest is 1 ms. Lookups are exact whatever it is.
     pub fn expiry_resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
         self
     }
 
-    /// Is told of every value that leaves the cache, once, in the order of removals per key, one at a
-    /// time.
+    /// Is told of every value that leaves the cache, once, in the order of removals per key, one at
+    /// a time.
     ///
-    /// *Callbacks*: runs with no lock held, on the thread of some operation on the cache after that operation, on a worker
-    /// thread of the process (for a cache with a [`scheduler`](Self::scheduler)), or on your
-    /// [`executor`](Self::executor). It never runs inside a load, a computation or a callback. It may call anything
-    /// on the cache; removals that it causes are announced after it returns. A slow listener holds up the thread
-    /// it runs on and further notifications of this cache, not other threads and no other cache. A panic is caught
-    /// and counted ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is announced.
+    /// *Callbacks*: runs with no lock held, on the thread of some operation on the cache after that
+    /// operation, on a worker thread of the process (for a cache with a
+    /// [`scheduler`](Self::scheduler)), or on your [`executor`](Self::executor). It never runs
+    /// inside a load, a computation or a callback. It may call anything on the cache; removals
+    /// that it causes are announced after it returns. A slow listener holds up the thread
+    /// it runs on and further notifications of this cache, not other threads and no other cache. A
+    /// panic is caught and counted ([`Stats::listener_panics`](crate::Stats::listener_panics)),
+    /// and the next removal is announced.
     ///
     /// Notifications wait in a queue that is unbounded unless there is a
     /// [`notification_limit`](Self::notification_limit).
@@ -159,35 +162,38 @@ where
         self
     }
 
-    /// Bounds the queue of notifications that wait for the listener. By default it is unbounded: a listener that is stuck
-    /// lets it grow, which [`Stats::pending_notifications`](crate::Stats::pending_notifications) shows.
+    /// Bounds the queue of notifications that wait for the listener. By default it is unbounded: a
+    /// listener that is stuck lets it grow, which
+    /// [`Stats::pending_notifications`](crate::Stats::pending_notifications) shows.
     ///
-    /// With [`Overflow::Wait`] a writer that finds more than `limit` waiting helps to deliver, or waits for whoever
-    /// does, after its operation. It never waits inside a callback, a load or a computation. Expiry and eviction are
-    /// not held back, so the queue may exceed the limit by what the cache holds. With [`Overflow::Discard`]
-    /// further notifications are dropped and counted
-    /// ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
+    /// With [`Overflow::Wait`] a writer that finds more than `limit` waiting helps to deliver, or
+    /// waits for whoever does, after its operation. It never waits inside a callback, a load or
+    /// a computation. Expiry and eviction are not held back, so the queue may exceed the limit
+    /// by what the cache holds. With [`Overflow::Discard`] further notifications are dropped
+    /// and counted ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
     pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
         self.notifications = Notifications(Some((limit, overflow)));
         self
     }
 
-    /// Runs the listener, and the destructors of what maintenance removes, on this executor instead of the threads of
-    /// operations. Each cache has at most one job there at a time. What
-    /// [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) promise they do themselves.
+    /// Runs the listener, and the destructors of what maintenance removes, on this executor instead
+    /// of the threads of operations. Each cache has at most one job there at a time. What
+    /// [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) promise they do
+    /// themselves.
     ///
-    /// An executor that runs jobs at once, on the caller's thread, is allowed. It is dropped with the cache, on whichever
-    /// thread that ends, which may be one of its own.
+    /// An executor that runs jobs at once, on the caller's thread, is allowed. It is dropped with
+    /// the cache, on whichever thread that ends, which may be one of its own.
     ///
-    /// Without one, operations deliver in passing, and the scheduler leaves it to worker threads of the process: one
-    /// as long as no listener or destructor takes longer than 10 ms while others wait. They end when they are idle.
+    /// Without one, operations deliver in passing, and the scheduler leaves it to worker threads of
+    /// the process: one as long as no listener or destructor takes longer than 10 ms while
+    /// others wait. They end when they are idle.
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Executor::Own(Arc::new(executor)));
         self
     }
 
-    /// Whether to keep the counters of [`Cache::stats`]; off by default. Costs a few nanoseconds per
-    /// operation.
+    /// Whether to keep the counters of [`Cache::stats`]; off by default. Costs a few nanoseconds
+    /// per operation.
     pub fn record_stats(mut self, record: bool) -> Self {
         self.record_stats = record;
         self
@@ -200,17 +206,18 @@ where
     }
 
     /// Whether a background thread tends the cache, so that entries expire and are announced, and
-    /// memory is released, also while nobody uses it; off by default. One thread serves all caches of
-    /// the process. It sleeps until the earliest deadline of any, and ends when the last of them is
-    /// gone. Caches with a clock of their own are looked at once per
+    /// memory is released, also while nobody uses it; off by default. One thread serves all caches
+    /// of the process. It sleeps until the earliest deadline of any, and ends when the last of
+    /// them is gone. Caches with a clock of their own are looked at once per
     /// [`expiry_resolution`](Self::expiry_resolution).
     ///
-    /// The thread runs no listener and no destructor, which worker threads do (see [`executor`](Self::executor)). Of
-    /// the user's code it runs a clock only.
+    /// The thread runs no listener and no destructor, which worker threads do (see
+    /// [`executor`](Self::executor)). Of the user's code it runs a clock only.
     ///
-    /// *Fork*: a forked child has no such thread. Inherited caches work in it as caches without a scheduler, until the
-    /// child builds a cache with one: that starts the thread anew, for all of them. A fork at the very moment at which
-    /// the thread holds its lock leaves a child in which that build hangs, as with any lock.
+    /// *Fork*: a forked child has no such thread. Inherited caches work in it as caches without a
+    /// scheduler, until the child builds a cache with one: that starts the thread anew, for all
+    /// of them. A fork at the very moment at which the thread holds its lock leaves a child in
+    /// which that build hangs, as with any lock.
     pub fn scheduler(mut self, scheduler: bool) -> Self {
         self.scheduler = scheduler;
         self
@@ -220,7 +227,8 @@ where
     /// colliding keys.
     ///
     /// # Panics
-    /// If a setting makes no sense; the message names it. [`try_build`](Self::try_build) returns it.
+    /// If a setting makes no sense; the message names it. [`try_build`](Self::try_build) returns
+    /// it.
     #[must_use]
     pub fn build(self) -> Cache<K, V> {
         self.build_with_hasher(ahash::RandomState::new())
@@ -242,8 +250,8 @@ where
         self.try_build_with_hasher(ahash::RandomState::new())
     }
 
-    /// [`build`](Self::build) with a hasher of yours. A weak one costs speed and, if its results can
-    /// be foreseen, resistance against attacks, but never correctness.
+    /// [`build`](Self::build) with a hasher of yours. A weak one costs speed and, if its results
+    /// can be foreseen, resistance against attacks, but never correctness.
     ///
     /// # Panics
     /// As [`build`](Self::build).

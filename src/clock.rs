@@ -1,18 +1,19 @@
 //! Time: where a cache reads it and how it keeps it.
 //!
-//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set: 2^63 is the origin of a clock of the
-//! user's, [`NEVER`] is the instant that does not come, and sums saturate to it. What has the top bit clear is
-//! before every instant. Nodes make use of that (see [`node`](crate::node)): a deadline whose top bit was cleared
-//! has passed for everyone, and zero marks a node that has left. A clock of the user's reads one more here, so
-//! that no deadline without its top bit is zero.
+//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set: 2^63 is the origin
+//! of a clock of the user's, [`NEVER`] is the instant that does not come, and sums saturate to it.
+//! What has the top bit clear is before every instant. Nodes make use of that (see
+//! [`node`](crate::node)): a deadline whose top bit was cleared has passed for everyone, and zero
+//! marks a node that has left. A clock of the user's reads one more here, so that no deadline
+//! without its top bit is zero.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
 //! of `Instant::now` and lags behind it: 5 ms on average, 53 ms at worst in 6·10⁷ samples with more
-//! busy threads than cores, where the worst is preemption between the two readings (`docs/performance.md`
-//! has the command). It never runs ahead. So a deadline at or before the coarse reading has passed, one more than
-//! [`COARSE_MARGIN`] after it has not, and only in between is the precise clock asked. Elsewhere, and
-//! with a clock of the user's, every reading is precise.
+//! busy threads than cores, where the worst is preemption between the two readings
+//! (`docs/performance.md` has the command). It never runs ahead. So a deadline at or before the
+//! coarse reading has passed, one more than [`COARSE_MARGIN`] after it has not, and only in between
+//! is the precise clock asked. Elsewhere, and with a clock of the user's, every reading is precise.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -32,15 +33,17 @@ const FIRST: u64 = INSTANT + 1;
 /// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
-/// A lifetime of which the coarse clock's lag is too small a part to be worth the precise one: 4.3 s. The
-/// lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than 0.25 %.
+/// A lifetime of which the coarse clock's lag is too small a part to be worth the precise one: 4.3
+/// s. The lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than
+/// 0.25 %.
 const LONG: u64 = 1 << 32;
 
-/// Where system clocks start, 36 years after the origin: readings from before the cache was built, and those of a clock
-/// that was set back since (a process that goes on elsewhere), stay instants.
+/// Where system clocks start, 36 years after the origin: readings from before the cache was built,
+/// and those of a clock that was set back since (a process that goes on elsewhere), stay instants.
 const SYSTEM_START: u64 = INSTANT + (1 << 60);
 
-/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, more than there is between two instants).
+/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, more than there is between two
+/// instants).
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
@@ -51,9 +54,9 @@ pub fn nanos(duration: Duration) -> u64 {
 ///
 /// # Contract
 /// Readings count from an origin that does not move. They need not be equal on different threads
-/// and may stand still, jump forward or go back: the cache then expires late, never early by its own
-/// reading. A panic reaches the caller of the operation that asked for the time, before the operation
-/// has had any effect; during maintenance it reaches whoever ran the maintenance.
+/// and may stand still, jump forward or go back: the cache then expires late, never early by its
+/// own reading. A panic reaches the caller of the operation that asked for the time, before the
+/// operation has had any effect; during maintenance it reaches whoever ran the maintenance.
 pub trait TimeSource: Send + Sync + 'static {
     /// The time since the origin. Times beyond 292 years count as 292 years.
     fn now(&self) -> Duration;
@@ -136,7 +139,8 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves the clock forward, at most to 584 years after its origin. (Caches read 292 years at most.)
+    /// Moves the clock forward, at most to 584 years after its origin. (Caches read 292 years at
+    /// most.)
     pub fn advance(&self, by: Duration) {
         let by = nanos(by);
         let step = |now: u64| Some(now.saturating_add(by));
@@ -189,7 +193,8 @@ impl Ticker {
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),
-            // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as any.
+            // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as
+            // any.
             Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(FIRST),
             Source::Custom(source) => nanos(source.now()).saturating_add(FIRST),
         };
@@ -212,16 +217,16 @@ impl Ticker {
         self.margin
     }
 
-    /// A reading that settles whether `deadline` has come: the coarse one, or the precise present if that
-    /// does not.
+    /// A reading that settles whether `deadline` has come: the coarse one, or the precise present
+    /// if that does not.
     #[inline]
     pub fn settling(&self, deadline: u64, coarse: u64) -> u64 {
         let near = deadline > coarse && deadline - coarse <= self.margin;
         if near { self.now() } else { coarse }
     }
 
-    /// Whether a lifetime of `nanos` that begins at a coarse reading rather than now ends too early to
-    /// be right.
+    /// Whether a lifetime of `nanos` that begins at a coarse reading rather than now ends too early
+    /// to be right.
     #[inline]
     pub fn is_short(&self, nanos: u64) -> bool {
         nanos < LONG && self.margin > 0
@@ -233,8 +238,8 @@ impl Ticker {
         nanos >= LONG && self.margin > 0
     }
 
-    /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value of
-    /// [`coarse`](Self::coarse)) does not settle it.
+    /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value
+    /// of [`coarse`](Self::coarse)) does not settle it.
     #[inline]
     pub fn has_passed(&self, deadline: u64, coarse: u64) -> bool {
         deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
@@ -262,7 +267,8 @@ impl Ticker {
         }
     }
 
-    /// How long to sleep, in real time, until `time`; none where real time does not drive the clock.
+    /// How long to sleep, in real time, until `time`; none where real time does not drive the
+    /// clock.
     pub fn real_delay(&self, time: u64) -> Option<Duration> {
         matches!(self.source, Source::System)
             .then(|| Duration::from_nanos(time.saturating_sub(self.now())))
@@ -280,8 +286,8 @@ impl fmt::Debug for Ticker {
 mod coarse {
     use std::time::Instant;
 
-    /// How well an `Instant` has to be placed on the clock's own scale, and how often to try: only a
-    /// preemption between two readings in a row makes it worse.
+    /// How well an `Instant` has to be placed on the clock's own scale, and how often to try: only
+    /// a preemption between two readings in a row makes it worse.
     const PRECISION: u64 = 1_000_000;
     const TRIES: u32 = 16;
 
@@ -290,8 +296,8 @@ mod coarse {
         read(libc::CLOCK_MONOTONIC_COARSE)
     }
 
-    /// The present as an `Instant` and, no earlier, on the scale of [`now`]: so that a coarse reading,
-    /// brought onto the scale of the `Instant`s, is never ahead of them.
+    /// The present as an `Instant` and, no earlier, on the scale of [`now`]: so that a coarse
+    /// reading, brought onto the scale of the `Instant`s, is never ahead of them.
     pub fn anchor() -> (Instant, u64) {
         let bracket = || {
             let before = read(libc::CLOCK_MONOTONIC).unwrap_or(0);

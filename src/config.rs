@@ -63,7 +63,8 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// Whether caches that have nothing to do with each other have their jobs here, and none runs inside another.
+    /// Whether caches that have nothing to do with each other have their jobs here, and none runs
+    /// inside another.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Workers)
     }

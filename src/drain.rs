@@ -44,8 +44,8 @@
 //!
 //! * Compare-exchange loops and plain stores, as in Caffeine: with the two questions as two bits
 //!   each transition is one unconditional instruction.
-//! * Returning from a request after a mere load that shows `REQUIRED` or
-//!   `PROCESSING_TO_REQUIRED`: the load may be stale, and the pass that it trusts long over.
+//! * Returning from a request after a mere load that shows `REQUIRED` or `PROCESSING_TO_REQUIRED`:
+//!   the load may be stale, and the pass that it trusts long over.
 
 use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use crate::sync::seeded;

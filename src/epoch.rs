@@ -1,9 +1,9 @@
 //! The crate's own collector of crossbeam-epoch.
 //!
-//! The default collector is shared by all users of crossbeam-epoch in a process. Pinning and flushing
-//! run what any of them has deferred, on the caller's thread: it may be slow, panic, or use this
-//! cache, and a guard that anybody holds keeps everybody's garbage. With a collector of our own
-//! only this crate's functions run there, and none of them runs user code or panics.
+//! The default collector is shared by all users of crossbeam-epoch in a process. Pinning and
+//! flushing run what any of them has deferred, on the caller's thread: it may be slow, panic, or
+//! use this cache, and a guard that anybody holds keeps everybody's garbage. With a collector of
+//! our own only this crate's functions run there, and none of them runs user code or panics.
 //!
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.

@@ -1,8 +1,8 @@
 //! From lifetimes to deadlines: how fixed, idle, variable and per-call lifetimes combine.
 //!
 //! An entry has a *cap*, the instant at which it ends even if it is read all the time, and a
-//! *deadline*, which is the cap or the end of the idle time, whichever is earlier. Without an idle time
-//! they are one and only the deadline is kept.
+//! *deadline*, which is the cap or the end of the idle time, whichever is earlier. Without an idle
+//! time they are one and only the deadline is kept.
 
 use crate::clock::NEVER;
 use crate::sync::seeded;
@@ -34,9 +34,9 @@ impl Lifetimes {
         }
     }
 
-    /// The cap after a read whose hook ends the variable lifetime at `variable`, of an entry with this
-    /// cap so far: no later than the `time_to_live` allows, or than a term that took its place did.
-    /// So it is never before the read itself.
+    /// The cap after a read whose hook ends the variable lifetime at `variable`, of an entry with
+    /// this cap so far: no later than the `time_to_live` allows, or than a term that took its
+    /// place did. So it is never before the read itself.
     pub fn cap_after_read(&self, created: u64, cap: u64, variable: u64) -> u64 {
         match self.live {
             Some(live) => created.saturating_add(live).max(cap).min(variable),

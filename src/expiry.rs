@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use default_hook::{Hook, Identity, Sealed};
 
-/// Whether the hook that was just asked is the trait's own, which makes no difference: such a hook need not be asked
-/// again.
+/// Whether the hook that was just asked is the trait's own, which makes no difference: such a hook
+/// need not be asked again.
 ///
-/// The trait's own bodies report whose they are. A policy that wraps another one, and asks its hooks for some keys only,
-/// has another identity than the one that is reported. So nothing is concluded from it.
+/// The trait's own bodies report whose they are. A policy that wraps another one, and asks its
+/// hooks for some keys only, has another identity than the one that is reported. So nothing is
+/// concluded from it.
 pub(crate) mod default_hook {
     use std::any::TypeId;
     use std::cell::Cell;
@@ -61,25 +62,26 @@ pub(crate) mod default_hook {
 /// Decides, entry by entry, how long entries live.
 ///
 /// Each hook returns the time from now until the entry expires; `None` means that it never does (by
-/// this policy: a builder's `time_to_live` or `time_to_idle` may end it earlier, the earliest wins). A
-/// lifetime of zero means *not stored*: a removal listener sees the value as `Expired`. More than the
-/// clock can hold (292 years) means never.
+/// this policy: a builder's `time_to_live` or `time_to_idle` may end it earlier, the earliest
+/// wins). A lifetime of zero means *not stored*: a removal listener sees the value as `Expired`.
+/// More than the clock can hold (292 years) means never.
 ///
 /// # Callbacks
-/// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the operation has any
-/// effect. If a hook panics, the panic reaches the caller and the operation has not happened.
+/// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the
+/// operation has any effect. If a hook panics, the panic reaches the caller and the operation has
+/// not happened.
 ///
-/// A hook may call anything on the cache for other keys, and read its own. It must not write its own key: that write
-/// panics.
+/// A hook may call anything on the cache for other keys, and read its own. It must not write its
+/// own key: that write panics.
 ///
-/// A hook is asked once for an operation. With the system's clock it is asked a second time, with a precise `now`, if
-/// its answer is less than 4.3 s; that answer counts. (The first `now` is a coarse reading, which may lag by some
-/// milliseconds.) It is asked once more if the key's own entry changed meanwhile. Writes to other keys never
-/// cause an ask.
+/// A hook is asked once for an operation. With the system's clock it is asked a second time, with a
+/// precise `now`, if its answer is less than 4.3 s; that answer counts. (The first `now` is a
+/// coarse reading, which may lag by some milliseconds.) It is asked once more if the key's own
+/// entry changed meanwhile. Writes to other keys never cause an ask.
 ///
 /// `get` and its kin ask [`expire_after_read`](Self::expire_after_read); `contains_key`, `peek`
-/// and iteration ask nothing; computations ask create or update. Reads of a policy whose read hook is the trait's
-/// own ask nothing either: the cache finds that out with the first read.
+/// and iteration ask nothing; computations ask create or update. Reads of a policy whose read hook
+/// is the trait's own ask nothing either: the cache finds that out with the first read.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiry};

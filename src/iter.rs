@@ -11,7 +11,8 @@ pub struct Iter<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     /// The hash position of what is still to come.
     cursor: Option<u64>,
-    /// Nodes by which the keys of a bucket are known. What each key has is looked at when it is its turn.
+    /// Nodes by which the keys of a bucket are known. What each key has is looked at when it is
+    /// its turn.
     batch: VecDeque<Handle<K, V>>,
 }
 

@@ -10,8 +10,8 @@
 //! 1. An id is in at most one of the lists that share a store's links, and the caller knows which:
 //!    the links alone do not tell (the only element of a list has both ends [`NIL`]).
 //! 2. A removed id leaves with both links [`NIL`].
-//! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule 1
-//!    can scramble an order, but touches no memory that is not the store's.
+//! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule
+//!    1 can scramble an order, but touches no memory that is not the store's.
 
 use crate::links::{FIRST_RESERVED, Links, NIL};
 

@@ -1,7 +1,7 @@
 //! The fixed part of a node: everything but its key and value.
 //!
-//! A node is one (key, value) for its whole life; an update makes a new node. What changes is atomic,
-//! with one owner each:
+//! A node is one (key, value) for its whole life; an update makes a new node. What changes is
+//! atomic, with one owner each:
 //!
 //! | field | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
@@ -13,19 +13,20 @@
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
 //! # Expiry is claimed
-//! A reading of the clock may be old by the time it is used: its thread may have lost its core meanwhile. So a read that
-//! prolongs a life by an old reading could bring back an entry that others have seen expired. Whoever
-//! acts on the fact that an entry has expired (a miss, the choice of the create hook, a removal that answers "none")
-//! therefore *claims* it first: it clears the deadline's top bit, which all instants have ([`INSTANT`]). From
-//! then on every comparison says that the deadline has passed, and every exchange that would prolong it
-//! fails. Hits pay nothing. The instant can still be told ([`ended_at`]).
+//! A reading of the clock may be old by the time it is used: its thread may have lost its core
+//! meanwhile. So a read that prolongs a life by an old reading could bring back an entry that
+//! others have seen expired. Whoever acts on the fact that an entry has expired (a miss, the choice
+//! of the create hook, a removal that answers "none") therefore *claims* it first: it clears the
+//! deadline's top bit, which all instants have ([`INSTANT`]). From then on every comparison says
+//! that the deadline has passed, and every exchange that would prolong it fails. Hits pay nothing.
+//! The instant can still be told ([`ended_at`]).
 //!
 //! # Lifecycle
-//! *free* → *alive* (published in the index) → *retired* (unlinked; `deadline` is `GONE`) → *dead* (the
-//! maintenance has seen both that the node was added and that it was removed, in either order) → after
-//! the grace period the cache gives up its count → with the last handle gone, key and value are
-//! dropped and the node is free again. A node that never gets into the index is *detached*: handles
-//! are all that keeps it.
+//! *free* → *alive* (published in the index) → *retired* (unlinked; `deadline` is `GONE`) → *dead*
+//! (the maintenance has seen both that the node was added and that it was removed, in either order)
+//! → after the grace period the cache gives up its count → with the last handle gone, key and value
+//! are dropped and the node is free again. A node that never gets into the index is *detached*:
+//! handles are all that keeps it.
 
 use crate::clock::{INSTANT, NEVER};
 use crate::links::Links;
@@ -159,8 +160,8 @@ impl Meta {
         self.deadline.compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Makes the expiry that was `judged` final; false if the deadline is another by now, so that the entry has to be
-    /// looked at again. See [Expiry is claimed](self#expiry-is-claimed).
+    /// Makes the expiry that was `judged` final; false if the deadline is another by now, so that
+    /// the entry has to be looked at again. See [Expiry is claimed](self#expiry-is-claimed).
     #[cold]
     pub fn claim(&self, judged: u64) -> bool {
         if seeded("expiry-unclaimed") {
@@ -178,8 +179,9 @@ impl Meta {
         self.deadline.swap(GONE, Ordering::AcqRel)
     }
 
-    /// [`mark_gone`](Self::mark_gone) where nobody else can prolong the deadline now. A claim at the same moment is
-    /// lost, which the one who made it cannot tell from having been a moment earlier. Release as in `mark_gone`.
+    /// [`mark_gone`](Self::mark_gone) where nobody else can prolong the deadline now. A claim at
+    /// the same moment is lost, which the one who made it cannot tell from having been a moment
+    /// earlier. Release as in `mark_gone`.
     #[inline(always)]
     pub fn mark_gone_alone(&self) -> u64 {
         let deadline = self.deadline.load(Ordering::Relaxed);
@@ -207,7 +209,8 @@ impl Meta {
         self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
     }
 
-    /// Whether the entry has a cap. Acquire pairs with [`set_capped`](Self::set_capped): the cap is there.
+    /// Whether the entry has a cap. Acquire pairs with [`set_capped`](Self::set_capped): the cap is
+    /// there.
     #[inline]
     pub fn is_capped(&self) -> bool {
         self.generation.load(Ordering::Acquire) & CAPPED != 0
@@ -217,7 +220,8 @@ impl Meta {
         self.generation.fetch_or(CAPPED, Ordering::Release);
     }
 
-    /// Whether the deadline ever became earlier, so that the wheel may have the node in a later place.
+    /// Whether the deadline ever became earlier, so that the wheel may have the node in a later
+    /// place.
     pub fn was_shortened(&self) -> bool {
         self.generation.load(Ordering::Relaxed) & SHORTENED != 0
     }
@@ -254,7 +258,8 @@ impl Meta {
         self.life.store(self.life.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
     }
 
-    /// Marks a read in `era`; true if it is the node's first in that era, and so has to be recorded.
+    /// Marks a read in `era`; true if it is the node's first in that era, and so has to be
+    /// recorded.
     #[inline]
     pub fn touch(&self, era: u8) -> bool {
         let first = self.era.load(Ordering::Relaxed) != era;
@@ -283,8 +288,8 @@ impl Meta {
 
     /// Adds a count; the caller holds one, or a guard under which the node was in the index.
     ///
-    /// Aborts the process at two thousand million handles on one node, which only forgetting them can
-    /// make: the count must not come round to zero.
+    /// Aborts the process at two thousand million handles on one node, which only forgetting them
+    /// can make: the count must not come round to zero.
     #[inline]
     pub fn retain(&self) {
         // Relaxed: a new count is made from an existing protection.
@@ -297,9 +302,9 @@ impl Meta {
     #[inline]
     #[must_use]
     pub fn release(&self) -> bool {
-        // AcqRel, or Acquire where nobody else has a count: the last one happens after every use under
-        // the others. (One who holds the only count is alone: a count is made from a count, or under a
-        // guard before the cache gives up its own.)
+        // AcqRel, or Acquire where nobody else has a count: the last one happens after every use
+        // under the others. (One who holds the only count is alone: a count is made from a
+        // count, or under a guard before the cache gives up its own.)
         if self.refs.load(Ordering::Acquire) == 1 {
             self.refs.store(0, Ordering::Relaxed);
             return true;

@@ -1,24 +1,26 @@
 //! Notifications on their way out: an unbounded queue with one deliverer at a time.
 //!
-//! Anyone pushes, at any time and under any lock: a push takes no lock and runs nobody's code. Items
-//! are delivered later, by whoever calls [`deliver`](Outbox::deliver) with no lock held, in the order
-//! of the queue, and one after the other.
+//! Anyone pushes, at any time and under any lock: a push takes no lock and runs nobody's code.
+//! Items are delivered later, by whoever calls [`deliver`](Outbox::deliver) with no lock held, in
+//! the order of the queue, and one after the other.
 //!
 //! # Rules
 //!
 //! 1. Who pushes sees to it that [`deliver`](Outbox::deliver) is called afterwards.
-//! 2. Only who raised `delivering` pops. A caller that finds it raised, by another thread or because
-//!    the callback re-enters, returns at once: its items are delivered by the one who raised it.
+//! 2. Only who raised `delivering` pops. A caller that finds it raised, by another thread or
+//!    because the callback re-enters, returns at once: its items are delivered by the one who
+//!    raised it.
 //! 3. Therefore who lowers `delivering` looks at the queue again, and goes on if it is not empty.
 //!    After its limit it says `more` instead, and the caller must arrange for another call.
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone; the others stay, and who catches the panic owes another call.
 //!
-//! 5. Who [waits](Outbox::wait_until) for progress sleeps, and is woken after each item and by whoever lowers
-//!    `delivering`.
+//! 5. Who [waits](Outbox::wait_until) for progress sleeps, and is woken after each item and by
+//!    whoever lowers `delivering`.
 //!
-//! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`; that came
-//! before the deliverer's swap for `false`, which therefore sees the item (release and acquire).
+//! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`; that
+//! came before the deliverer's swap for `false`, which therefore sees the item (release and
+//! acquire).
 //!
 //! # Atomics
 //!
@@ -32,7 +34,8 @@
 //! # Alternatives that lost
 //!
 //! * A mutex held while the callback runs: a callback that re-enters deadlocks.
-//! * Lowering by a store: needs a `SeqCst` fence on both sides before the second look is worth anything.
+//! * Lowering by a store: needs a `SeqCst` fence on both sides before the second look is worth
+//!   anything.
 
 use crate::sync::atomic::{
     AtomicBool, AtomicUsize,
@@ -118,8 +121,9 @@ impl<T> Outbox<T> {
         (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(self))
     }
 
-    /// Sleeps until `done` says so, or for about so long; `Duration::MAX` is for ever. It is asked again whenever an item
-    /// has been delivered or a deliverer has stopped; what it looks at must not change otherwise.
+    /// Sleeps until `done` says so, or for about so long; `Duration::MAX` is for ever. It is asked
+    /// again whenever an item has been delivered or a deliverer has stopped; what it looks at
+    /// must not change otherwise.
     pub fn wait_until(&self, limit: Duration, done: impl Fn(&Self) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
         let mut gate = self.gate.lock();
@@ -137,8 +141,8 @@ impl<T> Outbox<T> {
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    /// Wakes those who wait for progress. Who waits has raised `waiting` and looked after a fence; this has made the
-    /// progress and looks after a fence: one of the two sees the other.
+    /// Wakes those who wait for progress. Who waits has raised `waiting` and looked after a fence;
+    /// this has made the progress and looks after a fence: one of the two sees the other.
     fn tell_waiting(&self) {
         fence(SeqCst);
         if self.waiting.load(Relaxed) > 0 && !seeded("outbox_progress_in_silence") {

@@ -11,7 +11,8 @@ pub fn prefetch<T: ?Sized>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint that changes nothing and faults on no address; SSE is in x86-64's baseline.
+        // SAFETY: a hint that changes nothing and faults on no address; SSE is in x86-64's
+        // baseline.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]

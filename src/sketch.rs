@@ -1,23 +1,24 @@
 //! How often keys were asked for lately: a blocked count-min sketch of 4-bit counters that ages.
 //!
-//! A key, named by a 32-bit hash, owns four counters in one block of 64 bytes, one in each quarter of
-//! the block, so that counting or asking touches one cache line. Its estimate is the least of the
-//! four: never too low (but for saturation at 15 and ageing), too high only if other keys share all
-//! four counters.
+//! A key, named by a 32-bit hash, owns four counters in one block of 64 bytes, one in each quarter
+//! of the block, so that counting or asking touches one cache line. Its estimate is the least of
+//! the four: never too low (but for saturation at 15 and ageing), too high only if other keys share
+//! all four counters.
 //!
 //! ```text
 //! hash ──seed──► x   bits 0..40: block    bits 40..60: four times 5 bits, a counter in each quarter
 //! block (64 bytes) = 4 quarters × 32 counters × 4 bits, quarter q = words 2q and 2q + 1
 //! ```
 //!
-//! 1. **Seed.** The hash is spread again under a seed, so that neither a weak hash nor one who knows
-//!    the hash function can choose which keys share counters.
-//! 2. **Size.** 16 counters, 8 bytes, for each entry that [`Sketch::fit`] was told of, and never less
-//!    than 4 KiB: with 1 KiB, collisions cost caches of up to 500 entries 0.2 points of hit ratio. The table
-//!    grows and shrinks block by block ([`blocks`]): no call stalls, and no estimate falls.
-//! 3. **Ageing.** After [`PERIOD`] counts per entry all counters are halved, so that what was popular
-//!    once gives way. The halving is a sweep of [`SWEEP`] blocks per count, over within 1/128 count
-//!    per entry; only during it keys of different blocks compare a little unfairly.
+//! 1. **Seed.** The hash is spread again under a seed, so that neither a weak hash nor one who
+//!    knows the hash function can choose which keys share counters.
+//! 2. **Size.** 16 counters, 8 bytes, for each entry that [`Sketch::fit`] was told of, and never
+//!    less than 4 KiB: with 1 KiB, collisions cost caches of up to 500 entries 0.2 points of hit
+//!    ratio. The table grows and shrinks block by block ([`blocks`]): no call stalls, and no
+//!    estimate falls.
+//! 3. **Ageing.** After [`PERIOD`] counts per entry all counters are halved, so that what was
+//!    popular once gives way. The halving is a sweep of [`SWEEP`] blocks per count, over within
+//!    1/128 count per entry; only during it keys of different blocks compare a little unfairly.
 //! 4. **Bounds.** `increment` touches at most 1 + [`SWEEP`] blocks, `fit` two, `frequency` one.
 //!
 //! Not chosen: a period per block (busy blocks would age faster than quiet ones); counters spread
@@ -76,8 +77,8 @@ impl Sketch {
         PERIOD * self.blocks.entries().max(MIN_ENTRIES) as u64
     }
 
-    /// A hash as the other methods want it: spread under this sketch's seed. Good for others, too, that want a secret
-    /// hash.
+    /// A hash as the other methods want it: spread under this sketch's seed. Good for others, too,
+    /// that want a secret hash.
     #[inline]
     pub fn spread(&self, hash: u32) -> u64 {
         spread(hash, self.seed)

@@ -14,8 +14,8 @@ pub mod plain {
 }
 
 /// Words that a lock or another word carries from thread to thread: std's, under loom too, so that
-/// they add no interleavings to a model of the engine. Whether they *are* carried is for the models of
-/// the parts to show, which keep what has to be seen in cells of loom's.
+/// they add no interleavings to a model of the engine. Whether they *are* carried is for the models
+/// of the parts to show, which keep what has to be seen in cells of loom's.
 pub mod carried {
     pub use std::sync::atomic::{
         AtomicU8 as CarriedU8, AtomicU32 as CarriedU32, AtomicU64 as CarriedU64,
@@ -28,8 +28,8 @@ pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     ran.map_err(discard).ok()
 }
 
-/// Drops what a panic threw. Its destructor may panic, and what that throws may as well: a chain that is
-/// longer than anybody's is leaked from there on.
+/// Drops what a panic threw. Its destructor may panic, and what that throws may as well: a chain
+/// that is longer than anybody's is leaked from there on.
 fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     for _ in 0..4 {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
@@ -40,8 +40,8 @@ fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     std::mem::forget(payload);
 }
 
-/// Waits a little longer each time: what is waited for takes a few instructions, unless the thread that
-/// is at it was preempted.
+/// Waits a little longer each time: what is waited for takes a few instructions, unless the thread
+/// that is at it was preempted.
 #[derive(Default)]
 pub struct Spin(u32);
 
@@ -87,8 +87,9 @@ impl ShortWait {
     }
 }
 
-/// Thread-locals whose initial values are constants and that have no destructors: an access is one instruction, also
-/// while the thread's other locals are being destroyed. (loom's know no constants.)
+/// Thread-locals whose initial values are constants and that have no destructors: an access is one
+/// instruction, also while the thread's other locals are being destroyed. (loom's know no
+/// constants.)
 macro_rules! thread_cells {
     ($($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;)*) => {
         #[cfg(not(cortado_loom))]
@@ -200,16 +201,16 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// Whether the named defect is seeded; always false outside of model checking and of builds with
-    /// `--cfg cortado_seeded`.
+    /// Whether the named defect is seeded; always false outside of model checking and of builds
+    /// with `--cfg cortado_seeded`.
     #[cfg(not(cortado_seeded))]
     #[inline(always)]
     pub const fn seeded(_bug: &str) -> bool {
         false
     }
 
-    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the suite that guards
-    /// against it fails (`.ci/seeds`).
+    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the suite that
+    /// guards against it fails (`.ci/seeds`).
     #[cfg(cortado_seeded)]
     pub fn seeded(bug: &str) -> bool {
         static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();

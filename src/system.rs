@@ -3,7 +3,8 @@
 
 use std::ptr::NonNull;
 
-/// How the beginnings of large chunks are aligned, so that their blocks begin with a page of the usual size.
+/// How the beginnings of large chunks are aligned, so that their blocks begin with a page of the
+/// usual size.
 pub const PAGE: usize = 4096;
 
 /// The least size of the system's huge pages.
@@ -13,16 +14,18 @@ const HUGE: usize = 1 << 16;
 /// Whether anything is given back.
 pub const GIVES_BACK: bool = cfg!(target_os = "linux");
 
-/// Tells the system that it may have the pages which lie wholly within so many bytes from `start`: when this
-/// returns they read as zeros, until they are written to again. A hint: where it is not understood, and
-/// for memory of another kind, they stay as they are.
+/// Tells the system that it may have the pages which lie wholly within so many bytes from `start`:
+/// when this returns they read as zeros, until they are written to again. A hint: where it is not
+/// understood, and for memory of another kind, they stay as they are.
 ///
-/// An allocator may have its memory in huge pages (glibc's and mimalloc do, if told to), and there some kernels
-/// round the length of what they are told of *up*. But they want its beginning to be that of a huge page, so
-/// it never is. Of memory whose addresses bear a tag the system would drop the tags; that is left alone.
+/// An allocator may have its memory in huge pages (glibc's and mimalloc do, if told to), and there
+/// some kernels round the length of what they are told of *up*. But they want its beginning to be
+/// that of a huge page, so it never is. Of memory whose addresses bear a tag the system would drop
+/// the tags; that is left alone.
 ///
 /// # Safety
-/// The bytes belong to one allocation of the caller's, who has nothing in them but what may as well be zero.
+/// The bytes belong to one allocation of the caller's, who has nothing in them but what may as well
+/// be zero.
 #[cfg(target_os = "linux")]
 pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     // SAFETY: no preconditions.
@@ -37,7 +40,8 @@ pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     }
     let whole = (bytes - offset) / page * page;
     if whole > 0 {
-        // SAFETY: whole pages of the usual size within the caller's bytes, of which zeros are as good.
+        // SAFETY: whole pages of the usual size within the caller's bytes, of which zeros are as
+        // good.
         unsafe { libc::madvise(start.add(offset).as_ptr().cast(), whole, libc::MADV_DONTNEED) };
     }
 }

@@ -1,4 +1,5 @@
-//! Callbacks and the key that they are asked about: they must not write it, and may write all others.
+//! Callbacks and the key that they are asked about: they must not write it, and may write all
+//! others.
 #![cfg(not(cortado_loom))]
 
 mod common;

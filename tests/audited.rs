@@ -1,5 +1,5 @@
-//! Every cache that a test makes is audited at its end: it is made as the argument of `audited`, whose guard
-//! does so, or stands in the table below with a reason. The test reads the tests.
+//! Every cache that a test makes is audited at its end: it is made as the argument of `audited`,
+//! whose guard does so, or stands in the table below with a reason. The test reads the tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,8 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
     // Nothing drops a static.
     ("listener.rs", "removals_that_it_causes_are_announced_after_it_has_returned", 1, AUDITS),
     ("meaning_of_events.rs", "a_listener_may_call_anything_on_the_cache", 1, AUDITS),
-    // Somebody else than the test drops the last handle, with work left to do: an audit would do the work.
+    // Somebody else than the test drops the last handle, with work left to do: an audit would do
+    // the work.
     ("last_moments.rs", "the_last_handle_is_dropped_by_the_destructor_of_a_thread_local", 1, LAST),
     ("last_moments.rs", "the_last_handle_is_dropped_by_another_cache", 2, LAST),
     ("last_moments.rs", "the_last_handle_is_dropped_on_the_schedulers_thread", 1, LAST),
@@ -41,8 +42,8 @@ const LAST: &str = "its last handle is dropped where it cannot be audited";
 /// Every call that makes a cache ends in one of these.
 const MAKERS: [&str; 4] = [".build()", ".try_build()", ".build_with_hasher(", "Cache::new("];
 
-/// The tests and what they share, without comments; but not what must not compile, and not the models, whose
-/// caches cannot be audited in a destructor (see below).
+/// The tests and what they share, without comments; but not what must not compile, and not the
+/// models, whose caches cannot be audited in a destructor (see below).
 fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     for entry in fs::read_dir(folder).unwrap() {
@@ -109,8 +110,8 @@ fn every_test_ends_in_an_audit() {
     }
 }
 
-/// A model's threads and memory have to be gone by an order of their own, so it audits by `finish`, which `settle`
-/// calls.
+/// A model's threads and memory have to be gone by an order of their own, so it audits by `finish`,
+/// which `settle` calls.
 #[test]
 fn every_model_of_the_engine_ends_in_an_audit() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

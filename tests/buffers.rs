@@ -232,7 +232,8 @@ fn the_weight_that_waits_is_bounded() {
     push_and_apply(16, 6);
 }
 
-/// One thread keeps its stripe full. Drains with a small limit reach the other stripes all the same.
+/// One thread keeps its stripe full. Drains with a small limit reach the other stripes all the
+/// same.
 #[test]
 fn a_limited_drain_starves_no_stripe() {
     let buffer = WriteBuffer::new(4, u64::MAX);

@@ -1,5 +1,5 @@
-//! The recounts that every other test relies on notice what is wrong: each is shown a structure that has
-//! been spoilt from outside, through its store, and must say so.
+//! The recounts that every other test relies on notice what is wrong: each is shown a structure
+//! that has been spoilt from outside, through its store, and must say so.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;

@@ -1,6 +1,7 @@
-//! What somebody has seen expired stays expired, whoever has an older reading of the clock in the hand: a thread
-//! that loses its core between the reading and what is done by it. Here the reading itself runs what others do
-//! meanwhile, so all of it happens at any place where an operation reads the clock.
+//! What somebody has seen expired stays expired, whoever has an older reading of the clock in the
+//! hand: a thread that loses its core between the reading and what is done by it. Here the reading
+//! itself runs what others do meanwhile, so all of it happens at any place where an operation reads
+//! the clock.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -134,7 +135,8 @@ const PROLONGERS: [(&str, Lives, Prolong); 10] = [
     ("persist, policy", Lives::Policy, |cache| cache.persist(&KEY).then_some(HIT)),
 ];
 
-/// What looks whether the entry lives. It says whether it does, and what is there afterwards if it did not.
+/// What looks whether the entry lives. It says whether it does, and what is there afterwards if it
+/// did not.
 type Observe = fn(&Numbers, &Hooks) -> (bool, Option<u64>);
 
 /// Whether it lived, for those who change nothing.
@@ -233,7 +235,8 @@ fn check(
     }
 }
 
-/// Runs the table. The case says whether the entry was seen expired; `None` if the clock is not read so often.
+/// Runs the table. The case says whether the entry was seen expired; `None` if the clock is not
+/// read so often.
 fn all(case: impl Fn(u32, usize, usize) -> Option<bool> + Send + 'static) {
     must_end(move || {
         for prolonger in 0..PROLONGERS.len() {

@@ -42,8 +42,8 @@ fn clearings_of_nothing_bring_nothing_back() {
     cache.audit();
 }
 
-/// More of them than can wait for their sweep: the bits by which an entry knows its clearing come round, and
-/// what an earlier one took must not come back with them.
+/// More of them than can wait for their sweep: the bits by which an entry knows its clearing come
+/// round, and what an earlier one took must not come back with them.
 #[test]
 fn clearings_that_run_ahead_of_their_sweep() {
     const ENTRIES: u32 = 100_000;

@@ -1,6 +1,6 @@
-//! Programs that must not compile, each with the errors that it must have and where: `//~ E0277` at the end
-//! of a line, or the beginning of the message where there is no code. Codes and lines stay the same
-//! from one compiler to the next, whatever else the messages say.
+//! Programs that must not compile, each with the errors that it must have and where: `//~ E0277` at
+//! the end of a line, or the beginning of the message where there is no code. Codes and lines stay
+//! the same from one compiler to the next, whatever else the messages say.
 #![cfg(not(any(cortado_loom, cortado_seeded)))]
 
 use serde_json::Value;

@@ -169,9 +169,9 @@ fn a_key_that_is_there_is_found_and_prolonged() {
     always_found(&audited(Cache::builder().clock(clock).time_to_idle(idle).build()), &hand);
 }
 
-/// What is in the index when all writers pause, without any maintenance asked for, is within the bound
-/// and the slack that the builder's documentation states: a sixteenth, or an entry per stripe of the
-/// write buffer. While they write it is an entry more for each.
+/// What is in the index when all writers pause, without any maintenance asked for, is within the
+/// bound and the slack that the builder's documentation states: a sixteenth, or an entry per stripe
+/// of the write buffer. While they write it is an entry more for each.
 #[test]
 fn the_bound_holds_between_passes() {
     const THREADS: u64 = 4;

@@ -126,7 +126,8 @@ fn the_last_handle_drops_the_values_where_it_is_dropped() {
     });
 }
 
-/// Runs are counted by what they read of the clock. After a few that bring nothing back they become rare.
+/// Runs are counted by what they read of the clock. After a few that bring nothing back they become
+/// rare.
 #[test]
 fn a_view_that_is_held_does_not_keep_the_scheduler_busy() {
     must_end(|| {

@@ -1,5 +1,5 @@
-//! Readers that prolong lives race the end of these lives: nothing is found when its life is over, and
-//! nothing is taken away before.
+//! Readers that prolong lives race the end of these lives: nothing is found when its life is over,
+//! and nothing is taken away before.
 //!
 //! `CORTADO_RACE_OPS` sets the number of operations per thread.
 #![cfg(not(cortado_loom))]
@@ -81,8 +81,8 @@ impl Sum for Reads {
     }
 }
 
-/// Steps of the race on one thread: time goes on by steps of any size, also to the very moment at which
-/// something ends.
+/// Steps of the race on one thread: time goes on by steps of any size, also to the very moment at
+/// which something ends.
 fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> Reads {
     let mut state = seed(thread);
     let mut reads = Reads::default();

@@ -1,5 +1,5 @@
-//! What is printed of the cache's own types, for keys and values that cannot be printed; and what holds of
-//! them before anything has happened.
+//! What is printed of the cache's own types, for keys and values that cannot be printed; and what
+//! holds of them before anything has happened.
 #![cfg(not(cortado_loom))]
 
 mod common;

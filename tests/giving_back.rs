@@ -1,5 +1,5 @@
-//! Memory of nodes that nobody needs any more is given back, piece by piece, and taken again when it is needed.
-//! In counts of nodes, by a clock of the test's own.
+//! Memory of nodes that nobody needs any more is given back, piece by piece, and taken again when
+//! it is needed. In counts of nodes, by a clock of the test's own.
 #![cfg(not(cortado_loom))]
 
 mod common;

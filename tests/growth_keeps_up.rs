@@ -1,5 +1,6 @@
-//! Writers fill an unbounded cache: its index grows with them, on any number of hardware threads. (`CORTADO_STRIPES`
-//! makes the cache behave as on machines with more of them; `.ci/stripes` runs this with 16.)
+//! Writers fill an unbounded cache: its index grows with them, on any number of hardware threads.
+//! (`CORTADO_STRIPES` makes the cache behave as on machines with more of them; `.ci/stripes` runs
+//! this with 16.)
 #![cfg(not(cortado_loom))]
 
 mod common;

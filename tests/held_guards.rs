@@ -1,5 +1,5 @@
-//! A view that is held for long while others write: nothing that it may see is released, nobody has to
-//! wait for it, and afterwards everything is as before. In counts and bytes, not in time.
+//! A view that is held for long while others write: nothing that it may see is released, nobody has
+//! to wait for it, and afterwards everything is as before. In counts and bytes, not in time.
 //!
 //! `CORTADO_HELD_WRITES` sets the number of writes under the view.
 #![cfg(not(cortado_loom))]

@@ -253,8 +253,8 @@ proptest! {
     }
 }
 
-/// Chains of eight hundred buckets: filled, moved, searched and emptied, at a cost that is quadratic
-/// only in looking at the nodes.
+/// Chains of eight hundred buckets: filled, moved, searched and emptied, at a cost that is
+/// quadratic only in looking at the nodes.
 #[test]
 fn eight_thousand_equal_hashes() {
     let mut model = Model::new(Shape::One);

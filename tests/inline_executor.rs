@@ -1,5 +1,5 @@
-//! An executor that runs its jobs before it returns, which the contract of `Execute` allows, on a thread that may deliver
-//! nothing at the time.
+//! An executor that runs its jobs before it returns, which the contract of `Execute` allows, on a
+//! thread that may deliver nothing at the time.
 #![cfg(not(cortado_loom))]
 
 mod common;

@@ -264,7 +264,8 @@ fn a_condition_that_updates_other_keys_lets_nothing_survive() {
     }
 }
 
-/// As many survive as the other thread brings back after they were removed: none, if it updates only what is there.
+/// As many survive as the other thread brings back after they were removed: none, if it updates
+/// only what is there.
 #[test]
 fn nothing_survives_beside_a_thread_that_only_updates() {
     must_end(|| {

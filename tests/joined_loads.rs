@@ -1,5 +1,5 @@
-//! Who joins a load, and what those get who did. Whoever looks for a load of its key compares keys: by that a
-//! test knows that a thread has found the load.
+//! Who joins a load, and what those get who did. Whoever looks for a load of its key compares keys:
+//! by that a test knows that a thread has found the load.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -61,8 +61,8 @@ impl<'scope> Leader<'scope> {
     }
 }
 
-/// A thread that asks for the key while its load runs. When this returns, it has found the load, and the clock shows
-/// it `now`.
+/// A thread that asks for the key while its load runs. When this returns, it has found the load,
+/// and the clock shows it `now`.
 fn joining<'scope, 'a: 'scope>(
     scope: &'scope Scope<'scope, 'a>,
     cache: &'a Loads,
@@ -170,8 +170,8 @@ const OVERTAKES: [Overtake; 7] = [
     ("insert for no time", |cache| cache.insert_with_ttl(Key(1), 5, Duration::ZERO)),
 ];
 
-/// Runs rounds until one goes as planned. A thread that has found the load may be so slow that it is overtaken before
-/// the thread begins to wait. Then it is not joined, as by one who comes later.
+/// Runs rounds until one goes as planned. A thread that has found the load may be so slow that it
+/// is overtaken before the thread begins to wait. Then it is not joined, as by one who comes later.
 fn until_planned(round: impl Fn(&str, fn(&Loads)) -> bool + Copy + Send + 'static) {
     for (name, overtake) in OVERTAKES {
         must_end(move || assert!((0..100).any(|_| round(name, overtake)), "{name}: never joined"));

@@ -1,5 +1,5 @@
-//! Caches at the end of things: of threads, whose locals' destructors still use them, and of their own
-//! last handles, dropped where the cache itself has called.
+//! Caches at the end of things: of threads, whose locals' destructors still use them, and of their
+//! own last handles, dropped where the cache itself has called.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -46,8 +46,8 @@ std::thread_local! {
     static FAREWELL: RefCell<Option<Farewell>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread's locals are made before those of the cache and of what it uses, or after them: the
-/// order in which they end depends on it.
+/// Whether this thread's locals are made before those of the cache and of what it uses, or after
+/// them: the order in which they end depends on it.
 #[derive(Clone, Copy)]
 enum First {
     Cache,
@@ -296,7 +296,8 @@ fn the_last_handle_is_dropped_on_the_schedulers_thread() {
     });
 }
 
-/// Two listeners, each of which closes the other's cache while that one is at it: neither can wait for the other.
+/// Two listeners, each of which closes the other's cache while that one is at it: neither can wait
+/// for the other.
 #[test]
 fn listeners_may_close_each_others_caches() {
     type Other = Arc<Mutex<Option<Cache<u64, u64>>>>;

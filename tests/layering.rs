@@ -1,5 +1,5 @@
-//! The modules form a DAG: each may use only those on lower lines of this table. The test reads every
-//! `crate::` path in `src/` and holds the code to it.
+//! The modules form a DAG: each may use only those on lower lines of this table. The test reads
+//! every `crate::` path in `src/` and holds the code to it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,6 @@
-//! Short concurrent histories of the operations on a key, each checked exhaustively: is there an order
-//! of the operations, consistent with which ended before which began, that explains every answer?
+//! Short concurrent histories of the operations on a key, each checked exhaustively: is there an
+//! order of the operations, consistent with which ended before which began, that explains every
+//! answer?
 //!
 //! `CORTADO_HISTORIES` sets the number of histories per test.
 #![cfg(not(cortado_loom))]

@@ -281,8 +281,8 @@ fn close_waits_for_the_announcement_that_another_thread_is_making() {
                     let cache = slot.get().expect("set below");
                     if *removed.key() == 1 {
                         inside.store(true, SeqCst);
-                        // Until the other thread closes the cache, which then stores nothing, and somewhat
-                        // longer.
+                        // Until the other thread closes the cache, which then stores nothing, and
+                        // somewhat longer.
                         while cache.get_with(2, || 2) == 2 && cache.contains_key(&2) {
                             cache.invalidate(&2);
                             std::thread::yield_now();

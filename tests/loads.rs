@@ -286,8 +286,8 @@ fn a_load_waits_for_a_computation_and_takes_its_result() {
     });
 }
 
-/// While a computation looks at an entry the maintenance leaves it alone, however much there is to be
-/// evicted, and even if its life ends.
+/// While a computation looks at an entry the maintenance leaves it alone, however much there is to
+/// be evicted, and even if its life ends.
 #[test]
 fn an_entry_stays_in_the_middle_of_its_computation() {
     must_end(|| {

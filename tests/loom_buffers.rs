@@ -160,8 +160,8 @@ fn refused_writes() {
     writes(0, 1, 1);
 }
 
-/// A stripe holds two events, the spill one: the third is the last thing that its writer does, or a fourth has to
-/// wait for the pass.
+/// A stripe holds two events, the spill one: the third is the last thing that its writer does, or a
+/// fourth has to wait for the pass.
 #[test]
 fn spilled_writes() {
     spill(3);

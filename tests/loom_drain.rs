@@ -103,8 +103,8 @@ fn a_bounded_pass_is_required_again() {
     writers_and_passes(1);
 }
 
-/// The queues of the model are mutexes and would hide a missing release or acquire. Here the work is
-/// a relaxed counter and nothing but the status orders it.
+/// The queues of the model are mutexes and would hide a missing release or acquire. Here the work
+/// is a relaxed counter and nothing but the status orders it.
 #[test]
 fn begin_sees_what_was_left_before_the_request() {
     model(|| {

@@ -1,5 +1,5 @@
-//! Loom models of whole caches: what threads that insert, replace, read, remove, expire and clear may do
-//! to one another's entries.
+//! Loom models of whole caches: what threads that insert, replace, read, remove, expire and clear
+//! may do to one another's entries.
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
@@ -17,9 +17,9 @@
 //! | `insert_vs_close` | a value comes too late or leaves with the rest | `close-clears-first` |
 //! | `write_vs_pass` | a write that asks for a pass later gets it, whatever pass is running | `pass-forgets-wishes` |
 //!
-//! `LOOM_ENGINE_PREEMPTIONS` is the bound on preemptions, 1 by default: some models take minutes at 2. Two
-//! seeds in the engine, `removed-before-added` and `full-buffer-drops-the-event`, have not been seen to
-//! break a model within these bounds.
+//! `LOOM_ENGINE_PREEMPTIONS` is the bound on preemptions, 1 by default: some models take minutes at
+//! 2. Two seeds in the engine, `removed-before-added` and `full-buffer-drops-the-event`, have not
+//! been seen to break a model within these bounds.
 #![cfg(cortado_loom)]
 
 mod loom_support;
@@ -92,8 +92,8 @@ fn replace_vs_read() {
     });
 }
 
-/// The first value has its place at 100 s when it is told to end at 10 s; the second, which is to end at
-/// 20 s, comes before or after that.
+/// The first value has its place at 100 s when it is told to end at 10 s; the second, which is to
+/// end at 20 s, comes before or after that.
 #[test]
 fn replace_vs_shorten() {
     model(|| {
@@ -147,8 +147,8 @@ fn extend_vs_expire() {
     });
 }
 
-/// Read and `set_ttl` come at the same moment, 5 s after the insertion: either way the idle time makes
-/// 15 s, and 10 s, which is also what the deadline was, is the limit.
+/// Read and `set_ttl` come at the same moment, 5 s after the insertion: either way the idle time
+/// makes 15 s, and 10 s, which is also what the deadline was, is the limit.
 #[test]
 fn read_vs_set_ttl() {
     model(|| {
@@ -229,8 +229,9 @@ fn insert_vs_invalidate_all() {
     });
 }
 
-/// One thread clears and inserts, twice. Another sweeps, and may be held up at any point of that. What was inserted after
-/// the last clearing stays. (It takes two preemptions: into the sweep before its clearing's own, and out of it.)
+/// One thread clears and inserts, twice. Another sweeps, and may be held up at any point of that.
+/// What was inserted after the last clearing stays. (It takes two preemptions: into the sweep
+/// before its clearing's own, and out of it.)
 #[test]
 fn sweep_vs_clearing_and_insert() {
     model_at(("LOOM_SWEEP_PREEMPTIONS", 2), || {
@@ -253,8 +254,8 @@ fn sweep_vs_clearing_and_insert() {
     });
 }
 
-/// The entry is to end at 100 s. A reader comes at 50 s and gives it until 150 s. It may be held up until after another
-/// has found the entry expired, at 120 s: then it is so for all.
+/// The entry is to end at 100 s. A reader comes at 50 s and gives it until 150 s. It may be held up
+/// until after another has found the entry expired, at 120 s: then it is so for all.
 #[test]
 fn extend_vs_miss() {
     model(|| {

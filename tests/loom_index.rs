@@ -80,14 +80,16 @@ fn insert_vs_insert_into_the_overflow() {
     });
 }
 
-/// A key in the overflow is gone for good when it is gone, also if another takes its place there. At 3 preemptions:
-/// with 2, tags that are hints and nothing more (`index_tags_relaxed`) pass for good enough.
+/// A key in the overflow is gone for good when it is gone, also if another takes its place there.
+/// At 3 preemptions: with 2, tags that are hints and nothing more (`index_tags_relaxed`) pass for
+/// good enough.
 #[test]
 fn read_vs_reuse_of_the_overflow() {
     model_at(("LOOM_OVERFLOW_PREEMPTIONS", 3), || {
         let world = World::new(1, &[LOW[0], LOW[1], LOW[2]], 1);
         let writer = world.spawn(|world| {
-            // Pinned all the time, as the reader is: the fence of a pin would hide an order that is too weak.
+            // Pinned all the time, as the reader is: the fence of a pin would hide an order that is
+            // too weak.
             let _guard = pin();
             world.remove(3, LOW[2]);
             assert!(world.insert(4, LOW[3]));
@@ -118,8 +120,8 @@ fn walk_and_find_vs_insert_into_the_overflow() {
     });
 }
 
-/// An overflow that is empty is taken off and given back under a reader, and the bucket gets another.
-/// `index_overflow_unmarked`; under AddressSanitizer, whoever frees it too early.
+/// An overflow that is empty is taken off and given back under a reader, and the bucket gets
+/// another. `index_overflow_unmarked`; under AddressSanitizer, whoever frees it too early.
 #[test]
 fn read_vs_taking_the_overflow_off() {
     model(|| {

@@ -106,7 +106,8 @@ fn removing_an_expired_entry_returns_none_and_announces_expired() {
     cache.audit();
 }
 
-/// While its read hook is asked another thread replaces the value that is being read. Then it asks for a long life.
+/// While its read hook is asked another thread replaces the value that is being read. Then it asks
+/// for a long life.
 #[derive(Default)]
 struct Overtaking {
     cache: OnceLock<Cache<u32, u64>>,
@@ -263,8 +264,8 @@ fn iteration_and_contains_key_hide_expired_entries_and_size_may_count_them() {
     cache.audit();
 }
 
-/// What an iterator has seen already and not yet returned: it ends meanwhile, or has left the cache when the clock is set
-/// back to where it would still live.
+/// What an iterator has seen already and not yet returned: it ends meanwhile, or has left the cache
+/// when the clock is set back to where it would still live.
 #[test]
 fn an_iterator_returns_nothing_that_has_ended_since_it_began() {
     for is_set_back in [false, true] {

@@ -1,6 +1,6 @@
-//! The system's clock is moved under a running process, by libfaketime: an hour and a century ahead, and
-//! back. Without that library (`FAKETIME_LIB`, or where Debian's package `libfaketime` puts it) the test
-//! says so and does nothing.
+//! The system's clock is moved under a running process, by libfaketime: an hour and a century
+//! ahead, and back. Without that library (`FAKETIME_LIB`, or where Debian's package `libfaketime`
+//! puts it) the test says so and does nothing.
 #![cfg(all(target_os = "linux", not(cortado_loom)))]
 
 mod common;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Names the file that the library reads the time's displacement from; set in the process that is moved.
+/// Names the file that the library reads the time's displacement from; set in the process that is
+/// moved.
 const DISPLACEMENT: &str = "FAKETIME_TIMESTAMP_FILE";
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: i64 = 3600;
@@ -114,8 +115,8 @@ fn moved(file: &Path) {
     }
 }
 
-/// Waits until what is over is gone: in the end all of it, whichever way the clock went. (Not for the
-/// scheduler: the library moves what a process reads, not what the kernel wakes it by.)
+/// Waits until what is over is gone: in the end all of it, whichever way the clock went. (Not for
+/// the scheduler: the library moves what a process reads, not what the kernel wakes it by.)
 fn removed(cache: &Cache<usize, u64>, expired: u64) {
     let begun = Instant::now();
     while cache.stats().removed(RemovalCause::Expired) < expired {

@@ -1,5 +1,5 @@
-//! What the index has outgrown does not stay until it grows again. In a program of its own: guards of other
-//! tests would keep it.
+//! What the index has outgrown does not stay until it grows again. In a program of its own: guards
+//! of other tests would keep it.
 #![cfg(not(cortado_loom))]
 
 mod common;

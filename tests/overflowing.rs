@@ -1,4 +1,5 @@
-//! What bounds the queue of notifications, and whom it keeps. `docs/notifications.md` has the rules.
+//! What bounds the queue of notifications, and whom it keeps. `docs/notifications.md` has the
+//! rules.
 #![cfg(not(cortado_loom))]
 
 mod common;

@@ -1,5 +1,5 @@
-//! How far the cache is over its bound at any moment, counted from outside: while the writers are held up
-//! between operations or in the listener, the weight of all that can be found is summed up.
+//! How far the cache is over its bound at any moment, counted from outside: while the writers are
+//! held up between operations or in the listener, the weight of all that can be found is summed up.
 //!
 //! `CORTADO_OVERSHOOT_LOOKS` sets the number of moments per configuration.
 #![cfg(not(cortado_loom))]
@@ -21,9 +21,10 @@ struct Case {
 }
 
 impl Case {
-    /// What the builder's documentation allows beyond the capacity: a sixteenth of it, or an entry per
-    /// stripe of the write buffer. (The entry more for each writer is for those in the middle of a write.
-    /// Here none is: a callback before the end of a write may keep others waiting for its key.)
+    /// What the builder's documentation allows beyond the capacity: a sixteenth of it, or an entry
+    /// per stripe of the write buffer. (The entry more for each writer is for those in the
+    /// middle of a write. Here none is: a callback before the end of a write may keep others
+    /// waiting for its key.)
     fn slack(self) -> u64 {
         let heaviest = u64::from(self.heaviest);
         (self.capacity / 16).max(stripes() * heaviest)
@@ -44,7 +45,8 @@ impl Case {
     }
 }
 
-/// A capacity with which writes may be spilled: a quarter of its sixteenth is what stripes of 512 hold.
+/// A capacity with which writes may be spilled: a quarter of its sixteenth is what stripes of 512
+/// hold.
 fn large() -> u64 {
     64 * 512 * stripes()
 }

@@ -1,4 +1,5 @@
-//! An executor of the user's: the listener and the destructors run there, and what it drops is offered again.
+//! An executor of the user's: the listener and the destructors run there, and what it drops is
+//! offered again.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -13,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Values leave by all ways, and the cache is read until all have been announced and dropped. No call asks for all
-/// maintenance, which would deliver.
+/// Values leave by all ways, and the cache is read until all have been announced and dropped. No
+/// call asks for all maintenance, which would deliver.
 fn churn(cache: &Notes, log: &Log, hand: &ManualClock) {
     for n in 0..3000 {
         let key = n % 400;

@@ -1,5 +1,5 @@
-//! A thread that is inside a load, a computation or a callback runs no listener and no destructor of removed values.
-//! They may write the key in question.
+//! A thread that is inside a load, a computation or a callback runs no listener and no destructor
+//! of removed values. They may write the key in question.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -16,7 +16,8 @@ type Numbers = Cache<u64, u64>;
 
 /// The key under which the listener keeps its tally, in the same cache.
 const TALLY: u64 = 0;
-/// What is removed inside, so that the listener has something to tally: these keys and those after them.
+/// What is removed inside, so that the listener has something to tally: these keys and those after
+/// them.
 const TALLIED: u64 = 100;
 
 std::thread_local! {
@@ -105,8 +106,8 @@ fn remove_ten(cache: &Numbers) {
 
 type Outer = (&'static str, fn(&Numbers));
 
-/// Operations on the tally inside of which ten entries are removed. What stands in a hook of a write is over before that
-/// takes effect, which replaces the tally.
+/// Operations on the tally inside of which ten entries are removed. What stands in a hook of a
+/// write is over before that takes effect, which replaces the tally.
 const OUTER: [Outer; 7] = [
     ("computation", |cache| {
         cache.entry(TALLY).and_compute_with(|_| {

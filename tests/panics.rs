@@ -95,7 +95,8 @@ fn is_early(place: Place, operation: &str) -> bool {
     }
 }
 
-/// The operations that call the user's code there whatever the hashes and the moment are. (Others may.)
+/// The operations that call the user's code there whatever the hashes and the moment are. (Others
+/// may.)
 fn callers(place: Place) -> &'static [&'static str] {
     match place {
         Place::Weigher => &["insert", "replace", "compute", "compute replaces", "load"],
@@ -144,8 +145,8 @@ fn begun(capacity: u64, idles: bool) -> Subject {
     subject
 }
 
-/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls. `done` is what is
-/// seen after it if nothing panics.
+/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls.
+/// `done` is what is seen after it if nothing panics.
 fn try_one(
     place: Place,
     nth: u32,

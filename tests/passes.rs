@@ -1,5 +1,5 @@
-//! When passes run, and how much they do: by a clock that stands unless it is moved. One test at a time, for they count
-//! what is released, which the guards of others would hold up.
+//! When passes run, and how much they do: by a clock that stands unless it is moved. One test at a
+//! time, for they count what is released, which the guards of others would hold up.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -67,8 +67,8 @@ fn operations_run_a_pass_when_it_is_due_and_not_before() {
     }
 }
 
-/// Evictions keep up with the writes that a pass has drained, and no more: 512 for each stripe of the write buffer, and
-/// 64.
+/// Evictions keep up with the writes that a pass has drained, and no more: 512 for each stripe of
+/// the write buffer, and 64.
 #[test]
 fn a_heavy_entry_displaces_the_others_piece_by_piece() {
     const CAPACITY: u64 = 60_000;

@@ -43,8 +43,8 @@ impl Expiry<u32, u32> for &'static Writing {
     }
 }
 
-/// Whether or not the two keys are neighbours in the index, where a write to one makes a write to the
-/// other look again.
+/// Whether or not the two keys are neighbours in the index, where a write to one makes a write to
+/// the other look again.
 #[test]
 fn a_hook_that_writes_another_key_each_time() {
     must_end(|| {

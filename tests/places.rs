@@ -1,8 +1,10 @@
-//! An update takes its predecessor's place on the wheel and on the policy's lists. What threads do to one
-//! key reaches the maintenance in the order of the write buffer's stripes, not in that in which it happened:
-//! here all short histories of a key over three threads, drained from each stripe on.
+//! An update takes its predecessor's place on the wheel and on the policy's lists. What threads do
+//! to one key reaches the maintenance in the order of the write buffer's stripes, not in that in
+//! which it happened: here all short histories of a key over three threads, drained from each
+//! stripe on.
 //!
-//! Seen to fail under the seeds `shortened-in-silence`, `added-after-removed` and `removed-before-added`.
+//! Seen to fail under the seeds `shortened-in-silence`, `added-after-removed` and
+//! `removed-before-added`.
 
 mod common;
 
@@ -74,8 +76,8 @@ impl Expected {
     }
 }
 
-/// A cache in which nothing runs a pass unasked: its clock stands still, and no batch is ever complete. The
-/// values number themselves, and every other weighs more.
+/// A cache in which nothing runs a pass unasked: its clock stands still, and no batch is ever
+/// complete. The values number themselves, and every other weighs more.
 fn subject() -> Tested<u8, u32> {
     tested(|builder| builder.max_capacity(100_000).weigher(|_, value| 1 + value % 2))
 }

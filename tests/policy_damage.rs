@@ -1,4 +1,5 @@
-//! `validate` notices what a fault would leave behind: each kind of damage is done to a sound policy.
+//! `validate` notices what a fault would leave behind: each kind of damage is done to a sound
+//! policy.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;

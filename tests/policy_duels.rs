@@ -1,5 +1,5 @@
-//! Who stays and who goes, duel by duel, in a policy whose window is fixed: the counts decide, chance where
-//! it is said to, and in the proportion that is said.
+//! Who stays and who goes, duel by duel, in a policy whose window is fixed: the counts decide,
+//! chance where it is said to, and in the proportion that is said.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;
@@ -67,15 +67,17 @@ impl Duels {
     }
 }
 
-/// The more frequent stays, and of two that are alike the resident; the window's last duels, and only while
-/// the window is larger than its target. One that is warm and loses is let in once in 128 times.
+/// The more frequent stays, and of two that are alike the resident; the window's last duels, and
+/// only while the window is larger than its target. One that is warm and loses is let in once in
+/// 128 times.
 #[test]
 fn the_more_frequent_stays() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(CAPACITY, 3, 0.1));
     let (mut duels, mut random) = (Duels::default(), Random(7));
     let mut held: Vec<(u64, u32)> = Vec::new();
     for round in 0..80_000 {
-        // By turns everything is asked for with falling popularity, and a few keys often among many.
+        // By turns everything is asked for with falling popularity, and a few keys often among
+        // many.
         let key = match round / 1_000 % 2 {
             0 => random.below(20) * random.below(20),
             _ => (1 << 20) + random.below(60),
@@ -117,8 +119,8 @@ fn who_is_warm_gets_in_by_chance() {
     assert!(lucky > warm / 256 && lucky < warm / 64, "{duels:?}");
 }
 
-/// How many of 400 that were turned away, and come back at once, go to the main region: under as many seeds,
-/// where each resident was asked for so many times.
+/// How many of 400 that were turned away, and come back at once, go to the main region: under as
+/// many seeds, where each resident was asked for so many times.
 fn recalled(times: u64) -> u32 {
     let mut recalled = 0;
     for seed in 0..400 {
@@ -131,8 +133,8 @@ fn recalled(times: u64) -> u32 {
     recalled
 }
 
-/// A rejected key that comes back is let in if it is more frequent than the next victim, else by chance, and
-/// that is even.
+/// A rejected key that comes back is let in if it is more frequent than the next victim, else by
+/// chance, and that is even.
 #[test]
 fn who_comes_back_has_an_even_chance() {
     // The one that comes back was asked for twice by then.
@@ -162,8 +164,9 @@ fn strangers_are_not_recalled() {
     assert!(frequency(&sim, 0) > 1, "the residents are asked for");
 }
 
-/// A newcomer goes to the window's end, to duel at once, if it is heavier than the window is to be, and only
-/// then; one with a hit is protected unless it is heavier than all of the protected region is to be.
+/// A newcomer goes to the window's end, to duel at once, if it is heavier than the window is to be,
+/// and only then; one with a hit is protected unless it is heavier than all of the protected region
+/// is to be.
 #[test]
 fn what_just_fits_a_region_goes_to_its_front() {
     let full = || {
@@ -198,7 +201,8 @@ fn count(store: &Store, policy: &Policy, region: Region) -> usize {
     policy.coldest(store).filter(|&id| store.region(id) == region).count()
 }
 
-/// The protected region is filled to its target, four fifths of what the window leaves, and not beyond.
+/// The protected region is filled to its target, four fifths of what the window leaves, and not
+/// beyond.
 #[test]
 fn the_protected_region_is_filled_to_its_target() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
@@ -215,8 +219,8 @@ fn the_protected_region_is_filled_to_its_target() {
     policy.validate(&store).unwrap();
 }
 
-/// A window that is far beyond its target gives up a few with each call, whatever they weigh, also while
-/// there is no room for all.
+/// A window that is far beyond its target gives up a few with each call, whatever they weigh, also
+/// while there is no room for all.
 #[test]
 fn the_window_gives_up_heavy_ones_too() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(1_000, 1, 0.5));
@@ -235,8 +239,8 @@ fn the_window_gives_up_heavy_ones_too() {
     policy.validate(&store).unwrap();
 }
 
-/// A candidate that has won duels for all of its weight is in probation; what it has won by then is not
-/// counted for another.
+/// A candidate that has won duels for all of its weight is in probation; what it has won by then is
+/// not counted for another.
 #[test]
 fn who_has_won_its_room_is_on_probation() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
@@ -301,8 +305,9 @@ fn with_room_for_all_the_window_keeps_to_its_target() {
     }
 }
 
-/// While there is room for all, the window gives to probation what is beyond its target, at once; when there
-/// is not, what it holds beyond its target is to duel, as far as the duels to come need it.
+/// While there is room for all, the window gives to probation what is beyond its target, at once;
+/// when there is not, what it holds beyond its target is to duel, as far as the duels to come need
+/// it.
 #[test]
 fn the_window_gives_up_what_needs_no_duel() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));

@@ -1,4 +1,5 @@
-//! Hit ratios on synthetic loads: what the policy is there for. Same seeds, same figures in each run.
+//! Hit ratios on synthetic loads: what the policy is there for. Same seeds, same figures in each
+//! run.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;
@@ -74,7 +75,8 @@ fn the_window_grows_where_recency_counts() {
     assert!(ours > narrow + 20.0, "{ours:.1} %, with a window of 1 % {narrow:.1} %");
 }
 
-/// Two requests in five are for one of as many keys as fit, the others for keys never asked for again.
+/// Two requests in five are for one of as many keys as fit, the others for keys never asked for
+/// again.
 fn residents_and_scan() -> impl Iterator<Item = u64> {
     let mut random = Random(8);
     (1u64 << 40..).map(move |stranger| match random.below(5) {
@@ -104,8 +106,8 @@ fn old_favourites_give_way() {
     assert!(sim.hit_ratio() > 90.0, "{:.1} %", sim.hit_ratio());
 }
 
-/// Popular keys of one weight in every second request, strangers of another in between: the hit ratio of
-/// the popular ones in percent, once they are known.
+/// Popular keys of one weight in every second request, strangers of another in between: the hit
+/// ratio of the popular ones in percent, once they are known.
 fn popular_among_strangers(keys: u64, weight: u32, strangers: u32) -> f64 {
     let mut sim = Sim::new(adaptive());
     let mut random = Random(9);
@@ -126,8 +128,8 @@ fn popular_among_strangers(keys: u64, weight: u32, strangers: u32) -> f64 {
     f64::from(hits) / f64::from(lookups) * 100.0
 }
 
-/// Popular keys stay, be they a tenth of the cache each among light strangers, or light among strangers that
-/// are a tenth of the cache each.
+/// Popular keys stay, be they a tenth of the cache each among light strangers, or light among
+/// strangers that are a tenth of the cache each.
 #[test]
 fn neither_heavy_nor_light_entries_starve() {
     for (keys, weight, strangers) in [(8, 50, 1), (8, 50, 50), (300, 1, 50), (150, 2, 50)] {

@@ -1,4 +1,5 @@
-//! What is remembered of keys that were turned away: how many of them, for how long, and whose memory goes first.
+//! What is remembered of keys that were turned away: how many of them, for how long, and whose
+//! memory goes first.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;
@@ -7,12 +8,13 @@ use cortado::internals::policy::{Policy, PolicyStore, Region};
 use policy_store::{Store, hash};
 use std::collections::BTreeMap;
 
-/// A line remembers so many, one for each entry of a cache that has fewer, and there is one for so many
-/// entries (`src/policy/ghost.rs`).
+/// A line remembers so many, one for each entry of a cache that has fewer, and there is one for so
+/// many entries (`src/policy/ghost.rs`).
 const PLACES: usize = 31;
 const ENTRIES_PER_LINE: u64 = 36;
 
-/// A policy whose window is of one entry, full of residents that are asked for more often than any newcomer.
+/// A policy whose window is of one entry, full of residents that are asked for more often than any
+/// newcomer.
 struct Full {
     store: Store,
     policy: Policy,
@@ -44,8 +46,8 @@ impl Full {
         }
     }
 
-    /// Adds newcomers. Returns who had to go: each pushes the one before it out of the window, the first one
-    /// the resident that came last.
+    /// Adds newcomers. Returns who had to go: each pushes the one before it out of the window, the
+    /// first one the resident that came last.
     fn turn_away(&mut self, newcomers: impl IntoIterator<Item = u64>) -> Vec<u64> {
         let mut gone = Vec::new();
         for key in newcomers {
@@ -64,8 +66,8 @@ impl Full {
         self.held.remove(&id);
     }
 
-    /// Empties the cache: who is known then comes in as protected, whatever the counts, and all others come
-    /// into the window.
+    /// Empties the cache: who is known then comes in as protected, whatever the counts, and all
+    /// others come into the window.
     fn empty(&mut self) {
         let ids: Vec<u32> = self.held.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove(id));
@@ -87,8 +89,8 @@ impl Full {
     }
 }
 
-/// A line remembers its last 31, or as many as there are entries; each is forgotten when it has come back, and
-/// none for another's sake.
+/// A line remembers its last 31, or as many as there are entries; each is forgotten when it has
+/// come back, and none for another's sake.
 #[test]
 fn the_last_to_be_turned_away_are_known() {
     for capacity in [4, 29, 30, 31, ENTRIES_PER_LINE - 1] {
@@ -124,8 +126,8 @@ fn two_keys_of_one_hash_are_known() {
     assert_eq!(full.known(&[1_000, 1_000]), [1_000]);
 }
 
-/// Strangers who come and go disturb the memory of none who is turned away after them, wherever in its line
-/// the next place is.
+/// Strangers who come and go disturb the memory of none who is turned away after them, wherever in
+/// its line the next place is.
 #[test]
 fn strangers_leave_the_memory_in_order() {
     const CAPACITY: u64 = ENTRIES_PER_LINE - 1;
@@ -145,8 +147,8 @@ fn strangers_leave_the_memory_in_order() {
     }
 }
 
-/// A cache that was made smaller has fewer lines; where two become one, each place that is taken in either
-/// stays taken.
+/// A cache that was made smaller has fewer lines; where two become one, each place that is taken in
+/// either stays taken.
 #[test]
 fn the_memory_shrinks_with_the_cache() {
     for seed in 0..8 {

@@ -23,8 +23,8 @@ fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<u32> {
     victims
 }
 
-/// Each call does a bounded amount of work, when the capacity collapses as well as while other rules
-/// change the window of a large cache.
+/// Each call does a bounded amount of work, when the capacity collapses as well as while other
+/// rules change the window of a large cache.
 #[test]
 fn every_call_is_bounded() {
     const MAX: u64 = 20_000;
@@ -198,8 +198,8 @@ fn a_scan_does_not_flush_the_residents() {
     assert!(kept >= 75, "{kept} of 80 are left");
 }
 
-/// A rejected key that comes back soon gets its chance, though all residents are asked for as often as
-/// the sketch can count.
+/// A rejected key that comes back soon gets its chance, though all residents are asked for as often
+/// as the sketch can count.
 #[test]
 fn hot_residents_do_not_keep_newcomers_out_for_good() {
     let mut sim = Sim::new(Policy::with_fixed_window(50, 1, 0.02));
@@ -214,7 +214,8 @@ fn hot_residents_do_not_keep_newcomers_out_for_good() {
     assert!(got_in, "barred for {rounds} rounds");
 }
 
-/// A rejected key that comes back after many more rejections than there are entries is a stranger again.
+/// A rejected key that comes back after many more rejections than there are entries is a stranger
+/// again.
 #[test]
 fn rejections_are_forgotten_in_time() {
     let recalled = |distance: u64| {
@@ -264,8 +265,8 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     assert_eq!(hottest[60], weightless);
 }
 
-/// Of two that are equally frequent, the one in probation goes first, in either direction: both orders are the
-/// same one, but that those of no weight come last in both.
+/// Of two that are equally frequent, the one in probation goes first, in either direction: both
+/// orders are the same one, but that those of no weight come last in both.
 #[test]
 fn one_order_is_the_other_reversed() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));

@@ -1,6 +1,6 @@
-//! The sample of the keys by which the rules are chosen: how large it is, which requests count in it, and that
-//! it keeps no keys that it has no use for. In loads that only a wide window serves, the time until the rules
-//! change tells when there was a verdict.
+//! The sample of the keys by which the rules are chosen: how large it is, which requests count in
+//! it, and that it keeps no keys that it has no use for. In loads that only a wide window serves,
+//! the time until the rules change tells when there was a verdict.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;
@@ -34,12 +34,12 @@ fn until_wide(sim: &mut Sim, keys: impl Iterator<Item = u64>, most: usize) -> Op
     Some(before.count() + 1).filter(|&requests| requests <= most)
 }
 
-/// One request in 2^n is in the sample, so that a shadow has a 64th of the entries, but 32 to 256 (or all);
-/// each has its verdict after as many sampled requests as that, and no fewer than 64.
+/// One request in 2^n is in the sample, so that a shadow has a 64th of the entries, but 32 to 256
+/// (or all); each has its verdict after as many sampled requests as that, and no fewer than 64.
 #[test]
 fn verdicts_come_after_so_many_requests() {
-    // Entries, the load's lag, the sample's share, and sampled requests. Where a verdict takes so few that the
-    // shadows' first keys have just come back by then, there are two.
+    // Entries, the load's lag, the sample's share, and sampled requests. Where a verdict takes so
+    // few that the shadows' first keys have just come back by then, there are two.
     for (entries, lag, share, sampled) in [
         (20, 6, 1, 64),
         (100, 30, 4, 64),
@@ -74,7 +74,8 @@ fn the_sample_follows_the_entries_down() {
     }
 }
 
-/// Entries that have become heavier are fewer: what a cache of so many could not hold counts for no rules.
+/// Entries that have become heavier are fewer: what a cache of so many could not hold counts for no
+/// rules.
 #[test]
 fn the_shadows_hold_no_more_than_the_cache() {
     for seed in 0..4 {
@@ -93,7 +94,8 @@ fn the_shadows_hold_no_more_than_the_cache() {
     }
 }
 
-/// What has left the cache by another way than eviction, and would have come back, is a hit under no rules.
+/// What has left the cache by another way than eviction, and would have come back, is a hit under
+/// no rules.
 #[test]
 fn what_was_removed_is_no_hit() {
     for seed in 0..4 {
@@ -160,7 +162,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The memory of a policy, and of all that belongs to it, is that of its entries, however many keys there are.
+/// The memory of a policy, and of all that belongs to it, is that of its entries, however many keys
+/// there are.
 #[test]
 fn keys_that_are_gone_take_no_memory() {
     let mut sim = full(500, 1);

@@ -1,4 +1,5 @@
-//! The frequency sketch: never too low, rarely too high, halved in time, resized without forgetting.
+//! The frequency sketch: never too low, rarely too high, halved in time, resized without
+//! forgetting.
 #![cfg(not(cortado_loom))]
 
 mod policy_store;

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 const CAPACITY: u64 = 500;
 
-/// Each key comes twice, at a distance of up to `distance` new keys, and never again: for a wide window.
+/// Each key comes twice, at a distance of up to `distance` new keys, and never again: for a wide
+/// window.
 fn echo(distance: u64) -> impl Iterator<Item = u64> {
     let mut due = BTreeMap::<u64, Vec<u64>>::new();
     let mut random = Random(6);
@@ -99,8 +100,8 @@ fn the_trial_costs_little() {
     }
 }
 
-/// Nobody knows which keys are in the sample: those whose hashes are the smallest do not speak for all. With hashes that
-/// are chosen so, the rules are wrong no more often than with honest ones.
+/// Nobody knows which keys are in the sample: those whose hashes are the smallest do not speak for
+/// all. With hashes that are chosen so, the rules are wrong no more often than with honest ones.
 #[test]
 fn who_chooses_hashes_does_not_choose_the_rules() {
     let honest = taken_in(|key, _| (mix(key) >> 32) as u32);
@@ -112,7 +113,8 @@ fn who_chooses_hashes_does_not_choose_the_rules() {
     assert!(chosen <= honest + 2, "{chosen} of 12 seeds, {honest} with honest hashes");
 }
 
-/// With how many seeds of twelve a load has a wide window in the end that nearly all of it loses by.
+/// With how many seeds of twelve a load has a wide window in the end that nearly all of it loses
+/// by.
 fn taken_in(hash: impl Fn(u64, bool) -> u32) -> u32 {
     const MANY: u64 = 16_000;
     let mut taken_in = 0;

@@ -70,7 +70,8 @@ fn every_node_has_memory_of_its_own() {
     }
 }
 
-/// What was given back is given out again before anything new, and one id is never two nodes' at a time.
+/// What was given back is given out again before anything new, and one id is never two nodes' at a
+/// time.
 #[test]
 fn ids_are_used_again() {
     let pool: Pool<u32, u32> = Pool::new(false);
@@ -94,8 +95,8 @@ fn ids_are_used_again() {
     assert_eq!(free_ids(pool.raw()), pool.raw().ids().collect(), "all of them");
 }
 
-/// The upper nine bits of an id name the chunk. The first eight have 8 nodes each, but for the id that names no
-/// node, and each further eight twice as many as those before.
+/// The upper nine bits of an id name the chunk. The first eight have 8 nodes each, but for the id
+/// that names no node, and each further eight twice as many as those before.
 #[test]
 fn chunks_grow_by_octaves() {
     let pool: Pool<u32, u32> = Pool::new(false);

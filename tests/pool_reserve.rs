@@ -1,4 +1,5 @@
-//! The pool's reserve by itself: which free ids go there and come back, when, and whose memory is given back.
+//! The pool's reserve by itself: which free ids go there and come back, when, and whose memory is
+//! given back.
 #![cfg(not(cortado_loom))]
 
 use cortado::internals::pool::{Local, Pool, RawPool, Surplus};
@@ -56,7 +57,8 @@ fn trim(raw: &RawPool, now: u64) -> Surplus {
         .expect("it comes to an end")
 }
 
-/// Blocks that are in the reserve as a whole are given back; others, and nodes in use beside them, are not.
+/// Blocks that are in the reserve as a whole are given back; others, and nodes in use beside them,
+/// are not.
 #[test]
 fn whole_blocks_are_given_back() {
     let pool: Pool<u64, u64> = Pool::new(false);
@@ -134,8 +136,8 @@ fn a_call_gives_back_a_few_blocks() {
     }
 }
 
-/// Ids that are not many are kept, however long they are free; more than these are moved when they were free
-/// for a whole window.
+/// Ids that are not many are kept, however long they are free; more than these are moved when they
+/// were free for a whole window.
 fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
     made: usize,
     shelved: usize,
@@ -189,7 +191,8 @@ fn the_least_of_a_window_is_moved() {
     assert_eq!(raw.shelve(usize::MAX), 40_000);
 }
 
-/// What was found to be too much, and is needed when it is to be moved, is not looked for any longer.
+/// What was found to be too much, and is needed when it is to be moved, is not looked for any
+/// longer.
 #[test]
 fn what_is_needed_after_all_is_no_surplus() {
     let pool: Pool<u64, u64> = Pool::new(false);
@@ -204,7 +207,8 @@ fn what_is_needed_after_all_is_no_surplus() {
     assert_eq!(raw.shelve(usize::MAX), 50_000);
 }
 
-/// As long as many ids are in blocks that are not whole, a 32nd of them is exchanged in each window.
+/// As long as many ids are in blocks that are not whole, a 32nd of them is exchanged in each
+/// window.
 #[test]
 fn scattered_ids_are_exchanged() {
     let pool: Pool<u64, u64> = Pool::new(false);

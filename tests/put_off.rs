@@ -1,4 +1,5 @@
-//! What is put off inside loads, computations and callbacks is delivered when the outermost has ended, in order.
+//! What is put off inside loads, computations and callbacks is delivered when the outermost has
+//! ended, in order.
 #![cfg(not(cortado_loom))]
 
 mod common;

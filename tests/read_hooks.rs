@@ -1,5 +1,5 @@
-//! A read hook that is the trait's own is asked once, by the first read, and never again. A hook of the user's is
-//! asked by each read, also where it leads to the trait's own for some keys.
+//! A read hook that is the trait's own is asked once, by the first read, and never again. A hook of
+//! the user's is asked by each read, also where it leads to the trait's own for some keys.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -72,7 +72,8 @@ impl Expiry<u64, u64> for Either {
     }
 }
 
-/// Implements the trait twice. One read hook is the trait's own, the other leads to it for even keys.
+/// Implements the trait twice. One read hook is the trait's own, the other leads to it for even
+/// keys.
 struct Twice;
 
 impl Expiry<u32, u32> for Twice {
@@ -185,7 +186,8 @@ fn a_hook_of_the_users_is_asked_by_each_read() {
     access.audit();
 }
 
-/// By the system's clock a read hook is asked by a coarse reading as long as that makes no difference.
+/// By the system's clock a read hook is asked by a coarse reading as long as that makes no
+/// difference.
 #[test]
 fn by_the_systems_clock_an_unchanged_life_is_asked_about_once() {
     let count = Arc::new(AtomicU64::new(0));

@@ -65,8 +65,9 @@ fn state_before(number: u64) -> u64 {
     unmix(z, 30).wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Random numbers that are random enough: those of a known generator, each taken whole. From what is cut off a
-/// lifetime its 53 bits are read, the 11 that are lost are tried, and from there on every number is foretold.
+/// Random numbers that are random enough: those of a known generator, each taken whole. From what
+/// is cut off a lifetime its 53 bits are read, the 11 that are lost are tried, and from there on
+/// every number is foretold.
 #[test]
 fn the_numbers_of_the_jitter_are_those_of_splitmix64() {
     let mut published = 1_234_567;

@@ -135,8 +135,8 @@ fn what_expires_or_is_evicted_is_released_too() {
     alive.falls_to(0, || cache.run_pending_tasks());
 }
 
-/// Of an insert over an entry of the same key, of a refused one, and of loads that find the key there
-/// or are overtaken, neither key nor value is left behind.
+/// Of an insert over an entry of the same key, of a refused one, and of loads that find the key
+/// there or are overtaken, neither key nor value is left behind.
 #[test]
 fn what_never_gets_in_is_released_at_once_or_by_the_maintenance() {
     let alive = Alive::default();

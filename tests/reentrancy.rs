@@ -103,8 +103,8 @@ const INNER: [Inner; 17] = [
     }),
 ];
 
-/// Whether that is what is documented not to work: what waits for the key that it is itself working on, and a hook,
-/// weigher or condition that writes the key that it was asked about.
+/// Whether that is what is documented not to work: what waits for the key that it is itself working
+/// on, and a hook, weigher or condition that writes the key that it was asked about.
 fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
     let computing = outer.starts_with("compute");
     let flying = computing || outer == "load";

@@ -183,8 +183,9 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
     slot.lock().unwrap().take();
 }
 
-/// Another user of crossbeam-epoch has deferred functions that panic. No operation of a cache runs them: one that
-/// unwound between the commit of a write and its event would leave an entry of which the maintenance never hears.
+/// Another user of crossbeam-epoch has deferred functions that panic. No operation of a cache runs
+/// them: one that unwound between the commit of a write and its event would leave an entry of which
+/// the maintenance never hears.
 #[test]
 fn functions_that_others_have_deferred_do_not_run_on_a_caches_threads() {
     ends(|| {

@@ -1,5 +1,5 @@
-//! The replay example's ledger of misses: the ideal cache of each expiry policy, and the sample of the keys
-//! that bounds its memory.
+//! The replay example's ledger of misses: the ideal cache of each expiry policy, and the sample of
+//! the keys that bounds its memory.
 #![cfg(not(cortado_loom))]
 
 /// Stands for the example's module of this name, which parses the command line.
@@ -23,7 +23,8 @@ fn rules(expire: Expire, tti: Option<u64>, jitter: f64) -> Rules {
     Rules { expire, tti: tti.map(Duration::from_millis), jitter }
 }
 
-/// Enters look-ups (`false`) and updates (`true`) of one key with a lifetime of 100 ms, all look-ups as misses.
+/// Enters look-ups (`false`) and updates (`true`) of one key with a lifetime of 100 ms, all
+/// look-ups as misses.
 fn causes(rules: Rules, requests: &[(u64, bool)]) -> Causes {
     let mut ledger = Ledger::new(rules, 10);
     for &(now, update) in requests {
@@ -57,7 +58,8 @@ fn each_policy_has_its_ideal_cache() {
 fn a_sample_of_the_keys_tells_about_all() {
     let run = |most_keys| {
         let mut ledger = Ledger::new(rules(Expire::Write, None, 0.0), most_keys);
-        // Each of 40,000 keys three times, at growing distances: in time, and late; every third request hits.
+        // Each of 40,000 keys three times, at growing distances: in time, and late; every third
+        // request hits.
         for round in 0..3u64 {
             for key in 0..40_000u64 {
                 let now = Duration::from_millis(round * round * 40_000 + key);

@@ -29,11 +29,11 @@ fn a_small_trace_has_the_hit_ratio_worked_out_by_hand() {
 #[test]
 fn options_for_lifetimes_do_what_they_say() {
     for (arguments, expected) in [
-        (&["--expire", "access"][..], "63.64 %"), // each hit of `a` gives it a second more: 7 of 11
+        (&["--expire", "access"][..], "63.64 %"), // a hit of `a` gives it 1 s more: 7 of 11
         (&["--ttl", "3s"], "27.27 %"),            // `b` is gone after 4 s: 3 of 11
         (&["--ignore-ttl"], "72.73 %"),           // only the first look-ups miss: 8 of 11
         (&["--ignore-ttl", "--ttl", "2h"], "72.73 %"),
-        (&["--ignore-ttl", "--tti", "500ms"], "36.36 %"), // `a` at 999, 1000, 2000 and `z`: 4 of 11
+        (&["--ignore-ttl", "--tti", "500ms"], "36.36 %"), // thrice `a`, and `z`: 4 of 11
         (&["--ignore-ttl", "--ttl", "0s"], "0.00 %"),
         (&["--capacity", "0"], "0.00 %"),
         (&["--requests", "3"], "66.67 %"),

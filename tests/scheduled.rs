@@ -52,8 +52,8 @@ fn an_idle_cache_expires_and_announces_by_itself() {
     cache.audit();
 }
 
-/// A cache so small that each write is applied at once, by whoever makes it: the thread has to hear of it all
-/// the same.
+/// A cache so small that each write is applied at once, by whoever makes it: the thread has to hear
+/// of it all the same.
 #[test]
 fn a_tiny_cache_expires_by_itself() {
     for capacity in [3, 10, 40, 100, 700] {

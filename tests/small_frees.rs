@@ -1,6 +1,6 @@
-//! Expiry gives memory back in small pieces: what an allocator does when a large one is freed, or asked for,
-//! can take as long as all that was freed since the last. (glibc's puts a million small blocks together
-//! then: 14 ms in one call.)
+//! Expiry gives memory back in small pieces: what an allocator does when a large one is freed, or
+//! asked for, can take as long as all that was freed since the last. (glibc's puts a million small
+//! blocks together then: 14 ms in one call.)
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -43,7 +43,8 @@ const LARGE: usize = 16 << 10;
 #[test]
 fn expiring_many_entries_frees_and_asks_for_small_blocks_only() {
     let (clock, hand) = Clock::manual();
-    // With its index at full size from the beginning: one that has grown has yet to free its last table.
+    // With its index at full size from the beginning: one that has grown has yet to free its last
+    // table.
     let cache: Audited<u64, Box<u64>> = audited(
         Cache::builder()
             .max_capacity(ENTRIES)

@@ -1,5 +1,6 @@
-//! Deadlines by the system's clock: exact for short lifetimes, early by a documented bound for long ones,
-//! never late. Each bound is between readings taken before and after, so that no delay can break it.
+//! Deadlines by the system's clock: exact for short lifetimes, early by a documented bound for long
+//! ones, never late. Each bound is between readings taken before and after, so that no delay can
+//! break it.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -13,15 +14,16 @@ const LAG: Duration = Duration::from_nanos(1 << 27);
 /// What is counted from a coarse reading is at least this long.
 const LONG: Duration = Duration::from_nanos(1 << 32);
 
-/// The earliest and the latest instant at which the key's entry may end, by what the cache says is left.
+/// The earliest and the latest instant at which the key's entry may end, by what the cache says is
+/// left.
 fn end(cache: &Cache<u32, u32>, key: u32) -> (Instant, Instant) {
     let before = Instant::now();
     let left = cache.expires_in(&key).expect("it lives").expect("it ends");
     (before + left, Instant::now() + left)
 }
 
-/// That an entry's end is no later than `ttl` after the write was over, and no earlier than `early` before
-/// `ttl` after the write began.
+/// That an entry's end is no later than `ttl` after the write was over, and no earlier than `early`
+/// before `ttl` after the write began.
 fn check(cache: &Cache<u32, u32>, ttl: Duration, early: Duration, write: impl Fn(u32)) {
     for key in 0..1000 {
         let began = Instant::now();
@@ -86,7 +88,8 @@ fn a_read_after_a_while_prolongs_a_long_idle_time() {
     assert!(after > before, "not prolonged");
 }
 
-/// A view that has just read an entry with an hour to live does not take one with little time for granted.
+/// A view that has just read an entry with an hour to live does not take one with little time for
+/// granted.
 #[test]
 fn a_view_sees_short_lives_end_between_long_ones() {
     let cache = audited(Cache::new(10_000));
@@ -105,7 +108,8 @@ fn a_view_sees_short_lives_end_between_long_ones() {
     }
 }
 
-/// With a clock of one's own there is nothing to share: each lookup reads it, however much time is left.
+/// With a clock of one's own there is nothing to share: each lookup reads it, however much time is
+/// left.
 #[test]
 fn a_view_asks_a_clock_of_ones_own_at_each_lookup() {
     let (clock, hand) = Clock::manual();

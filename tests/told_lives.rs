@@ -1,5 +1,5 @@
-//! What is told of a remaining life is never more than the life that was given, whatever others do between a reading of
-//! the clock and a look at the entry.
+//! What is told of a remaining life is never more than the life that was given, whatever others do
+//! between a reading of the clock and a look at the entry.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -85,7 +85,8 @@ fn a_remaining_life_is_never_told_longer_than_it_was_given() {
     });
 }
 
-/// The same by the system's clock, whose coarse reading is behind: two threads write what a third one asks about.
+/// The same by the system's clock, whose coarse reading is behind: two threads write what a third
+/// one asks about.
 #[test]
 fn nor_by_the_systems_clock_while_others_write_the_key() {
     must_end(|| {

@@ -1,5 +1,6 @@
-//! Lookups through a view, which share readings of the clock: by the system clock, without statistics, for
-//! only then are they shared. The first lookup of a view takes a reading and the 63 after it rely on it.
+//! Lookups through a view, which share readings of the clock: by the system clock, without
+//! statistics, for only then are they shared. The first lookup of a view takes a reading and the 63
+//! after it rely on it.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -83,8 +84,8 @@ fn a_life_cut_short_is_seen_by_lookups_that_share_a_reading() {
     assert_eq!(view.get(&1), None);
 }
 
-/// Entries that are read through views only, and there only by lookups that share a reading, against
-/// newcomers of whom each comes once: what is not recorded is evicted.
+/// Entries that are read through views only, and there only by lookups that share a reading,
+/// against newcomers of whom each comes once: what is not recorded is evicted.
 #[test]
 fn lookups_that_share_a_reading_count_as_reads() {
     let cache: Audited<u32, u32> = audited(Cache::builder().max_capacity(1000).build());

@@ -25,8 +25,8 @@ const READS: [Read; 7] = [
     ("get_with", |cache| assert_eq!(cache.get_with(1000, || unreachable!("it is there")), 0)),
 ];
 
-/// They would be held up by somebody else's listener. What makes the queue longer than its limit is expiry, which is not
-/// held back; the reader is one that finds a pass due.
+/// They would be held up by somebody else's listener. What makes the queue longer than its limit is
+/// expiry, which is not held back; the reader is one that finds a pass due.
 #[test]
 fn readers_do_not_wait() {
     let held_up = READS.iter().filter(|&&(_, read)| must_end(move || is_held_up(read)));
@@ -74,8 +74,8 @@ fn is_held_up(read: fn(&Numbers)) -> bool {
     })
 }
 
-/// The contract of `Execute`: "The executor may drop a job instead of running it. The cache notices, and offers the work
-/// again later." Here the writer that waits is the only one who could.
+/// The contract of `Execute`: "The executor may drop a job instead of running it. The cache
+/// notices, and offers the work again later." Here the writer that waits is the only one who could.
 #[test]
 fn a_writer_that_waits_for_an_executor_offers_it_dropped_work_again() {
     must_end(|| {

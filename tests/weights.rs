@@ -1,5 +1,5 @@
-//! The weight that the cache reports is the weight that is in it, however it came and went, and no part of
-//! the capacity is lost on the way.
+//! The weight that the cache reports is the weight that is in it, however it came and went, and no
+//! part of the capacity is lost on the way.
 //!
 //! `CORTADO_WEIGHT_OPS` sets the number of operations per round, of which each test has three.
 #![cfg(not(cortado_loom))]

@@ -162,10 +162,11 @@ fn next_delay_and_batch() {
 
 /// One script under way.
 ///
-/// Where the original gives up a pass (its limit is used up, or its callback failed) it goes back to
-/// the clock before; this wheel keeps the new one and carries the rest forward. From there on the
-/// two have *parted*: they place timers by different clocks and fire in different order. The laws
-/// still hold, and what waits is the same again after each pass that is free to fire everything.
+/// Where the original gives up a pass (its limit is used up, or its callback failed) it goes back
+/// to the clock before; this wheel keeps the new one and carries the rest forward. From there on
+/// the two have *parted*: they place timers by different clocks and fire in different order. The
+/// laws still hold, and what waits is the same again after each pass that is free to fire
+/// everything.
 struct Script<'a> {
     name: &'a str,
     now: u64,

@@ -1,4 +1,5 @@
-//! `validate` notices what a fault would leave behind: each kind of damage is done to a sound wheel.
+//! `validate` notices what a fault would leave behind: each kind of damage is done to a sound
+//! wheel.
 #![cfg(not(cortado_loom))]
 
 #[path = "wheel_model/store.rs"]

@@ -1,7 +1,7 @@
 //! The index against what it was chosen over: shards of `hashbrown::HashTable` under a `RwLock`.
 //!
-//! Both map keys to ids of nodes that lie in a vector, and compare keys by looking there. One and two
-//! threads; the times are per operation of one thread.
+//! Both map keys to ids of nodes that lie in a vector, and compare keys by looking there. One and
+//! two threads; the times are per operation of one thread.
 
 use std::hint::black_box;
 use std::sync::{PoisonError, RwLock};
@@ -67,8 +67,8 @@ impl Map for Index {
                 break;
             }
         }
-        // The cache knows its size; here the id stands for it, as ids are inserted in order. A thread that
-        // lags behind the others must not make the index shrink.
+        // The cache knows its size; here the id stands for it, as ids are inserted in order. A
+        // thread that lags behind the others must not make the index shrink.
         if id as usize > self.buckets(&guard) {
             self.reserve(&guard, id as usize);
         }

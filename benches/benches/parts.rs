@@ -1,5 +1,5 @@
-//! The mechanisms that every operation of the cache goes through, beside its index and its wheel: the two
-//! buffers, against a single queue in place of their stripes, and the frequency sketch.
+//! The mechanisms that every operation of the cache goes through, beside its index and its wheel:
+//! the two buffers, against a single queue in place of their stripes, and the frequency sketch.
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{MAX_BATCH, Pressure, WriteBuffer};

@@ -1,5 +1,5 @@
-//! The processor time of a thread, which tells what a call did from what was done to it: with more busy
-//! threads than cores, preemption alone makes calls of milliseconds.
+//! The processor time of a thread, which tells what a call did from what was done to it: with more
+//! busy threads than cores, preemption alone makes calls of milliseconds.
 
 /// Nanoseconds of processor time of this thread.
 #[cfg(target_os = "linux")]

@@ -9,7 +9,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The figure of these readings; of an even number of them, the median is the mean of the middle two.
+    /// The figure of these readings; of an even number of them, the median is the mean of the
+    /// middle two.
     ///
     /// # Panics
     /// If there are none.

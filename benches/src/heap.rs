@@ -67,8 +67,8 @@ impl Count {
         BYTES.load(Relaxed)
     }
 
-    /// Helps deferred destruction along until no more than `bytes` are in use, or a second has passed:
-    /// what is freed later would count as negative then.
+    /// Helps deferred destruction along until no more than `bytes` are in use, or a second has
+    /// passed: what is freed later would count as negative then.
     pub fn settle(&self, bytes: i64) {
         let start = Instant::now();
         while self.bytes() > bytes && start.elapsed() < Duration::from_secs(1) {

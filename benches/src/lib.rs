@@ -1,7 +1,8 @@
-//! What the benchmark programs share: the caches behind one trait, keys and values, figures, reports.
+//! What the benchmark programs share: the caches behind one trait, keys and values, figures,
+//! reports.
 //!
-//! A measured loop is compiled for each cache: [`subject::Subject`] is used through generics only, so
-//! that no indirect call is part of a reading of ten nanoseconds.
+//! A measured loop is compiled for each cache: [`subject::Subject`] is used through generics only,
+//! so that no indirect call is part of a reading of ten nanoseconds.
 #![allow(missing_docs, reason = "public for the programs of this package only")]
 
 pub mod cpu;

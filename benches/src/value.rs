@@ -46,8 +46,8 @@ impl Value for u64 {
     }
 }
 
-/// A document on the heap, as a cache of responses or records has them: what costs something to copy is shared.
-/// A clone is a count, and a look goes to the document.
+/// A document on the heap, as a cache of responses or records has them: what costs something to
+/// copy is shared. A clone is a count, and a look goes to the document.
 #[derive(Clone, Debug)]
 pub struct Shared(Arc<Document>);
 
@@ -81,8 +81,8 @@ impl Value for Shared {
     }
 }
 
-/// A value on the heap. [`Payload::fleeting`] tells how many of the short-lived ones there are, wherever
-/// they are.
+/// A value on the heap. [`Payload::fleeting`] tells how many of the short-lived ones there are,
+/// wherever they are.
 #[derive(Clone, Debug)]
 pub struct Tracked {
     lifetime: Duration,

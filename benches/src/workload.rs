@@ -31,7 +31,8 @@ pub enum Action {
     Write,
     /// A read, and after a miss an insert.
     ReadThrough,
-    /// The same with lifetimes between 20 ms and 2 s, for a time and not for a number of operations.
+    /// The same with lifetimes between 20 ms and 2 s, for a time and not for a number of
+    /// operations.
     Fleeting,
 }
 

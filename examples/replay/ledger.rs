@@ -1,5 +1,5 @@
-//! Why requests miss: each request is also put to an ideal cache, of unlimited capacity and with the same
-//! lifetimes, of which only the deadlines are kept.
+//! Why requests miss: each request is also put to an ideal cache, of unlimited capacity and with
+//! the same lifetimes, of which only the deadlines are kept.
 //!
 //! | the real cache misses, the ideal one | the miss is |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | hits | capacity |
 //!
 //! A key costs 60 bytes or so. Past a limit the ledger goes over to a sample of the keys, chosen by
-//! their hash and halved as often as needed, and weighs what it counts accordingly; so memory is bounded
-//! however long the trace. With jitter the ideal cache gives every entry the shortest life that it
-//! could get, and so counts as expiry whatever can be.
+//! their hash and halved as often as needed, and weighs what it counts accordingly; so memory is
+//! bounded however long the trace. With jitter the ideal cache gives every entry the shortest life
+//! that it could get, and so counts as expiry whatever can be.
 
 use crate::options::Expire;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Replays a workload through a cache with per-entry lifetimes, as someone would who is choosing a capacity
-//! and a lifetime policy before deploying:
+//! Replays a workload through a cache with per-entry lifetimes, as someone would who is choosing a
+//! capacity and a lifetime policy before deploying:
 //!
 //! ```text
 //! cargo run --release --example replay                      # a built-in workload
@@ -7,9 +7,9 @@
 //! cargo run --release --example replay -- requests.csv --capacity 50k --ttl 5m
 //! ```
 //!
-//! It prints a table (hit ratios, removals by cause, how late expiry was, speed, memory), says what limits
-//! the hit ratio, and draws a chart. A trace's own time drives the cache's clock, so that hours of traffic take
-//! seconds; [`trace`] has the formats.
+//! It prints a table (hit ratios, removals by cause, how late expiry was, speed, memory), says what
+//! limits the hit ratio, and draws a chart. A trace's own time drives the cache's clock, so that
+//! hours of traffic take seconds; [`trace`] has the formats.
 
 mod chart;
 mod crew;

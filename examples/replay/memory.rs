@@ -2,8 +2,8 @@
 //! [`counted`], what that thread takes and gives back.
 //!
 //! The bookkeeping of this program stays outside, so the sum is what the cache holds. A block that
-//! is taken inside and given back outside, or the other way round, would falsify it; the replay makes every
-//! call of the cache inside.
+//! is taken inside and given back outside, or the other way round, would falsify it; the replay
+//! makes every call of the cache inside.
 #![expect(unsafe_code, reason = "a global allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,8 +15,8 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Written by every thread inside [`counted`], read by [`held`]; `Relaxed`, as it carries nothing but
-/// itself.
+/// Written by every thread inside [`counted`], read by [`held`]; `Relaxed`, as it carries nothing
+/// but itself.
 static HELD: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
@@ -43,8 +43,8 @@ fn count(bytes: i64) {
     }
 }
 
-// SAFETY: every call goes to `System` unchanged, which keeps the contract; counting allocates nothing
-// (the thread-local is const-initialised and has no destructor) and does not unwind.
+// SAFETY: every call goes to `System` unchanged, which keeps the contract; counting allocates
+// nothing (the thread-local is const-initialised and has no destructor) and does not unwind.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);

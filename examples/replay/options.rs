@@ -20,8 +20,8 @@ Examples:
 Text traces have lines `key[,ttl_ms[,weight[,timestamp_ms]]]`. With timestamps (or --rate) the trace's
 own time drives the cache's clock, and an hour of traffic takes a second.";
 
-/// Replays a workload through a cache whose entries have lifetimes of their own, to choose a capacity and a
-/// lifetime policy before deploying them.
+/// Replays a workload through a cache whose entries have lifetimes of their own, to choose a
+/// capacity and a lifetime policy before deploying them.
 #[derive(Debug, Parser)]
 #[command(name = "replay", version, after_help = AFTER_HELP)]
 #[command(group = ArgGroup::new("bound").args(["capacity", "max_weight"]))]
@@ -51,7 +51,8 @@ pub struct Options {
 
     /// Requests a second, for a trace without timestamps
     ///
-    /// Without timestamps and rate, lifetimes run by the wall clock while the replay goes at full speed.
+    /// Without timestamps and rate, lifetimes run by the wall clock while the replay goes at full
+    /// speed.
     #[arg(long, value_name = "N", value_parser = parse_positive_count, requires = "trace")]
     pub rate: Option<u64>,
 
@@ -61,7 +62,8 @@ pub struct Options {
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter, requires = "trace")]
     pub delimiter: Option<char>,
 
-    /// Bound of the cache in entries [default: 10k, or a fifteenth of the built-in workload's keys]
+    /// Bound of the cache in entries [default: 10k, or a fifteenth of the built-in workload's
+    /// keys]
     ///
     /// A cache of 0 entries keeps nothing.
     #[arg(long, value_name = "N", value_parser = parse_count)]
@@ -103,7 +105,8 @@ pub struct Options {
 
     /// Threads that use the cache at once
     ///
-    /// With several, requests run out of order within a chunk of the trace, and results vary a little.
+    /// With several, requests run out of order within a chunk of the trace, and results vary a
+    /// little.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,

@@ -39,8 +39,8 @@ pub struct Player {
 }
 
 impl Player {
-    /// `bound` is in entries, or in weight if the options say so; `timed` says whether requests carry
-    /// the time.
+    /// `bound` is in entries, or in weight if the options say so; `timed` says whether requests
+    /// carry the time.
     pub fn new(options: &Options, bound: u64, timed: bool) -> Result<Self> {
         let mut builder = Cache::builder().name("replay").max_capacity(bound).record_stats(true);
         if options.max_weight.is_some() {
@@ -94,8 +94,8 @@ impl Player {
         if request.update { Outcome::Update } else { Outcome::Miss }
     }
 
-    /// Moves the clock on to the time of `request`; `pass` is called for each maintenance pass that is due
-    /// on the way.
+    /// Moves the clock on to the time of `request`; `pass` is called for each maintenance pass that
+    /// is due on the way.
     pub fn reach(&self, request: &Request, pass: impl FnMut()) {
         if let (Some(time), Some(at)) = (&self.time, request.at) {
             time.reach(at, pass);
@@ -105,8 +105,8 @@ impl Player {
 
 /// The time of the trace, as the cache reads it. It never goes back.
 ///
-/// On its way it stops at every tick for a maintenance pass, as a scheduler's thread would make one: an entry
-/// that comes due while the trace is silent is not late because the trace is silent.
+/// On its way it stops at every tick for a maintenance pass, as a scheduler's thread would make
+/// one: an entry that comes due while the trace is silent is not late because the trace is silent.
 struct TraceTime {
     hand: ManualClock,
     tick: Duration,
@@ -128,7 +128,8 @@ impl TraceTime {
 
     fn reach(&self, at: Duration, mut pass: impl FnMut()) {
         let micros = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
-        // `Acquire` pairs with the `Release` below: who sees a time reached sees the clock set to it.
+        // `Acquire` pairs with the `Release` below: who sees a time reached sees the clock set to
+        // it.
         if micros <= self.reached.load(Ordering::Acquire) {
             return;
         }

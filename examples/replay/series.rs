@@ -37,7 +37,8 @@ impl Series {
         self.points.push(point);
     }
 
-    /// At most `count` stretches of equal length, by `place` (time or requests); empty ones are left out.
+    /// At most `count` stretches of equal length, by `place` (time or requests); empty ones are
+    /// left out.
     pub fn bins(&self, count: usize, place: impl Fn(&Point) -> f64) -> Vec<Point> {
         let Some(last) = self.points.last() else { return Vec::new() };
         let width = (place(last) / count as f64).max(f64::MIN_POSITIVE);

@@ -1,4 +1,5 @@
-//! Cache traces, read as a stream: request after request, in bounded memory, whatever the file says.
+//! Cache traces, read as a stream: request after request, in bounded memory, whatever the file
+//! says.
 //!
 //! What a file is, its first bytes tell:
 //!
@@ -8,8 +9,8 @@
 //! | the zstd magic | either of the others, compressed |
 //! | anything else | text: `key[,ttl_ms[,weight[,timestamp_ms]]]` on each line, fields may be empty, `#` begins a comment line |
 //!
-//! The binary format is little-endian: the magic, `flags: u32`, `count: u64`, then `count` records of
-//! `key: u64` and, where the flags say so and in this order, `timestamp_ms: u64` (bit 2),
+//! The binary format is little-endian: the magic, `flags: u32`, `count: u64`, then `count` records
+//! of `key: u64` and, where the flags say so and in this order, `timestamp_ms: u64` (bit 2),
 //! `weight: u32` (bit 0), `ttl_ms: u32` (bit 1).
 //!
 //! Timestamps never decrease and count from the first one, so a text trace may give Unix times. A
@@ -19,7 +20,8 @@
 //! A defect ends the trace with a [`TraceError`] that says where it is; nothing here panics or
 //! allocates by what a header claims.
 
-// By its path, so that the tests and the fuzz target can include this file as a module of their own.
+// By its path, so that the tests and the fuzz target can include this file as a module of their
+// own.
 #[path = "trace_text.rs"]
 mod text;
 
@@ -33,7 +35,8 @@ const HAS_WEIGHT: u32 = 1;
 const HAS_TTL: u32 = 2;
 const HAS_TIMESTAMP: u32 = 4;
 const HEADER: u64 = 16;
-/// Further from the first timestamp than this (100 years), a timestamp is in the wrong unit or damaged.
+/// Further from the first timestamp than this (100 years), a timestamp is in the wrong unit or
+/// damaged.
 const LONGEST_SPAN_MS: u64 = 100 * 365 * 86_400_000;
 
 /// One request: look the key up and, on a miss, insert it.

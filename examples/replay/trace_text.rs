@@ -5,7 +5,8 @@ use std::io::{BufRead, Cursor, Read};
 use std::mem;
 use std::time::Duration;
 
-/// A line longer than this is no trace; without a limit, a file without line ends would be read whole.
+/// A line longer than this is no trace; without a limit, a file without line ends would be read
+/// whole.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// How much of a text is looked at to tell what separates its fields.
@@ -63,7 +64,8 @@ fn holds_request(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// The request of the next line that holds one. `line` counts lines and is left at the one read last.
+/// The request of the next line that holds one. `line` counts lines and is left at the one read
+/// last.
 pub fn next(
     input: &mut Input<'_>,
     line: &mut u64,

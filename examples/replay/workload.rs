@@ -4,12 +4,13 @@
 //! <https://github.com/twitter/cache-trace> (CC BY 4.0), described in J. Yang, Y. Yue, K. V. Rashmi: *A
 //! large scale analysis of hundreds of in-memory cache clusters at Twitter*, OSDI 2020.
 //!
-//! From them: keys are drawn from a Zipf distribution over as many objects as make the published number
-//! of requests per object; the cluster's share of writes are updates; an object's lifetime is one of the
-//! cluster's common ones. Made up: requests come in one wave, twice as dense in the middle as at the ends; sizes are log-normal (σ = 1) around the
-//! published mean, as the source gives no distribution; and the time that the requests span, which
-//! together with the requests per object says how often a key comes, is set so that lifetimes and capacity
-//! both matter. More requests draw from more objects, so the hit ratio hardly depends on their number.
+//! From them: keys are drawn from a Zipf distribution over as many objects as make the published
+//! number of requests per object; the cluster's share of writes are updates; an object's lifetime
+//! is one of the cluster's common ones. Made up: requests come in one wave, twice as dense in the
+//! middle as at the ends; sizes are log-normal (σ = 1) around the published mean, as the source
+//! gives no distribution; and the time that the requests span, which together with the requests per
+//! object says how often a key comes, is set so that lifetimes and capacity both matter. More
+//! requests draw from more objects, so the hit ratio hardly depends on their number.
 
 use crate::trace::Request;
 use rand::rngs::StdRng;
@@ -95,7 +96,8 @@ impl Cluster {
         requests as f64 / self.frequency
     }
 
-    /// Over how many objects to draw, so that `requests` draws meet as many of them as [`keys`](Self::keys).
+    /// Over how many objects to draw, so that `requests` draws meet as many of them as
+    /// [`keys`](Self::keys).
     fn objects(&self, requests: u64) -> u64 {
         let wanted = self.keys(requests);
         let (mut few, mut many) = (wanted.max(1.0), (wanted * 1000.0).max(2.0));
@@ -157,7 +159,8 @@ impl Workload {
     }
 }
 
-/// When a request comes, as a share of the span, that so large a share of the requests comes before.
+/// When a request comes, as a share of the span, that so large a share of the requests comes
+/// before.
 fn wave(share: f64) -> f64 {
     // The slope, the time between requests, goes from 4/3 to 2/3 in the middle.
     share + (TAU * share).sin() / (3.0 * TAU)

@@ -1,11 +1,12 @@
-//! A cache under everything at once for as long as you like, by threads that are born and die all the time:
+//! A cache under everything at once for as long as you like, by threads that are born and die all
+//! the time:
 //!
 //! ```text
 //! cargo run --release --example soak -- --seconds 600 --svg soak.svg --most-growth 1024 > soak.csv
 //! ```
 //!
-//! It prints a line of figures each second, and draws what should not grow. At the end it closes the cache
-//! and counts: every value that was given to it has been announced, once, and dropped.
+//! It prints a line of figures each second, and draws what should not grow. At the end it closes
+//! the cache and counts: every value that was given to it has been announced, once, and dropped.
 
 mod chart;
 mod heap;
@@ -44,8 +45,8 @@ struct Options {
     /// Where to draw memory, lateness and the longest calls.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Fail if the process occupies so many KiB more in its last minute than in its second, by their medians.
-    /// Needs three minutes.
+    /// Fail if the process occupies so many KiB more in its last minute than in its second, by
+    /// their medians. Needs three minutes.
     #[arg(long, value_name = "KIB")]
     most_growth: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! Programs of policy operations: each node on exactly one list, weights that add up, bounds that hold, and
-//! the same victims for the same seed.
+//! Programs of policy operations: each node on exactly one list, weights that add up, bounds that
+//! hold, and the same victims for the same seed.
 #![no_main]
 
 #[path = "../../tests/policy_program/mod.rs"]

@@ -1,5 +1,5 @@
-//! The replay example's trace parser on any bytes: it neither panics nor goes on after a defect, and what it
-//! says of time, place and size holds.
+//! The replay example's trace parser on any bytes: it neither panics nor goes on after a defect,
+//! and what it says of time, place and size holds.
 #![no_main]
 
 mod counted;

@@ -10,12 +10,13 @@
 //! 2. Only the holder of the maintenance lock calls [`drain`](ReadBuffer::drain).
 //! 3. An id may be stale when it is drained. Who drains must be able to bear that.
 //!
-//! A stripe is a [`ring`](super::ring) of events without weight, whose account tells a pusher how full it is.
+//! A stripe is a [`ring`](super::ring) of events without weight, whose account tells a pusher how
+//! full it is.
 //!
 //! # Alternatives that lost
 //!
-//! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that lost its core in the middle of a `push`, and so would
-//!   the reader that runs the pass.
+//! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that lost its core in the middle of a
+//!   `push`, and so would the reader that runs the pass.
 //! * A hint only when full (Caffeine) loses the records between the hint and the drain.
 
 use super::ring::Ring;
@@ -72,8 +73,8 @@ impl ReadBuffer {
         }
     }
 
-    /// Appends at most `limit` ids to `ids`. A stripe that is pushed into meanwhile gives no more than it can hold at
-    /// once; one whose next place a reader is just filling gives nothing.
+    /// Appends at most `limit` ids to `ids`. A stripe that is pushed into meanwhile gives no more
+    /// than it can hold at once; one whose next place a reader is just filling gives nothing.
     pub fn drain(&self, limit: usize, ids: &mut Vec<u64>) {
         let end = ids.len().saturating_add(limit);
         for stripe in self.stripes.rotate() {

@@ -1,5 +1,5 @@
-//! A stripe of the write buffer: a bounded queue of weighted events, for many pushers and one drainer at a time,
-//! that keeps account of itself in one word.
+//! A stripe of the write buffer: a bounded queue of weighted events, for many pushers and one
+//! drainer at a time, that keeps account of itself in one word.
 //!
 //! ```text
 //! account   63 ......... 52 51 ...... 42 41 ............ 0
@@ -7,15 +7,16 @@
 //! slots     a power of two of them; an event of 0 is none
 //! ```
 //!
-//! A pusher raises all three parts by one compare-exchange, and has a place of its own, into which it
-//! stores weight and event. The drainer takes events out in the order of their places and empties the slots;
-//! what it has taken leaves the account when it has been dealt with. So the count is never below what the slots
-//! hold, and a place is given to somebody else only after it was emptied. Pushers wait for nobody. A pusher that is
-//! between its two steps and off its core holds back what others have put behind it and returned. A drainer that
-//! has to have all of it waits for that pusher. Others, which merely pass by, do not.
+//! A pusher raises all three parts by one compare-exchange, and has a place of its own, into which
+//! it stores weight and event. The drainer takes events out in the order of their places and
+//! empties the slots; what it has taken leaves the account when it has been dealt with. So the
+//! count is never below what the slots hold, and a place is given to somebody else only after it
+//! was emptied. Pushers wait for nobody. A pusher that is between its two steps and off its core
+//! holds back what others have put behind it and returned. A drainer that has to have all of it
+//! waits for that pusher. Others, which merely pass by, do not.
 //!
-//! No part can overflow into its neighbour: the count is at most the capacity, which is at most 512, the
-//! sum at most 512 weights of 32 bits, and the place wraps at the top, where nothing is.
+//! No part can overflow into its neighbour: the count is at most the capacity, which is at most
+//! 512, the sum at most 512 weights of 32 bits, and the place wraps at the top, where nothing is.
 //!
 //! # Atomics
 //!
@@ -28,10 +29,11 @@
 //!
 //! # Alternatives that lost
 //!
-//! * crossbeam's `ArrayQueue` and an account beside it: two read-modify-writes for a push and one for a pop, where
-//!   this has one and none.
-//! * A drain that ends at an event that is not there yet: the bound, and the promise that `run_pending_tasks`
-//!   applies what was written before, hung on when the thread in front got its core back.
+//! * crossbeam's `ArrayQueue` and an account beside it: two read-modify-writes for a push and one
+//!   for a pop, where this has one and none.
+//! * A drain that ends at an event that is not there yet: the bound, and the promise that
+//!   `run_pending_tasks` applies what was written before, hung on when the thread in front got its
+//!   core back.
 
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -160,9 +162,9 @@ impl Ring {
         Taken { ring: self, account }
     }
 
-    /// The event in the slot that is next in line, when so many before it have been taken. If its place has
-    /// been given to somebody, it is waited for: others may have put theirs behind it and returned. A drainer without
-    /// patience leaves it, and all behind it, to another drain.
+    /// The event in the slot that is next in line, when so many before it have been taken. If its
+    /// place has been given to somebody, it is waited for: others may have put theirs behind it
+    /// and returned. A drainer without patience leaves it, and all behind it, to another drain.
     #[inline]
     fn next(&self, slot: &Slot, taken: u64, patience: Patience) -> Option<u64> {
         let (mut spin, mut short) = (Spin::default(), ShortWait::default());

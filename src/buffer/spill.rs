@@ -1,17 +1,19 @@
 //! Where events go that a full stripe has no room for while somebody else has the maintenance lock.
 //!
-//! Who holds that lock may have lost its core, for as long as the system pleases: milliseconds on a busy machine, a tenth
-//! of a second in a container that has used up its share. A stripe is full within a tenth of a millisecond, and its
-//! writers would have to wait for the lock all that time. As long as there is room here, they go on.
+//! Who holds that lock may have lost its core, for as long as the system pleases: milliseconds on a
+//! busy machine, a tenth of a second in a container that has used up its share. A stripe is full
+//! within a tenth of a millisecond, and its writers would have to wait for the lock all that time.
+//! As long as there is room here, they go on.
 //!
 //! Order is not kept: events that concern one node may be drained in any order, as between stripes.
 //!
 //! # Bound
-//! What waits here is so many events at most, and weighs so much. What a pass has taken out counts until it is
-//! applied.
+//! What waits here is so many events at most, and weighs so much. What a pass has taken out counts
+//! until it is applied.
 //!
-//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of blocks. The drainer waits
-//! for a pusher that is between its steps, as it does in a [ring](super::ring).
+//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of
+//! blocks. The drainer waits for a pusher that is between its steps, as it does in a
+//! [ring](super::ring).
 //!
 //! # Atomics
 //!

@@ -9,8 +9,8 @@ use crate::sync::thread_stripe;
 #[cfg(not(cortado_loom))]
 const MAX_STRIPES: usize = 16;
 
-/// A power of two near the number of hardware threads. Asked for once in a process: the answer takes a
-/// look into several files.
+/// A power of two near the number of hardware threads. Asked for once in a process: the answer
+/// takes a look into several files.
 ///
 /// Tests and benches run as on a machine with other numbers of threads by `CORTADO_STRIPES`.
 #[cfg(not(cortado_loom))]
@@ -64,7 +64,8 @@ impl<S> Stripes<S> {
         self.stripes.iter().map(|stripe| &**stripe)
     }
 
-    /// All stripes, each time beginning with another one, so that a drain with a limit starves none.
+    /// All stripes, each time beginning with another one, so that a drain with a limit starves
+    /// none.
     pub(super) fn rotate(&self) -> impl Iterator<Item = &S> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);

@@ -1,37 +1,38 @@
 //! The write buffer: striped, bounded, lossless; carries events that must be applied exactly once.
 //!
 //! A writer pushes an event into the stripe of its thread. A stripe never drops and never makes
-//! a writer wait: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies events
-//! itself, or [spills](WriteBuffer::spill) its own while somebody else is at it. Events of one stripe are drained in the order in which they were pushed; between stripes
-//! there is no order, so events that concern one node may be drained in any order.
+//! a writer wait: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies
+//! events itself, or [spills](WriteBuffer::spill) its own while somebody else is at it. Events of
+//! one stripe are drained in the order in which they were pushed; between stripes there is no
+//! order, so events that concern one node may be drained in any order.
 //!
 //! # Rules
 //!
 //! 1. Anyone may push at any time, and then does what the answer says ([`Pressure`]). Whom the
-//!    buffer refuses runs a pass, and pushes again; or it spills the event, and does as if the answer had been
-//!    [`Pressure::Drain`].
+//!    buffer refuses runs a pass, and pushes again; or it spills the event, and does as if the
+//!    answer had been [`Pressure::Drain`].
 //! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the answer
 //!    has `more`, the pass must leave itself marked as required.
 //!
 //! With these two rules **no event is forgotten**: as long as a stripe's count is not zero, a
 //! pass is required, running, or about to be asked for. The count leaves zero only by a push, which
-//! learns it from the account it replaced ([`Pressure::First`]); and a drain learns from the account
-//! that *it* replaced whether it brought the stripe to zero. An account is one word of a [`ring`](super::ring), so
-//! there is one order of these steps, and none of them needs a fence.
+//! learns it from the account it replaced ([`Pressure::First`]); and a drain learns from the
+//! account that *it* replaced whether it brought the stripe to zero. An account is one word of a
+//! [`ring`](super::ring), so there is one order of these steps, and none of them needs a fence.
 //!
 //! # Bounds
 //!
-//! At any time at most [`capacity`](WriteBuffer::capacity) events wait in the stripes, and per stripe at most the
-//! weight limit plus one event for each thread that pushes at that moment; and what the [spill](super::spill) takes.
-//! Add the batch that a drain has taken out and is applying.
+//! At any time at most [`capacity`](WriteBuffer::capacity) events wait in the stripes, and per
+//! stripe at most the weight limit plus one event for each thread that pushes at that moment; and
+//! what the [spill](super::spill) takes. Add the batch that a drain has taken out and is applying.
 //!
 //! The weight travels with the event in the ring, so that what is subtracted is what was added.
 //!
 //! # Alternatives that lost
 //!
 //! * Asking for a pass at each push: one shared word written by all writers.
-//! * Skipping that by a load of the shared word: needs a `SeqCst` fence on both sides, or an event is
-//!   forgotten when the load is stale.
+//! * Skipping that by a load of the shared word: needs a `SeqCst` fence on both sides, or an event
+//!   is forgotten when the load is stale.
 //! * The drainer looks the weight up again: it can have changed.
 
 use crate::sync::{Patience, seeded};
@@ -112,7 +113,8 @@ impl WriteBuffer {
         Ok(self.pressure(before, now))
     }
 
-    /// Takes in an event that its stripe has refused, if there is room beside the stripes; see rule 1.
+    /// Takes in an event that its stripe has refused, if there is room beside the stripes; see rule
+    /// 1.
     pub fn spill(&self, event: u64, weight: u32) -> bool {
         self.spill.push(event, weight)
     }
@@ -141,9 +143,10 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands to `apply` at most `quota` of the events that were spilled, then at most `limit` of the others: whatever a
-    /// stripe has at once, by way of `scratch`. A stripe that is pushed into meanwhile gives no more than it can hold at
-    /// once. With [`Patience::Skip`] events behind a writer that is just storing one, and may be off its core, are left.
+    /// Hands to `apply` at most `quota` of the events that were spilled, then at most `limit` of
+    /// the others: whatever a stripe has at once, by way of `scratch`. A stripe that is pushed
+    /// into meanwhile gives no more than it can hold at once. With [`Patience::Skip`] events
+    /// behind a writer that is just storing one, and may be off its core, are left.
     ///
     /// What was handed over stays accounted as pending until `apply` has returned or panicked.
     pub fn drain(

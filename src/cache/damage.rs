@@ -1,5 +1,5 @@
-//! Proof that the audit can fail: each thing that it recounts is damaged in a cache that is in order, by hand and
-//! one at a time, and the audit says so; put right again, it has nothing to say.
+//! Proof that the audit can fail: each thing that it recounts is damaged in a cache that is in
+//! order, by hand and one at a time, and the audit says so; put right again, it has nothing to say.
 
 use super::Cache;
 use crate::clock::{Clock, ManualClock};
@@ -16,7 +16,8 @@ use std::time::Duration;
 const CAPACITY: u64 = 1000;
 const LIFE: Duration = Duration::from_secs(60);
 
-/// A cache with entries that weigh 2 each, free nodes, and a removed node that a handle keeps, which weighs 3.
+/// A cache with entries that weigh 2 each, free nodes, and a removed node that a handle keeps,
+/// which weighs 3.
 struct Subject {
     cache: Cache<u32, u32>,
     indexed: Vec<u32>,

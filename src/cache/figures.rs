@@ -1,6 +1,6 @@
-//! The figures by which passes decide, each at its edge: how long an era of the policy is, how long the dead wait for
-//! more of them, and how many are let go of at once. By a clock that stands unless it is moved; each pass is one
-//! that a caller runs in passing.
+//! The figures by which passes decide, each at its edge: how long an era of the policy is, how long
+//! the dead wait for more of them, and how many are let go of at once. By a clock that stands
+//! unless it is moved; each pass is one that a caller runs in passing.
 
 use super::Cache;
 use crate::clock::{Clock, ManualClock};
@@ -88,8 +88,8 @@ fn nothing_is_recorded_with_more_than_an_eighth_of_the_room_free() {
     cache.audit();
 }
 
-/// An era ends when more than a quarter as many reads were recorded as there are entries, and more than a 64th
-/// as many entries evicted.
+/// An era ends when more than a quarter as many reads were recorded as there are entries, and more
+/// than a 64th as many entries evicted.
 #[test]
 fn an_era_ends_by_reads_and_evictions() {
     let cache = full();
@@ -260,7 +260,8 @@ fn or_weigh_more_than_a_64th_of_the_capacity() {
     }
 }
 
-/// While something waits for its grace period, and nobody looks after the cache, a pass is due 16 ms later.
+/// While something waits for its grace period, and nobody looks after the cache, a pass is due 16
+/// ms later.
 #[test]
 fn who_waits_is_looked_after() {
     let _alone = alone();
@@ -342,8 +343,8 @@ fn a_growing_index_has_grown_when_all_is_done() {
     cache.audit();
 }
 
-/// Free nodes that were not needed for a while are looked at for giving their memory back: 128 in a pass beside another
-/// operation, 1,024 in any other.
+/// Free nodes that were not needed for a while are looked at for giving their memory back: 128 in a
+/// pass beside another operation, 1,024 in any other.
 #[test]
 fn memory_is_given_back_in_steps() {
     const WINDOW: Duration = Duration::from_millis(250);
@@ -411,7 +412,8 @@ fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
         cache.insert(call, 1);
         cache.invalidate_all();
         let after = removed();
-        // A 4,080th of entries and buckets, and what a few passes in passing do, to the end of a bucket each.
+        // A 4,080th of entries and buckets, and what a few passes in passing do, to the end of a
+        // bucket each.
         assert!(after - before <= 60 + 5 * (64 + 16), "{} in one call", after - before);
         before = after;
         // They never run out of marks.

@@ -1,5 +1,5 @@
-//! Writers while somebody has the maintenance lock and does not go on, as one who has lost the core. The lock is
-//! held by hand here, for as long as it takes.
+//! Writers while somebody has the maintenance lock and does not go on, as one who has lost the
+//! core. The lock is held by hand here, for as long as it takes.
 
 use super::Cache;
 use crate::clock::Clock;
@@ -22,7 +22,8 @@ fn core(cache: &Cache<u32, u32>) -> &Core {
     &cache.engine().core
 }
 
-/// Large enough, on any machine, for a quarter of a sixteenth of it to be more than the stripes hold.
+/// Large enough, on any machine, for a quarter of a sixteenth of it to be more than the stripes
+/// hold.
 const LARGE: u64 = 1 << 20;
 /// More than one stripe holds.
 const MANY: u32 = 3000;
@@ -88,8 +89,9 @@ fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
     }
 }
 
-/// What waits stays within half of the promised sixteenth, as a pass may have as much in its hands, and an entry for
-/// each writer; and nobody spills more than there are entries, for which the index is large enough.
+/// What waits stays within half of the promised sixteenth, as a pass may have as much in its hands,
+/// and an entry for each writer; and nobody spills more than there are entries, for which the index
+/// is large enough.
 #[test]
 fn writers_wait_where_the_bound_or_the_index_would_suffer() {
     let quarter = LARGE / 64;
@@ -150,8 +152,8 @@ fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
     drop(locked);
 }
 
-/// A read runs a pass that has to expire, evict and sweep entries in a bucket which a writer holds that is off its
-/// core. It leaves them to a later pass.
+/// A read runs a pass that has to expire, evict and sweep entries in a bucket which a writer holds
+/// that is off its core. It leaves them to a later pass.
 #[test]
 fn a_pass_in_passing_does_not_wait_for_a_bucket() {
     for clears in [false, true] {
@@ -177,7 +179,8 @@ fn a_pass_in_passing_does_not_wait_for_a_bucket() {
             let left = cache.entry_count();
             assert!((1..90).contains(&left), "{left} are left: nothing was expired, or all");
         });
-        // Lookups are exact meanwhile, and what was left is removed by the next pass that is asked for.
+        // Lookups are exact meanwhile, and what was left is removed by the next pass that is asked
+        // for.
         assert!(!cache.contains_key(&0));
         cache.run_pending_tasks();
         assert_eq!(cache.entry_count(), if clears { 0 } else { 5 });
@@ -185,8 +188,8 @@ fn a_pass_in_passing_does_not_wait_for_a_bucket() {
     }
 }
 
-/// While somebody holds a view, a scheduled cache looks after what that keeps less and less often, down to once a tick.
-/// When the view is gone it starts again.
+/// While somebody holds a view, a scheduled cache looks after what that keeps less and less often,
+/// down to once a tick. When the view is gone it starts again.
 #[test]
 fn a_held_view_is_not_polled() {
     let builder = Cache::builder().clock(Clock::manual().0);

@@ -20,8 +20,8 @@ impl<K, V, S> Cache<K, V, S> {
         self.engine().core.entries()
     }
 
-    /// The weight of all entries together; otherwise as [`entry_count`](Self::entry_count), which it
-    /// equals without a weigher.
+    /// The weight of all entries together; otherwise as [`entry_count`](Self::entry_count), which
+    /// it equals without a weigher.
     #[must_use]
     pub fn weighted_size(&self) -> u64 {
         self.engine().core.weight()
@@ -55,10 +55,10 @@ impl<K, V, S> Cache<K, V, S> {
     }
 
     /// How long until the maintenance has an entry to expire, as of the last maintenance: at the
-    /// latest one tick ([`expiry_resolution`](crate::Builder::expiry_resolution)) after the earliest
-    /// deadline, possibly earlier where deadlines are far or were extended. `None` if nothing is to
-    /// expire. For a program that runs [`run_pending_tasks`](Self::run_pending_tasks) on a timer of its
-    /// own.
+    /// latest one tick ([`expiry_resolution`](crate::Builder::expiry_resolution)) after the
+    /// earliest deadline, possibly earlier where deadlines are far or were extended. `None` if
+    /// nothing is to expire. For a program that runs
+    /// [`run_pending_tasks`](Self::run_pending_tasks) on a timer of its own.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
         let core = &self.engine().core;

@@ -13,9 +13,9 @@ where
 {
     /// Handles on the living entries, in no particular order.
     ///
-    /// *Consistency*: weak. A key that is there from beginning to end is returned exactly once, with a value that it had
-    /// meanwhile, however often it is updated. One that comes or goes meanwhile may or may not be. Expired entries
-    /// are never returned. It counts as no read.
+    /// *Consistency*: weak. A key that is there from beginning to end is returned exactly once,
+    /// with a value that it had meanwhile, however often it is updated. One that comes or goes
+    /// meanwhile may or may not be. Expired entries are never returned. It counts as no read.
     /// *Blocking*: none; an iterator may be kept as long as you like.
     ///
     /// ```

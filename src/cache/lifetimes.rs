@@ -51,8 +51,8 @@ where
     ///
     /// In a cache with a `time_to_idle` the idle time still applies, counted from now.
     ///
-    /// *Atomicity*: it changes the value that is there, or, if an update overtakes it, that update's;
-    /// an entry whose deadline came first stays expired.
+    /// *Atomicity*: it changes the value that is there, or, if an update overtakes it, that
+    /// update's; an entry whose deadline came first stays expired.
     ///
     /// ```
     /// use cortado::{Cache, Clock};

@@ -18,15 +18,15 @@ where
     /// The value enters the cache as by [`insert`](Self::insert), unless the key got a value
     /// meanwhile, which is then returned instead, or unless the key was removed or the cache
     /// cleared meanwhile: then the callers get the value but it is not kept, so that a load that
-    /// began before an invalidation never undoes it. A value that is not kept (also one with a lifetime of
-    /// zero) is returned to all who waited for it.
+    /// began before an invalidation never undoes it. A value that is not kept (also one with a
+    /// lifetime of zero) is returned to all who waited for it.
     ///
-    /// *Blocking*: waits for a load or computation of the key that is under way. `init` runs on this
-    /// thread with no lock held and may use the cache.
+    /// *Blocking*: waits for a load or computation of the key that is under way. `init` runs on
+    /// this thread with no lock held and may use the cache.
     ///
     /// # Panics
-    /// A panic of `init` reaches its caller; one of those who waited runs its own `init` next. Panics
-    /// if `init` asks for the very key that it loads.
+    /// A panic of `init` reaches its caller; one of those who waited runs its own `init` next.
+    /// Panics if `init` asks for the very key that it loads.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -59,8 +59,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// The key's entry; if it has none, `init` makes the value. As [`Cache::get_with`], but returns a
-    /// handle, whose [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it.
+    /// The key's entry; if it has none, `init` makes the value. As [`Cache::get_with`], but returns
+    /// a handle, whose [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -75,12 +75,14 @@ where
 
     /// Looks at the key's living entry, decides, and does so, atomically with regard to every other
     /// operation on the key: other writes wait until `compute` has returned, and the maintenance
-    /// neither evicts nor removes the entry meanwhile. (Reads do not wait. If the entry expires while
-    /// `compute` runs, readers no longer see it. An [`invalidate_all`](Cache::invalidate_all) does not wait
-    /// either: what is put in the place of an entry that it took goes at once, as `Explicit`.)
+    /// neither evicts nor removes the entry meanwhile. (Reads do not wait. If the entry expires
+    /// while `compute` runs, readers no longer see it. An
+    /// [`invalidate_all`](Cache::invalidate_all) does not wait either: what is put in the place
+    /// of an entry that it took goes at once, as `Explicit`.)
     ///
-    /// *Callbacks*: `compute` runs once, on this thread, with no lock held; it may use the cache for
-    /// other keys, and read this one. [`Op::Put`] asks weigher and expiry policy as an insert does.
+    /// *Callbacks*: `compute` runs once, on this thread, with no lock held; it may use the cache
+    /// for other keys, and read this one. [`Op::Put`] asks weigher and expiry policy as an
+    /// insert does.
     ///
     /// # Panics
     /// A panic of `compute` reaches the caller and the entry is as before. Panics if `compute`

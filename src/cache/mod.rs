@@ -27,10 +27,10 @@ use std::sync::Arc;
 /// [`Cache::new`] or, with a policy, by [`Cache::builder`]. See the [crate] documentation for
 /// what it guarantees.
 ///
-/// Keys need `Hash + Eq`, and keys and values `Send + Sync + 'static`. Values need `Clone` only where
-/// a method returns a clone of one; [`get_entry`](Self::get_entry) and [`pin`](Self::pin) do without.
-/// Lookups take any borrowed form of the key (`&str` for `String`), or a type of your own that
-/// implements [`Equivalent`](crate::Equivalent).
+/// Keys need `Hash + Eq`, and keys and values `Send + Sync + 'static`. Values need `Clone` only
+/// where a method returns a clone of one; [`get_entry`](Self::get_entry) and [`pin`](Self::pin) do
+/// without. Lookups take any borrowed form of the key (`&str` for `String`), or a type of your own
+/// that implements [`Equivalent`](crate::Equivalent).
 ///
 /// ```
 /// use cortado::Cache;

@@ -14,8 +14,8 @@ where
 {
     /// A clone of the key's value, if it has a living entry.
     ///
-    /// Counts as a read: a hit or a miss in the statistics, a use for the eviction policy, and a new
-    /// lease of life where the cache has an idle time or the expiry policy a read hook.
+    /// Counts as a read: a hit or a miss in the statistics, a use for the eviction policy, and a
+    /// new lease of life where the cache has an idle time or the expiry policy a read hook.
     ///
     /// *Expiration*: an entry is never returned at or after its deadline, by the cache's clock.
     /// *Blocking*: takes no lock, waits for nobody. It may run a bounded piece of maintenance.
@@ -101,10 +101,11 @@ where
     /// While it is held, memory of values removed from *any* cache of the process cannot be
     /// released: hold it for a request, not for ever, and not across an `await`.
     ///
-    /// *Expiration*: as for [`get`](Self::get), by a clock that is read at least every 64 lookups, after a
-    /// [`repin`](Pinned::repin), and for each entry that had no more than 68.7 s to live by the last reading. A
-    /// view that makes fewer than 64 lookups in 68.7 s may return an entry that has ended meanwhile. With a
-    /// clock of your own, or where reads prolong lives, each lookup reads the clock.
+    /// *Expiration*: as for [`get`](Self::get), by a clock that is read at least every 64 lookups,
+    /// after a [`repin`](Pinned::repin), and for each entry that had no more than 68.7 s to
+    /// live by the last reading. A view that makes fewer than 64 lookups in 68.7 s may return
+    /// an entry that has ended meanwhile. With a clock of your own, or where reads prolong
+    /// lives, each lookup reads the clock.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);

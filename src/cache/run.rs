@@ -10,29 +10,31 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Finishes the maintenance: applies recorded reads and writes, removes every entry that is due,
-    /// evicts down to the capacity, sweeps after an `invalidate_all`, releases memory that no thread
-    /// can be reading, and delivers all notifications.
+    /// Finishes the maintenance: applies recorded reads and writes, removes every entry that is
+    /// due, evicts down to the capacity, sweeps after an `invalidate_all`, releases memory that
+    /// no thread can be reading, and delivers all notifications.
     ///
     /// No program has to call this: operations do the same piece by piece, and with a
-    /// [`scheduler`](crate::Builder::scheduler) so does a background thread. It serves tests, and programs that
-    /// want the work done at a time of their choosing.
+    /// [`scheduler`](crate::Builder::scheduler) so does a background thread. It serves tests, and
+    /// programs that want the work done at a time of their choosing.
     ///
-    /// *Expiration*: everything whose deadline has come, by a precise reading of the clock after the call began, is
-    /// removed and announced, whatever the [`expiry_resolution`](crate::Builder::expiry_resolution).
-    /// *Blocking*: waits for a pass that is running; takes as long as the work does.
-    /// *Callbacks*: the listener and destructors may run here. A call from within them does the work but
-    /// leaves notifications and destructors to the outer call; one from within a load, a computation or another
+    /// *Expiration*: everything whose deadline has come, by a precise reading of the clock after
+    /// the call began, is removed and announced, whatever the
+    /// [`expiry_resolution`](crate::Builder::expiry_resolution). *Blocking*: waits for a pass
+    /// that is running; takes as long as the work does. *Callbacks*: the listener and
+    /// destructors may run here. A call from within them does the work but leaves notifications
+    /// and destructors to the outer call; one from within a load, a computation or another
     /// callback leaves them to the end of the outermost of these.
     pub fn run_pending_tasks(&self) {
         self.engine().run_pending();
     }
 
-    /// At most `units` units of maintenance (an expiration, an eviction, an entry moved in the wheel,
-    /// a notification) and what is left.
+    /// At most `units` units of maintenance (an expiration, an eviction, an entry moved in the
+    /// wheel, a notification) and what is left.
     ///
     /// *Expiration*: entries are due when the tick of the timer wheel
-    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is over.
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is
+    /// over.
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -52,15 +54,16 @@ where
         self.engine().run_pending_within(units)
     }
 
-    /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers all
-    /// notifications. Values inserted from now on are not stored and leave at once, as `Explicit`.
-    /// Dropping the last handle without this announces nothing. A value that the listener itself puts back from now on
-    /// is dropped without an announcement, which would have no end, and counted in
+    /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers
+    /// all notifications. Values inserted from now on are not stored and leave at once, as
+    /// `Explicit`. Dropping the last handle without this announces nothing. A value that the
+    /// listener itself puts back from now on is dropped without an announcement, which would
+    /// have no end, and counted in
     /// [`Stats::refused_after_close`](crate::Stats::refused_after_close).
     ///
-    /// *Blocking*: waits for the listener, if another thread is running it, without using the core. A call from within a
-    /// listener, a destructor, a load, a computation or another callback does not, and leaves the rest of the
-    /// notifications to that thread.
+    /// *Blocking*: waits for the listener, if another thread is running it, without using the core.
+    /// A call from within a listener, a destructor, a load, a computation or another callback
+    /// does not, and leaves the rest of the notifications to that thread.
     pub fn close(&self) {
         self.engine().close();
     }

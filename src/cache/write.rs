@@ -16,27 +16,28 @@ where
 {
     /// Puts a value into the cache, in the place of the key's old one.
     ///
-    /// Its lifetime is what the builder's settings say: `time_to_live`, `time_to_idle` and the expiry
-    /// policy, the earliest wins. Over a living entry the policy's update hook is asked, else (also
-    /// over an expired one) the create hook. The old value leaves as `Replaced`, or as `Expired` if
-    /// its life was over. A value with a lifetime of zero is not stored and leaves at once as
-    /// `Expired`, one heavier than the capacity as `Size`; both replace the old value all the same.
+    /// Its lifetime is what the builder's settings say: `time_to_live`, `time_to_idle` and the
+    /// expiry policy, the earliest wins. Over a living entry the policy's update hook is asked,
+    /// else (also over an expired one) the create hook. The old value leaves as `Replaced`, or
+    /// as `Expired` if its life was over. A value with a lifetime of zero is not stored and
+    /// leaves at once as `Expired`, one heavier than the capacity as `Size`; both replace the
+    /// old value all the same.
     ///
     /// *Blocking*: locks one bucket of the index for a few instructions; waits while a computation
-    /// ([`and_compute_with`](crate::KeyEntry::and_compute_with)) of this key runs; may run a bounded
-    /// piece of maintenance, including the listener.
+    /// ([`and_compute_with`](crate::KeyEntry::and_compute_with)) of this key runs; may run a
+    /// bounded piece of maintenance, including the listener.
     ///
     /// # Panics
     /// Panics of the weigher, the expiry policy, the clock, `Hash` and `Eq` reach the caller; the
-    /// insert has then not happened. Also panics when called for the key of a computation from within
-    /// it.
+    /// insert has then not happened. Also panics when called for the key of a computation from
+    /// within it.
     pub fn insert(&self, key: K, value: V) {
         self.engine().insert(key, value, Term::Policy);
     }
 
     /// [`insert`](Self::insert) with a lifetime of its own, which takes the place of what
-    /// `time_to_live` and the expiry policy would say; a `time_to_idle` still applies. Zero means not
-    /// stored; more than 292 years means never.
+    /// `time_to_live` and the expiry policy would say; a `time_to_idle` still applies. Zero means
+    /// not stored; more than 292 years means never.
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -80,9 +81,10 @@ where
     }
 
     /// Removes the key's entry if `condition` holds for it, atomically: what was judged is what is
-    /// removed. Returns a clone of the value if so. The condition runs with no lock held. It is asked once more if the
-    /// entry changes meanwhile, this time with the key held as by a computation: conditions that write each other's
-    /// keys may then wait for each other. It must not write its own key: that write panics.
+    /// removed. Returns a clone of the value if so. The condition runs with no lock held. It is
+    /// asked once more if the entry changes meanwhile, this time with the key held as by a
+    /// computation: conditions that write each other's keys may then wait for each other. It
+    /// must not write its own key: that write panics.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -116,9 +118,10 @@ where
     }
 
     /// Keeps the entries for which `keep` holds and removes the others as `Explicit`. Goes through
-    /// the whole cache; entries that come or go meanwhile may be missed. What `keep` judged is what is removed: an entry
-    /// that was replaced meanwhile is judged again once, with its key held as by a computation. `keep` runs with no
-    /// lock held. It must not write the key that it judges: that write panics.
+    /// the whole cache; entries that come or go meanwhile may be missed. What `keep` judged is what
+    /// is removed: an entry that was replaced meanwhile is judged again once, with its key held
+    /// as by a computation. `keep` runs with no lock held. It must not write the key that it
+    /// judges: that write panics.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.engine().retain(keep);
     }

@@ -1,9 +1,9 @@
 //! The pass's first part: applying what reads and writes have recorded.
 //!
-//! A batch is taken out whole and gone through twice, the second time some way behind the first, which
-//! does nothing but ask for the cache lines that the second will need: an event touches the nodes beside
-//! its own in two lists, a line of the sketch and one of the memory of rejections, all of them anywhere
-//! in memory. One after the other their misses cost two to four times the rest.
+//! A batch is taken out whole and gone through twice, the second time some way behind the first,
+//! which does nothing but ask for the cache lines that the second will need: an event touches the
+//! nodes beside its own in two lists, a line of the sketch and one of the memory of rejections, all
+//! of them anywhere in memory. One after the other their misses cost two to four times the rest.
 
 use super::budget::Budget;
 use super::event::Event;
@@ -18,7 +18,8 @@ use crate::sync::seeded;
 const AHEAD: usize = 8;
 
 impl Work<'_> {
-    /// Applies what reads and writes recorded; both buffers are bounded. True if more came meanwhile.
+    /// Applies what reads and writes recorded; both buffers are bounded. True if more came
+    /// meanwhile.
     #[inline(never)]
     pub(super) fn drain(&mut self, budget: &Budget) -> Drained {
         let core = self.core;
@@ -115,8 +116,8 @@ impl Work<'_> {
             Event::Added(id, _) => self.added(id),
             Event::Removed(id) => self.removed(id),
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
-            // Nothing may be written to a node that is not linked: it was pushed under a guard, but drained it
-            // may be after the node has become another's.
+            // Nothing may be written to a node that is not linked: it was pushed under a guard, but
+            // drained it may be after the node has become another's.
             Event::Rescheduled(id) => self.schedule(id, self.core.pool.meta(id)),
         }
     }
@@ -144,9 +145,9 @@ impl Work<'_> {
         self.sweep_if_old(id, meta);
     }
 
-    /// The node was published in the place of another. It takes that one's place here, too, if that one
-    /// has one and its own removal was not drained already; also if it is gone by now: what replaced it
-    /// will come for the place.
+    /// The node was published in the place of another. It takes that one's place here, too, if that
+    /// one has one and its own removal was not drained already; also if it is gone by now: what
+    /// replaced it will come for the place.
     fn replaced(&mut self, new: u32, old: u32, later: bool) {
         let pool = &*self.core.pool;
         let (meta, before) = (pool.meta(new), pool.meta(old));
@@ -169,7 +170,8 @@ impl Work<'_> {
                 policy.replace(pool, old, new);
             }
         }
-        // Made earlier since: the event that says so may have been drained when there was no place to leave.
+        // Made earlier since: the event that says so may have been drained when there was no place
+        // to leave.
         let in_place = later && !meta.was_shortened();
         let timers = self.timers();
         if !(in_place && self.state.wheel.replace(&timers, old, new)) {

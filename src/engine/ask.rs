@@ -1,5 +1,5 @@
-//! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile, and a mark on the
-//! thread says what is being asked about.
+//! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile, and
+//! a mark on the thread says what is being asked about.
 
 use super::Engine;
 use super::lookup::NodeRef;
@@ -44,7 +44,8 @@ pub struct Answer {
 pub enum Basis<K, V> {
     /// No living entry.
     Absent,
-    /// This one, which was to end at `ends`, idle time aside. The count keeps its id from becoming another's.
+    /// This one, which was to end at `ends`, idle time aside. The count keeps its id from becoming
+    /// another's.
     Entry { node: Handle<K, V>, ends: u64 },
 }
 
@@ -82,14 +83,15 @@ impl<K, V, S> Engine<K, V, S> {
         self.hooks.expiry.is_some() && matches!(term, Term::Policy)
     }
 
-    /// Whether the answer of the hooks depends on what is there, so that it has to be looked up before.
+    /// Whether the answer of the hooks depends on what is there, so that it has to be looked up
+    /// before.
     #[inline]
     pub fn depends_on_entry(&self) -> bool {
         !self.updates_create.load(Ordering::Relaxed)
     }
 
-    /// Asks the hooks how long the node is to live: in the place of `basis`, or of anything if they answer regardless of
-    /// that.
+    /// Asks the hooks how long the node is to live: in the place of `basis`, or of anything if they
+    /// answer regardless of that.
     pub fn ask(
         &self,
         node: &Local<'_, K, V>,
@@ -196,7 +198,8 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// The key's living entry for the hooks to be asked about, with no guard left. One that has expired is claimed.
+    /// The key's living entry for the hooks to be asked about, with no guard left. One that has
+    /// expired is claimed.
     pub fn basis_of<Q>(&self, hash: u32, key: &Q) -> Basis<K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,

@@ -17,7 +17,8 @@ macro_rules! ensure {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters agree.
+    /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters
+    /// agree.
     ///
     /// # Errors
     /// Says what does not hold.

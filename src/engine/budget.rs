@@ -51,7 +51,8 @@ impl Budget {
         Self { waits: true, ..self }
     }
 
-    /// Whether the pass waits for a thread that holds a bucket or a place in the write buffer, and may be off its core.
+    /// Whether the pass waits for a thread that holds a bucket or a place in the write buffer, and
+    /// may be off its core.
     pub fn patience(&self) -> Patience {
         if self.waits { Patience::Wait } else { Patience::Skip }
     }

@@ -9,11 +9,11 @@ use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 use std::hash::{BuildHasher, Hash};
 
-/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node that is being
-/// published while the next is counted may be one older.)
+/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node
+/// that is being published while the next is counted may be one older.)
 const MAX_UNSWEPT: u64 = GENERATIONS - 64;
-/// From a quarter of them on, each clearing sweeps this share of the cache. The sweep under way ends within another
-/// quarter of the clearings, and the one after it within the third.
+/// From a quarter of them on, each clearing sweeps this share of the cache. The sweep under way
+/// ends within another quarter of the clearings, and the one after it within the third.
 const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
@@ -61,8 +61,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// Judges what the node's key has, and removes it if it is refused: it and no other. If that was replaced
-    /// meanwhile, what replaced it is judged once, with the key taken as a computation takes it.
+    /// Judges what the node's key has, and removes it if it is refused: it and no other. If that
+    /// was replaced meanwhile, what replaced it is judged once, with the key taken as a
+    /// computation takes it.
     fn retain_one(&self, node: Handle<K, V>, refuses: &mut dyn FnMut(&K, &V) -> bool) {
         let Some(entry) = self.present(node) else { return };
         let node = entry.node();
@@ -98,8 +99,8 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K: Eq, V, S> Engine<K, V, S> {
-    /// Handles on the nodes of one bucket, from the hash position `cursor` on: one for each key. Returns the position
-    /// of the rest. No guard is left.
+    /// Handles on the nodes of one bucket, from the hash position `cursor` on: one for each key.
+    /// Returns the position of the rest. No guard is left.
     pub fn walk_keys(&self, cursor: u64, nodes: &mut impl Extend<Handle<K, V>>) -> Option<u64> {
         let guard = crate::epoch::pin();
         let mut found: Vec<NodeRef<'_, K, V>> = Vec::new();
@@ -116,8 +117,9 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         next
     }
 
-    /// The entry that the node's key has at this moment: the node itself, or what has replaced it. So an iteration
-    /// sees a key that is there from beginning to end, however often it is updated.
+    /// The entry that the node's key has at this moment: the node itself, or what has replaced it.
+    /// So an iteration sees a key that is there from beginning to end, however often it is
+    /// updated.
     pub fn present(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
         let meta = node.meta();
         let seen = meta.deadline();
@@ -134,8 +136,8 @@ impl<K: Eq, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S> Drop for Engine<K, V, S> {
-    /// The last handle is gone, so nobody is inside: no guard of a reader protects anything here. Only the scheduler may
-    /// be running a pass, which is waited for.
+    /// The last handle is gone, so nobody is inside: no guard of a reader protects anything here.
+    /// Only the scheduler may be running a pass, which is waited for.
     fn drop(&mut self) {
         self.core.end();
         self.announce_rest();

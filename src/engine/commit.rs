@@ -72,8 +72,8 @@ impl Core {
         self.commit_put_under(&hold, found, put)
     }
 
-    /// Compiled for each of its callers. What it knows of the locked bucket stays in registers, which it would not
-    /// if another function were given it.
+    /// Compiled for each of its callers. What it knows of the locked bucket stays in registers,
+    /// which it would not if another function were given it.
     #[inline(always)]
     fn commit_put_under<'g>(
         &self,
@@ -84,8 +84,8 @@ impl Core {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(hold, put.hash)?;
         if self.full_generation() != put.generation {
-            // What it replaces is not what the hooks were told. An `invalidate_all` from here on finds
-            // the node older than itself.
+            // What it replaces is not what the hooks were told. An `invalidate_all` from here on
+            // finds the node older than itself.
             return Err(Obstacle::Changed);
         }
         let meta = self.pool.meta(put.id);
@@ -128,8 +128,9 @@ impl Core {
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
                 let (_, end) = self.gone((old, before), put.now, RemovalCause::Replaced);
-                // The wheel has the old one at the latest where it was to be looked at by its deadline,
-                // unless that was moved and the event that says so is on its way.
+                // The wheel has the old one at the latest where it was to be looked at by its
+                // deadline, unless that was moved and the event that says so is on
+                // its way.
                 let later = put.deadline >= end && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
@@ -151,8 +152,9 @@ impl Core {
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
     }
 
-    /// Gives the node that was found, with the deadline `seen`, this cap, if it lives. Under the lock for the sake of computations,
-    /// which must find what they looked at as they left it; reads prolong lives without it.
+    /// Gives the node that was found, with the deadline `seen`, this cap, if it lives. Under the
+    /// lock for the sake of computations, which must find what they looked at as they left it;
+    /// reads prolong lives without it.
     pub fn commit_cap<'g>(
         &self,
         found: impl Lockable<'g>,
@@ -234,8 +236,9 @@ impl Core {
         Ok(locked)
     }
 
-    /// Whether no load or computation can be in the way, with the bucket locked: a load or computation registers its
-    /// flight, then takes this lock once. So either it sees what the locked section does, or this sees the flight.
+    /// Whether no load or computation can be in the way, with the bucket locked: a load or
+    /// computation registers its flight, then takes this lock once. So either it sees what the
+    /// locked section does, or this sees the flight.
     #[inline(always)]
     fn check(&self, hold: &Hold<'_>, hash: u32) -> Result<(), Obstacle> {
         hold.check(&self.flights, hash, || self.full_generation())
@@ -253,8 +256,8 @@ impl Core {
         self.gone((id, self.pool.meta(id)), now, cause).0
     }
 
-    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other change of a
-    /// deadline is made under that lock too.
+    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
+    /// change of a deadline is made under that lock too.
     #[inline(always)]
     pub(super) fn mark_gone(&self, meta: &Meta) -> u64 {
         if self.reads_prolong.load(Ordering::Relaxed) {
@@ -264,8 +267,8 @@ impl Core {
         }
     }
 
-    /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the deadline
-    /// that it had.
+    /// Marks a node that has just been unlinked and announces it. Returns the true cause, and the
+    /// deadline that it had.
     fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let deadline = self.mark_gone(meta);
         let cause = self.true_cause(meta, deadline, now, cause);

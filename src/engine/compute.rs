@@ -26,7 +26,8 @@ where
         let airborne = self.take_key(hash, draft.key(), &|| draft.share(), Joining::Waiting);
         let (entry, generation) = self.settled(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
-        // What may be the last counts on the old entry goes after the flight: destructors may use its key.
+        // What may be the last counts on the old entry goes after the flight: destructors may use
+        // its key.
         let mut kept = (entry.clone(), None);
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
@@ -62,8 +63,8 @@ where
         let guard = crate::epoch::pin();
         loop {
             let (found, node) = self.search_exact(&guard, hash, key);
-            // Nothing changed between the search and the lock, and whoever locks the bucket from here
-            // on sees the flight.
+            // Nothing changed between the search and the lock, and whoever locks the bucket from
+            // here on sees the flight.
             if found.lock().map(drop).is_err() {
                 continue;
             }
@@ -79,8 +80,8 @@ where
         }
     }
 
-    /// Takes the key for a computation: waits for those who have it, and puts a flight on the board. `share` gives a
-    /// count on a node with the key.
+    /// Takes the key for a computation: waits for those who have it, and puts a flight on the
+    /// board. `share` gives a count on a node with the key.
     pub fn take_key(
         &self,
         hash: u32,
@@ -106,7 +107,8 @@ where
         }
     }
 
-    /// Takes a load off the board that has been overtaken, or is by this; false if it is to be waited for.
+    /// Takes a load off the board that has been overtaken, or is by this; false if it is to be
+    /// waited for.
     pub fn is_passed_over(&self, hash: u32, other: &Arc<InFlight>, joining: Joining) -> bool {
         if other.kind() != Kind::Load {
             return false;

@@ -29,8 +29,9 @@ use std::sync::OnceLock;
 use std::sync::Weak;
 use std::time::Duration;
 
-/// The writes that wait for a pass, and those that it has taken out and not yet made room for, hold at most this share of
-/// the capacity, all stripes of the write buffer together: what the builder's documentation promises.
+/// The writes that wait for a pass, and those that it has taken out and not yet made room for, hold
+/// at most this share of the capacity, all stripes of the write buffer together: what the builder's
+/// documentation promises.
 const SLACK_SHARE: u64 = 16;
 
 /// How long a scheduled cache lets writes wait for the pass that sees to them.
@@ -68,19 +69,22 @@ pub struct Core {
     pub writes: WriteBuffer,
     pub status: DrainStatus,
     pub maintenance: Mutex<Maintenance>,
-    /// How many threads must have the maintenance lock. A hint, carried by nothing: who reads an old value runs a
-    /// pass that was not needed, or leaves to the waiting thread's what it would have done.
+    /// How many threads must have the maintenance lock. A hint, carried by nothing: who reads an
+    /// old value runs a pass that was not needed, or leaves to the waiting thread's what it
+    /// would have done.
     pub waiting: CarriedU32,
     pub flights: Flights,
     pub outbox: Outbox<Notice>,
     pub announces: bool,
-    /// Whether reads may change deadlines, without a lock. Relaxed: true is always safe, and false is for ever.
+    /// Whether reads may change deadlines, without a lock. Relaxed: true is always safe, and false
+    /// is for ever.
     pub reads_prolong: AtomicBool,
     /// Whether there is a bound, and so a policy that wants to hear of reads.
     pub bounded: bool,
     pub max_capacity: u64,
     pub hot: CachePadded<Hot>,
-    /// How many batches of dead nodes have come through their grace period since and wait to be collected.
+    /// How many batches of dead nodes have come through their grace period since and wait to be
+    /// collected.
     pub grace_ended: Arc<AtomicUsize>,
     /// Nodes without a count, whose key and value are to be dropped by whoever ran the pass.
     pub doomed: SegQueue<Vec<u32>>,
@@ -117,9 +121,10 @@ pub struct Core {
     pub refused_after_close: AtomicU64,
 }
 
-/// A write buffer that keeps the share. What a pass has taken out and not yet made room for, and what comes meanwhile,
-/// have half of it each. Where half of that is more than stripes can hold, which is sure where all entries weigh 1, the
-/// other half may be spilled; of updates and removals, which need no room, as many as the share.
+/// A write buffer that keeps the share. What a pass has taken out and not yet made room for, and
+/// what comes meanwhile, have half of it each. Where half of that is more than stripes can hold,
+/// which is sure where all entries weigh 1, the other half may be spilled; of updates and removals,
+/// which need no room, as many as the share.
 fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
     let stripes = stripe_count() as u64;
     let share = capacity / SLACK_SHARE;
@@ -211,15 +216,17 @@ impl Core {
         self.full_generation().saturating_sub(self.swept.load(Ordering::Acquire))
     }
 
-    /// Whether an `invalidate_all` took the node. The node was found in the index or is published under a lock
-    /// that the caller holds: so its generation is not newer than the one that is read here, after it.
+    /// Whether an `invalidate_all` took the node. The node was found in the index or is published
+    /// under a lock that the caller holds: so its generation is not newer than the one that is
+    /// read here, after it.
     #[inline(always)]
     pub fn is_cleared(&self, meta: &Meta) -> bool {
         meta.generation() != self.generation()
     }
 
-    /// An entry of this generation is about to be published. Relaxed: an `invalidate_all` that has to see it comes
-    /// after the insert has returned. The number only grows: a writer of an older generation may have been held up.
+    /// An entry of this generation is about to be published. Relaxed: an `invalidate_all` that has
+    /// to see it comes after the insert has returned. The number only grows: a writer of an
+    /// older generation may have been held up.
     #[inline(always)]
     pub fn note_published(&self, generation: u64) {
         if self.hot.published.load(Ordering::Relaxed) < generation {
@@ -227,8 +234,8 @@ impl Core {
         }
     }
 
-    /// Whether nothing was published since the last `invalidate_all`, and no load is under way that another one
-    /// would have to overtake.
+    /// Whether nothing was published since the last `invalidate_all`, and no load is under way that
+    /// another one would have to overtake.
     pub fn is_blank(&self) -> bool {
         let generation = self.full_generation();
         generation > 0
@@ -244,8 +251,8 @@ impl Core {
 
     /// Sees to it that a pass begins after this, at `at` or before, if anybody asks for one.
     pub fn pass_by(&self, at: u64) {
-        // Release with the acquire in `begin_pass`: a pass that takes this wish back sees what it was
-        // for.
+        // Release with the acquire in `begin_pass`: a pass that takes this wish back sees what it
+        // was for.
         self.hot.next_pass.fetch_min(at, Ordering::AcqRel);
     }
 
@@ -262,14 +269,15 @@ impl Core {
         state
     }
 
-    /// Whether somebody waits for the maintenance lock and will run a pass. Others leave it alone then: the
-    /// mutex is not fair, and whoever has just released it would have it again before the other is awake.
+    /// Whether somebody waits for the maintenance lock and will run a pass. Others leave it alone
+    /// then: the mutex is not fair, and whoever has just released it would have it again before
+    /// the other is awake.
     pub fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Announces a value that was refused after the cache was closed; but not if its own listener gave it, which would
-    /// have no end.
+    /// Announces a value that was refused after the cache was closed; but not if its own listener
+    /// gave it, which would have no end.
     #[cold]
     pub fn refuse_closed(&self, id: u32, deadline: u64, now: u64) {
         if !reentry::delivers(self) || seeded("refusals-are-announced") {
@@ -308,8 +316,8 @@ impl Core {
         self.outbox.push(Notice { id, cause, deadline, at });
     }
 
-    /// The cause with which a node leaves whose removal was asked for with `cause`: what had already
-    /// ended it comes first.
+    /// The cause with which a node leaves whose removal was asked for with `cause`: what had
+    /// already ended it comes first.
     #[inline]
     pub fn true_cause(
         &self,
@@ -327,8 +335,8 @@ impl Core {
         }
     }
 
-    /// Takes in an event that its stripe has refused, if there is room for it. The index grows in passes: what no pass has
-    /// heard of is not to be more than what it is large enough for.
+    /// Takes in an event that its stripe has refused, if there is room for it. The index grows in
+    /// passes: what no pass has heard of is not to be more than what it is large enough for.
     pub fn spill(&self, event: u64) -> bool {
         // Where events may be spilled, an entry weighs 1; only a new one needs room.
         let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
@@ -353,8 +361,8 @@ impl Core {
         (due != NEVER).then(|| self.until(due))
     }
 
-    /// How long until a time, in real time. A clock of the user's cannot be waited for, so it is looked at once
-    /// per tick.
+    /// How long until a time, in real time. A clock of the user's cannot be waited for, so it is
+    /// looked at once per tick.
     pub fn until(&self, time: u64) -> Duration {
         self.ticker.real_delay(time).unwrap_or(self.tick)
     }

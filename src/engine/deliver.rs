@@ -1,5 +1,5 @@
-//! Delivery: telling the listener, and dropping what passes took out. `docs/notifications.md` says who does it when.
-//! All of it runs user code: no lock and no guard is held.
+//! Delivery: telling the listener, and dropping what passes took out. `docs/notifications.md` says
+//! who does it when. All of it runs user code: no lock and no guard is held.
 
 use super::Engine;
 use super::budget::Budget;
@@ -38,8 +38,8 @@ pub struct Pending {
     pub notifications: usize,
     /// Removed entries whose memory has not been released: some thread may still be reading them.
     pub reclamations: usize,
-    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory to be given
-    /// back.
+    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory
+    /// to be given back.
     pub other: bool,
 }
 
@@ -102,8 +102,9 @@ where
         let core = &self.core;
         loop {
             if !self.deliver_at_most(JOB_NOTICES) {
-                // On a thread that is in the middle of something, which an executor that runs jobs at once may be
-                // called by. Whoever is delivering there, or its end, sees to it. Dropped, the job leaves its work.
+                // On a thread that is in the middle of something, which an executor that runs jobs
+                // at once may be called by. Whoever is delivering there, or its
+                // end, sees to it. Dropped, the job leaves its work.
                 return;
             }
             if core.has_deliveries() && !core.outbox.is_delivering() {
@@ -162,8 +163,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Keeps a writer until so few notices wait, by others' help or its own. Others' comes first. But an executor may
-    /// have dropped the job, or be the very thread that waits here: then the writer delivers.
+    /// Keeps a writer until so few notices wait, by others' help or its own. Others' comes first.
+    /// But an executor may have dropped the job, or be the very thread that waits here: then
+    /// the writer delivers.
     #[cold]
     fn hold_back(&self, limit: usize) {
         let core = &self.core;
@@ -180,9 +182,10 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Drops what passes took out, and announces at most so many removals. Nothing is locked. False if this thread is in
-    /// the middle of something: where it owns a key, or runs a callback, deliveries are put off until that has ended,
-    /// and those of a cache within another of its own deliveries are left to that.
+    /// Drops what passes took out, and announces at most so many removals. Nothing is locked. False
+    /// if this thread is in the middle of something: where it owns a key, or runs a callback,
+    /// deliveries are put off until that has ended, and those of a cache within another of its
+    /// own deliveries are left to that.
     pub fn deliver_at_most(&self, notices: usize) -> bool {
         let core = &self.core;
         if reentry::puts_deliveries_off() && !seeded("owners-deliver") {
@@ -298,9 +301,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Announces everything, and waits for what another thread is announcing: unless this call comes from within a
-    /// callback, a load, a computation, an announcement or a destructor, of any cache, which two threads might then
-    /// wait for.
+    /// Announces everything, and waits for what another thread is announcing: unless this call
+    /// comes from within a callback, a load, a computation, an announcement or a destructor, of
+    /// any cache, which two threads might then wait for.
     pub fn announce_all(&self) {
         let waits = !reentry::is_anything_under_way();
         self.deliver_at_most(usize::MAX);

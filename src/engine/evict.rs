@@ -12,8 +12,8 @@ use crate::wheel::Poll;
 
 /// How many removals of what is due are prepared together.
 const EXPIRED_AT_ONCE: usize = 16;
-/// Victims that a pass finds to be in use by computations, or in buckets that others hold, before it leaves the rest to
-/// a later one.
+/// Victims that a pass finds to be in use by computations, or in buckets that others hold, before
+/// it leaves the rest to a later one.
 const MAX_STUCK: u32 = 16;
 
 impl Work<'_> {
@@ -82,8 +82,9 @@ impl Work<'_> {
             // Claimed by a reader just now, or extended.
         }
         if judged != GONE {
-            // Extended, in use by a computation, or in a bucket that another thread holds: back onto the wheel, where a
-            // deadline that has passed comes up again within a tick.
+            // Extended, in use by a computation, or in a bucket that another thread holds: back
+            // onto the wheel, where a deadline that has passed comes up again within a
+            // tick.
             self.schedule(id, meta);
         }
     }
@@ -116,8 +117,8 @@ impl Work<'_> {
         }
     }
 
-    /// Begins to load what the next evictions will touch: the nodes next in line, and what hangs on the
-    /// first of them.
+    /// Begins to load what the next evictions will touch: the nodes next in line, and what hangs on
+    /// the first of them.
     fn look_ahead(&mut self) {
         let Some(policy) = &self.state.policy else { return };
         let losers = policy.next_losers().map(|id| id.unwrap_or(NIL));

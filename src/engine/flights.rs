@@ -4,14 +4,16 @@
 //!   alone.
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*; the result of an overtaken load reaches those who wait for it but not the cache.
-//! * Both keep other loads and computations of the key waiting. An overtaken load does not: whoever finds it takes it off
-//!   the board and goes on, so that what begins after the write never gets what was loaded before it.
+//! * Both keep other loads and computations of the key waiting. An overtaken load does not: whoever
+//!   finds it takes it off the board and goes on, so that what begins after the write never gets
+//!   what was loaded before it.
 //!
-//! Both lock their key's bucket once after they took off (`Engine::settled`), and whoever writes the
-//! key, a removal that finds nothing included, asks under that lock whether the shard is idle. So a
-//! write comes before the flight's first look or knows of the flight. A writer marks a load *before* it
-//! locks the bucket, and the load looks at the mark under that lock: it lands before the write, which
-//! then finds what it put there, or not at all. An `invalidate_all` marks by its generation.
+//! Both lock their key's bucket once after they took off (`Engine::settled`), and whoever writes
+//! the key, a removal that finds nothing included, asks under that lock whether the shard is idle.
+//! So a write comes before the flight's first look or knows of the flight. A writer marks a load
+//! *before* it locks the bucket, and the load looks at the mark under that lock: it lands before
+//! the write, which then finds what it put there, or not at all. An `invalidate_all` marks by its
+//! generation.
 
 use super::commit::Obstacle;
 use super::reentry::Mark;
@@ -83,8 +85,8 @@ impl InFlight {
         }
     }
 
-    /// Keeps its result out of the cache. Relaxed: the bucket's lock orders it, which the caller takes
-    /// next.
+    /// Keeps its result out of the cache. Relaxed: the bucket's lock orders it, which the caller
+    /// takes next.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
     }
@@ -123,7 +125,8 @@ impl Flights {
         self.board.shard(hash)
     }
 
-    /// Whether nothing can be in the way of this hash; see the board's rules for who may rely on it.
+    /// Whether nothing can be in the way of this hash; see the board's rules for who may rely on
+    /// it.
     #[inline]
     pub fn is_idle(&self, hash: u32) -> bool {
         self.board.shard(hash).is_idle()

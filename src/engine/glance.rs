@@ -1,8 +1,9 @@
 //! Reads, and when a look at the node is all there is to them.
 //!
-//! A hit leaves no trace if the entry lives beyond doubt, has been recorded in this era of the policy's, and is
-//! not to be prolonged or counted. One comparison says so for most: the node's deadline with the time
-//! and the cache's *reach*. What a glance does not settle is [considered](Engine::consider).
+//! A hit leaves no trace if the entry lives beyond doubt, has been recorded in this era of the
+//! policy's, and is not to be prolonged or counted. One comparison says so for most: the node's
+//! deadline with the time and the cache's *reach*. What a glance does not settle is
+//! [considered](Engine::consider).
 
 use super::Engine;
 use super::lookup::NodeRef;
@@ -18,7 +19,8 @@ use std::hash::{BuildHasher, Hash};
 /// How many reads rely on a reading of the clock, beside the one that took it: 64 in all.
 const READS: u32 = 63;
 
-/// A reading of the clock that some reads in a row share: those of entries that had 68.7 s to live by it.
+/// A reading of the clock that some reads in a row share: those of entries that had 68.7 s to live
+/// by it.
 pub struct Moment {
     /// The reading, and the reach after it.
     end_of_reach: Cell<u64>,
@@ -87,8 +89,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         (lookup.node.map(NodeRef::value), lookup.due)
     }
 
-    /// [`read_value`](Self::read_value), by a clock that is read once for many of them where that makes no
-    /// difference. Tends to the cache itself.
+    /// [`read_value`](Self::read_value), by a clock that is read once for many of them where that
+    /// makes no difference. Tends to the cache itself.
     #[inline(always)]
     pub fn read_at<'g, Q>(&'g self, guard: &'g Guard, moment: &Moment, key: &Q) -> Option<&'g V>
     where
@@ -146,8 +148,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         node.map(NodeRef::value)
     }
 
-    /// A read of what was found, if anything was, where a glance is not enough. What has changed since it was
-    /// found is looked up again.
+    /// A read of what was found, if anything was, where a glance is not enough. What has changed
+    /// since it was found is looked up again.
     #[inline(never)]
     fn settle<'g, Q>(
         &'g self,
@@ -171,8 +173,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it lives
-    /// beyond a reading's `reach`.
+    /// Whether a node that was found lives beyond doubt, and is not to be prolonged or counted: it
+    /// lives beyond a reading's `reach`.
     #[inline(always)]
     fn is_plain(&self, node: NodeRef<'_, K, V>, reach: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };

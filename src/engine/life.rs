@@ -18,7 +18,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         loop {
             let node = self.find(&guard, hash, key)?;
-            // After the deadline: a write since cannot have given it more life than is left by this reading.
+            // After the deadline: a write since cannot have given it more life than is left by this
+            // reading.
             let now = self.core.ticker.now();
             if node.seen() > now && !self.core.is_cleared(node.meta()) {
                 return Some((node.seen(), now));
@@ -29,7 +30,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// Gives the key's living entry the cap that `cap` makes of the present. False if there is none.
+    /// Gives the key's living entry the cap that `cap` makes of the present. False if there is
+    /// none.
     pub fn set_cap<Q>(&self, key: &Q, cap: impl Fn(u64) -> u64) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -58,8 +60,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 Err(_) => is_first = false,
             }
         };
-        // A load that has just put the entry there may not have landed yet. Who calls from now on is not to get what
-        // may have ended by this.
+        // A load that has just put the entry there may not have landed yet. Who calls from now on
+        // is not to get what may have ended by this.
         if changed && !self.core.flights.is_idle(hash) {
             self.overtake_load(hash, key);
         }

@@ -174,8 +174,8 @@ fn landed<K, V>(entry: &Entry<K, V>, ends: u64) -> Landed {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// The load or computation of the key that is in progress; if there is none, up to when that was
-    /// so.
+    /// The load or computation of the key that is in progress; if there is none, up to when that
+    /// was so.
     pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
     where
         Q: Equivalent<K> + ?Sized,
@@ -189,8 +189,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Before a write of the key: waits for a computation of it, overtakes a load of it. To be called
-    /// without a guard, which the wait would keep for as long as the computation takes.
+    /// Before a write of the key: waits for a computation of it, overtakes a load of it. To be
+    /// called without a guard, which the wait would keep for as long as the computation takes.
     pub fn await_turn<Q>(&self, hash: u32, key: &Q) -> Clearance<'static>
     where
         Q: Equivalent<K> + ?Sized,
@@ -241,16 +241,16 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-/// The entry of a node that the caller has just made, at the moment of its commit: it may have left the
-/// cache since.
+/// The entry of a node that the caller has just made, at the moment of its commit: it may have left
+/// the cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, now: u64, deadline: u64) -> Entry<K, V> {
     Entry::new(node, now, deadline.max(now), true)
 }
 
 #[cfg(cortado_loom)]
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// Takes off for a load and gives it up, as unwinding from a loader does, without unwinding: loom's
-    /// threads share one thread's count of panics. False if another is in the air.
+    /// Takes off for a load and gives it up, as unwinding from a loader does, without unwinding:
+    /// loom's threads share one thread's count of panics. False if another is in the air.
     pub fn abandon_load(&self, key: K) -> bool {
         let hash = self.hash(&key);
         let draft = self.pool.draft(hash, key);

@@ -74,8 +74,8 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The key's node in the index, living or not.
     ///
-    /// Nearly always the first node with the key's tag, or no node has it: that much is compiled into every
-    /// read, with nothing to be kept for a loop.
+    /// Nearly always the first node with the key's tag, or no node has it: that much is compiled
+    /// into every read, with nothing to be kept for a loop.
     #[inline(always)]
     pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
@@ -127,8 +127,8 @@ impl<K, V, S> Engine<K, V, S> {
         if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
     }
 
-    /// The key's place in the index, for a write, and its node there, living or not, as far as one look at the home
-    /// bucket tells. That is nearly always far enough.
+    /// The key's place in the index, for a write, and its node there, living or not, as far as one
+    /// look at the home bucket tells. That is nearly always far enough.
     #[inline(always)]
     pub fn search_in_passing<'g, Q>(
         &'g self,
@@ -150,8 +150,8 @@ impl<K, V, S> Engine<K, V, S> {
         Some((found, hit))
     }
 
-    /// [`search_in_passing`](Self::search_in_passing) without its limits. Its result can be locked whatever happens to
-    /// neighbours.
+    /// [`search_in_passing`](Self::search_in_passing) without its limits. Its result can be locked
+    /// whatever happens to neighbours.
     pub fn search_exact<'g, Q>(
         &'g self,
         guard: &'g Guard,
@@ -175,8 +175,8 @@ impl<K, V, S> Engine<K, V, S> {
         NodeRef { place, id, seen: place.meta().deadline() }
     }
 
-    /// The nodes in the index from the hash position `cursor` on, a bucket's worth, and the position
-    /// of the rest.
+    /// The nodes in the index from the hash position `cursor` on, a bucket's worth, and the
+    /// position of the rest.
     pub fn walk<'g>(
         &'g self,
         guard: &'g Guard,
@@ -191,19 +191,21 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Whether a node was living when it was found, reading the precise clock only if need be.
     ///
-    /// By the deadline that it had then: one that was replaced since is gone, and what replaced it was
-    /// not looked at. A key that is there all the time is always found.
+    /// By the deadline that it had then: one that was replaced since is gone, and what replaced it
+    /// was not looked at. A key that is there all the time is always found.
     #[inline(always)]
     pub fn was_living(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
         self.lives(seen, node.meta(), coarse)
     }
 
-    /// Whether a node that was found and is not living is a miss, for this caller and for all who look later. If
-    /// not, it was replaced or prolonged in time, and the key has to be looked up again.
+    /// Whether a node that was found and is not living is a miss, for this caller and for all who
+    /// look later. If not, it was replaced or prolonged in time, and the key has to be looked
+    /// up again.
     ///
-    /// An expiry is claimed, so that no read with an older reading of the clock takes it back. A generation
-    /// does not come back; but what has been replaced since may have been so before the clearing.
+    /// An expiry is claimed, so that no read with an older reading of the clock takes it back. A
+    /// generation does not come back; but what has been replaced since may have been so before
+    /// the clearing.
     #[cold]
     pub fn is_final_miss(&self, node: NodeRef<'_, K, V>) -> bool {
         if seeded("judged-again") {
@@ -212,8 +214,8 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.is_cleared(node.meta()) {
             return node.meta().deadline() == node.seen;
         }
-        // Whoever replaces an entry stores the new id before it marks the old node. So one that was replaced in time may
-        // not bear the mark yet.
+        // Whoever replaces an entry stores the new id before it marks the old node. So one that was
+        // replaced in time may not bear the mark yet.
         let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
         let hash = node.meta().hash();
         node.meta().claim(node.seen)
@@ -247,8 +249,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         hash32(&self.hasher, key)
     }
 
-    /// The key's hash, with its bucket on the way here: to be called before the guard is made, which takes
-    /// longer than that.
+    /// The key's hash, with its bucket on the way here: to be called before the guard is made,
+    /// which takes longer than that.
     #[inline(always)]
     pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         let hash = self.hash(key);

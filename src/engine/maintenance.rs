@@ -1,14 +1,14 @@
 //! The maintenance pass: one at a time, run by whoever gets the lock, bounded.
 //!
-//! A pass drains what reads and writes recorded, brings the wheel to the present and works off what is
-//! due, evicts what is too much, helps the index grow, sweeps what `invalidate_all` left, and frees
-//! what nobody can see any more. Each expiration, cascade, eviction and swept bucket costs a unit of
-//! the pass's [`Budget`]; what does not fit is carried forward and the drain status stays `REQUIRED`,
-//! so that the next operation goes on.
+//! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
+//! is due, evicts what is too much, helps the index grow, sweeps what `invalidate_all` left, and
+//! frees what nobody can see any more. Each expiration, cascade, eviction and swept bucket costs a
+//! unit of the pass's [`Budget`]; what does not fit is carried forward and the drain status stays
+//! `REQUIRED`, so that the next operation goes on.
 //!
-//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code runs
-//! under any: values to drop and removals to announce are handed out to be dealt with after the lock.
-//! A pass waits for no load and no computation: either may be waiting for it.
+//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code
+//! runs under any: values to drop and removals to announce are handed out to be dealt with after
+//! the lock. A pass waits for no load and no computation: either may be waiting for it.
 
 use super::budget::{Budget, Leftover};
 use super::core::{Core, mark_of};
@@ -32,8 +32,8 @@ use std::collections::VecDeque;
 const EVICTIONS: u32 = 64;
 /// Old buckets of a growing index that a pass moves, beside those that its additions ask for.
 const MOVES: usize = 64;
-/// Events that a pass takes out at most, unless somebody asked for all: what two stripes hold. On machines with many
-/// cores there are more stripes, and a pass is as short as on others.
+/// Events that a pass takes out at most, unless somebody asked for all: what two stripes hold. On
+/// machines with many cores there are more stripes, and a pass is as short as on others.
 const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// An era's records, as a share of the entries.
 const ERA_SHARE: u64 = 4;
@@ -118,12 +118,12 @@ pub struct Work<'a> {
 }
 
 impl Core {
-    /// Runs a pass with the lock already held. What it takes out to be dropped waits in `doomed` for
-    /// after the lock.
+    /// Runs a pass with the lock already held. What it takes out to be dropped waits in `doomed`
+    /// for after the lock.
     ///
-    /// The guard is from before the lock: pinning and flushing run what other users of the process's
-    /// epoch have deferred, and that may use this cache. So the caller flushes, too, if the pass has
-    /// retired something, after it has let go of the lock.
+    /// The guard is from before the lock: pinning and flushing run what other users of the
+    /// process's epoch have deferred, and that may use this cache. So the caller flushes, too,
+    /// if the pass has retired something, after it has let go of the lock.
     #[inline(never)]
     pub fn pass(
         &self,
@@ -179,23 +179,24 @@ impl<'a> Work<'a> {
         Timers { pool: &self.core.pool, now: self.now }
     }
 
-    /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel is
-    /// chosen by the wheel's time.
+    /// Follows a clock that was set back: before anything is scheduled, since a place in the wheel
+    /// is chosen by the wheel's time.
     fn turn_back(&mut self) {
         if seeded("wheel-never-turns-back") {
             return;
         }
         let wheel = &mut self.state.wheel;
-        // A step of the wheel in either direction is less than a quarter of its circle: what is more would
-        // be one in the other direction.
+        // A step of the wheel in either direction is less than a quarter of its circle: what is
+        // more would be one in the other direction.
         while self.now.saturating_add(SET_BACK) < wheel.clock() {
             let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
             wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
         }
     }
 
-    /// Removes the node from the index, if it is still there with the deadline `judged` (any, if that
-    /// is `None`); false if it is there and has to stay, also because a computation works on its key.
+    /// Removes the node from the index, if it is still there with the deadline `judged` (any, if
+    /// that is `None`); false if it is there and has to stay, also because a computation works
+    /// on its key.
     pub(super) fn unlink(
         &mut self,
         (id, meta): (u32, &Meta),
@@ -278,11 +279,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on its key: a
-    /// computation finds the key without an entry then, which is what it was for everyone.
+    /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on
+    /// its key: a computation finds the key without an entry then, which is what it was for
+    /// everyone.
     ///
-    /// Judged under the lock: what is published there is never newer than the generation that is read after it. One
-    /// that was read before may be older than a node that has come since.
+    /// Judged under the lock: what is published there is never newer than the generation that is
+    /// read after it. One that was read before may be older than a node that has come since.
     ///
     /// # Errors
     /// If somebody else holds the bucket, and the pass does not wait.
@@ -296,7 +298,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Has the sweep go through the index once more: a node of an older generation was published behind it.
+    /// Has the sweep go through the index once more: a node of an older generation was published
+    /// behind it.
     pub(super) fn sweep_again(&mut self) {
         self.state.sweep = None;
         self.state.swept = self.state.swept.min(self.core.full_generation().saturating_sub(1));
@@ -411,12 +414,12 @@ impl<'a> Work<'a> {
         core.pass_by(due);
     }
 
-    /// A node's reads are recorded once per era, and an era is as long as it takes to record a quarter as
-    /// many reads as there are entries. Hit ratios of replayed traces with every first touch since the
-    /// last drain recorded, with eras of a sixteenth, and of a quarter: oltp at 5 % of its keys
-    /// 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 / 92.5, orm_night 86.6 / 89.1 / 88.2; zipf
-    /// reads then cost 144 / 95 / 73 ns. While an eighth of the cache is free nothing is recorded: it has
-    /// nothing to choose.
+    /// A node's reads are recorded once per era, and an era is as long as it takes to record a
+    /// quarter as many reads as there are entries. Hit ratios of replayed traces with every
+    /// first touch since the last drain recorded, with eras of a sixteenth, and of a quarter:
+    /// oltp at 5 % of its keys 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 /
+    /// 92.5, orm_night 86.6 / 89.1 / 88.2; zipf reads then cost 144 / 95 / 73 ns. While an
+    /// eighth of the cache is free nothing is recorded: it has nothing to choose.
     fn turn_era(&mut self) {
         let Some(policy) = &self.state.policy else { return };
         let era = &self.core.hot.era;

@@ -2,9 +2,9 @@
 //!
 //! [`Core`] knows no `K` and no `V`; [`Engine`] adds what does: keys to compare, hooks to ask, a
 //! listener to tell. An operation of the face is, in order: the user's code that it needs (hash,
-//! weigher, clock, hooks, equality, each with no lock held), one short section under one bucket's lock
-//! (`commit`), an event into the write buffer, and then, outside of everything, its share of the
-//! maintenance (`run`) and of the deliveries (`deliver`).
+//! weigher, clock, hooks, equality, each with no lock held), one short section under one bucket's
+//! lock (`commit`), an event into the write buffer, and then, outside of everything, its share of
+//! the maintenance (`run`) and of the deliveries (`deliver`).
 //!
 //! # User code
 //!
@@ -22,13 +22,15 @@
 //! | `Drop` of keys and values | nothing | whoever drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
 //! | `Clone` of values | a guard | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
 //!
-//! No lock is ever held. A guard that is held keeps memory of removed entries from being released. Each callback may
-//! call anything on the cache, with two exceptions, which panic: what waits for the key that it is itself working on,
-//! and a hook, weigher or condition that writes the key that it was asked about. `docs/flights.md` has the details.
+//! No lock is ever held. A guard that is held keeps memory of removed entries from being released.
+//! Each callback may call anything on the cache, with two exceptions, which panic: what waits for
+//! the key that it is itself working on, and a hook, weigher or condition that writes the key that
+//! it was asked about. `docs/flights.md` has the details.
 //!
 //! # Locks
-//! maintenance → moving of the index → one shard of the flights → one bucket (a mover: one of the old table, then one of
-//! the new). Each but the first is held for a few instructions. What each protects is said where it is.
+//! maintenance → moving of the index → one shard of the flights → one bucket (a mover: one of the
+//! old table, then one of the new). Each but the first is held for a few instructions. What each
+//! protects is said where it is.
 
 mod apply;
 mod ask;
@@ -95,7 +97,8 @@ pub struct Engine<K, V, S> {
     hooks: Hooks<K, V>,
     /// What reads have to do beside finding the entry.
     mode: ReadMode,
-    /// Whether the policy's update hook is known to be the trait's own, which asks the create hook.
+    /// Whether the policy's update hook is known to be the trait's own, which asks the create
+    /// hook.
     updates_create: AtomicBool,
     name: Option<String>,
 }

@@ -27,8 +27,8 @@ pub struct Lookup<'g, K, V> {
 /// What a read that was more than a glance came to.
 pub(super) enum Considered<'g, K, V> {
     Done(Lookup<'g, K, V>),
-    /// The entry has changed, or left the cache, since it was found, so that nothing can be said of it by the
-    /// time that it is now: to be looked up again.
+    /// The entry has changed, or left the cache, since it was found, so that nothing can be said of
+    /// it by the time that it is now: to be looked up again.
     Again,
 }
 
@@ -96,8 +96,8 @@ impl Core {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// A read of what was found, if anything was, where a [glance](super::glance) is not enough: it may have
-    /// to ask the precise clock, prolong a life, be counted or recorded.
+    /// A read of what was found, if anything was, where a [glance](super::glance) is not enough: it
+    /// may have to ask the precise clock, prolong a life, be counted or recorded.
     #[inline(never)]
     pub(super) fn consider<'g>(
         &'g self,
@@ -135,10 +135,10 @@ impl<K, V, S> Engine<K, V, S> {
         self.core.is_due(coarse) || self.core.status.should_drain(Urge::Delayable)
     }
 
-    /// Gives the entry the lifetime that it has after a read: idle time and read hook. Of one that has left the
-    /// cache since it was found nothing can be prolonged, and it is no hit either: it may have expired by
-    /// now, and had the read come before that, it would have lived on. (Unless the hook has been asked: it is
-    /// asked once.)
+    /// Gives the entry the lifetime that it has after a read: idle time and read hook. Of one that
+    /// has left the cache since it was found nothing can be prolonged, and it is no hit either:
+    /// it may have expired by now, and had the read come before that, it would have lived on.
+    /// (Unless the hook has been asked: it is asked once.)
     ///
     /// The new deadline competes with everything else for the one word in this node; what has taken
     /// the node's place meanwhile is another node. A later deadline leaves the wheel alone, which
@@ -147,12 +147,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// With an idle time, cap and deadline are two words. Each is exchanged for what it was judged
     /// by, and whoever sets both sets the cap first. So a deadline made of a cap that is no longer
     /// the one is noticed afterwards, or the exchange of whoever replaced the cap fails and is
-    /// made again. What is noticed is put right, if nobody else has done so, but the read's own change of
-    /// the cap is not made again: what replaced it came later.
+    /// made again. What is noticed is put right, if nobody else has done so, but the read's own
+    /// change of the cap is not made again: what replaced it came later.
     ///
-    /// The clock is read after the deadline that is judged by it. So no read takes back what a later
-    /// one has given, while this one was held up. Where the coarse reading at the read's beginning is good
-    /// enough, it is used only to prolong.
+    /// The clock is read after the deadline that is judged by it. So no read takes back what a
+    /// later one has given, while this one was held up. Where the coarse reading at the read's
+    /// beginning is good enough, it is used only to prolong.
     #[inline(never)]
     fn renew<'g>(&self, node: NodeRef<'g, K, V>, coarse: u64, due: &mut bool) -> Renewed<'g, K, V> {
         let ticker = &self.core.ticker;
@@ -169,7 +169,8 @@ impl<K, V, S> Engine<K, V, S> {
             if deadline == GONE {
                 return match mine {
                     Some(mine) => Renewed::Hit(node.with_deadline(mine)),
-                    // The hook has been told of this read; and it may be what replaces the entry, each time.
+                    // The hook has been told of this read; and it may be what replaces the entry,
+                    // each time.
                     None if is_told || seeded("gone-is-a-hit") => Renewed::Hit(node),
                     None => Renewed::Gone,
                 };
@@ -238,9 +239,10 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Whether the hook may be asked by a coarse reading: where there is no idle time, which prolongs from the present
-    /// on, and the entry has long to live. If the hook leaves the lifetime as it is, the present does not matter; if
-    /// it makes it longer by a long one, as little as for a new entry.
+    /// Whether the hook may be asked by a coarse reading: where there is no idle time, which
+    /// prolongs from the present on, and the entry has long to live. If the hook leaves the
+    /// lifetime as it is, the present does not matter; if it makes it longer by a long one, as
+    /// little as for a new entry.
     fn may_ask_coarsely(&self, deadline: u64, coarse: u64) -> bool {
         self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
     }
@@ -250,8 +252,8 @@ impl<K, V, S> Engine<K, V, S> {
         deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
     }
 
-    /// The hook is asked once; `advice` is the lifetime that it gave, if it gave a new one. It may have
-    /// changed the deadline itself, and would be asked for ever.
+    /// The hook is asked once; `advice` is the lifetime that it gave, if it gave a new one. It may
+    /// have changed the deadline itself, and would be asked for ever.
     fn cap_after_read(
         &self,
         node: NodeRef<'_, K, V>,

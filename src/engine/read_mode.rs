@@ -1,16 +1,17 @@
-//! What reads of a cache have to do beside finding the entry: set when the cache is built, and again when the first
-//! read finds out that the policy's read hook is the trait's own.
+//! What reads of a cache have to do beside finding the entry: set when the cache is built, and
+//! again when the first read finds out that the policy's read hook is the trait's own.
 //!
 //! All words are relaxed. A read by the older mode asks a hook that changes nothing.
 
 use crate::clock::NEVER;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What an entry must have to live, from a reading of the clock on, for a view to rely on that reading: 68.7 s.
+/// What an entry must have to live, from a reading of the clock on, for a view to rely on that
+/// reading: 68.7 s.
 const FAR: u64 = 1 << 36;
 
-/// A read that would prolong an idle time by less than this part of it leaves it, and the cache line, as
-/// it is: with an idle time of an hour, reads within 3.5 s of each other write once.
+/// A read that would prolong an idle time by less than this part of it leaves it, and the cache
+/// line, as it is: with an idle time of an hour, reads within 3.5 s of each other write once.
 const TOLERANCE: u64 = 1024;
 
 /// What there is to know of a cache when its reads are configured.
@@ -36,10 +37,11 @@ pub struct ReadMode {
     asks: AtomicBool,
     /// Whether nobody knows as yet whether its read hook is the trait's own.
     unknown: AtomicBool,
-    /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they prolong
-    /// by, and that is long.
+    /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they
+    /// prolong by, and that is long.
     coarsely: AtomicBool,
-    /// How far after a coarse reading of the same call a deadline must be for the read to be a plain hit.
+    /// How far after a coarse reading of the same call a deadline must be for the read to be a
+    /// plain hit.
     reach: AtomicU64,
     /// The same after a reading that a view shares among lookups.
     shared_reach: AtomicU64,
@@ -72,7 +74,8 @@ impl ReadMode {
             None => 0,
         };
         let is_plain = !counts && enough != NEVER;
-        // With no coarse clock each reading is worth having. And a life is prolonged from the present on.
+        // With no coarse clock each reading is worth having. And a life is prolonged from the
+        // present on.
         let shares = is_plain && margin > 0 && enough == 0;
         self.asks.store(asks, Relaxed);
         self.renews.store(asks || idle.is_some(), Relaxed);
@@ -81,7 +84,8 @@ impl ReadMode {
         self.shared_reach.store(if shares { margin.max(FAR) } else { NEVER }, Relaxed);
     }
 
-    /// What the first read that asks finds out: if the hook is the trait's own, no other read has to.
+    /// What the first read that asks finds out: if the hook is the trait's own, no other read has
+    /// to.
     #[cold]
     pub fn learn(&self, is_default: bool) {
         self.unknown.store(false, Relaxed);
@@ -110,7 +114,8 @@ impl ReadMode {
         self.coarsely.load(Relaxed)
     }
 
-    /// Where the reach of a coarse reading of the same call ends. Nothing is beyond the end of time.
+    /// Where the reach of a coarse reading of the same call ends. Nothing is beyond the end of
+    /// time.
     #[inline(always)]
     pub fn reach_at(&self, coarse: u64) -> u64 {
         coarse.saturating_add(self.reach.load(Relaxed))

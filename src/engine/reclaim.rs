@@ -1,8 +1,9 @@
 //! The pass's last part: letting go of nodes that nobody can see any more.
 //!
-//! Dead nodes go to the epoch in batches. After the grace period no guard of a reader protects them, so the
-//! counts are all that is left. A node on which the cache has the only one is the pass's alone: if key and
-//! value have nothing to drop it is free at once, else whoever ran the pass drops them after the lock.
+//! Dead nodes go to the epoch in batches. After the grace period no guard of a reader protects
+//! them, so the counts are all that is left. A node on which the cache has the only one is the
+//! pass's alone: if key and value have nothing to drop it is free at once, else whoever ran the
+//! pass drops them after the lock.
 
 use super::budget::Budget;
 use super::core::{Core, PASS_DELAY};
@@ -15,8 +16,8 @@ use std::collections::VecDeque;
 
 /// A pass gives up about this many dead nodes, more by less than a batch, ...
 const DROPS: usize = 512;
-/// ... and this many while more than [`BACKLOG`] wait, as after a guard was held for long, or after a sweep of
-/// many. Those who write meanwhile make as many dead again.
+/// ... and this many while more than [`BACKLOG`] wait, as after a guard was held for long, or after
+/// a sweep of many. Those who write meanwhile make as many dead again.
 const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
 /// How many dead nodes the asking for their lines is ahead.
@@ -27,16 +28,17 @@ const RETIRE_BATCH: usize = 256;
 const RETIRE_SHARE: u64 = 64;
 /// or when the last batch was this long ago,
 const RETIRE_DELAY: u64 = 1_000_000;
-/// or so many passes, whatever the clock does. For each batch costs the epoch two kilobytes, however small it
-/// is, as long as some thread that is off its core holds it up: a batch at the end of every pass took up to
-/// 17 MB for 70,000 nodes, more than the nodes themselves.
+/// or so many passes, whatever the clock does. For each batch costs the epoch two kilobytes,
+/// however small it is, as long as some thread that is off its core holds it up: a batch at the end
+/// of every pass took up to 17 MB for 70,000 nodes, more than the nodes themselves.
 const RETIRE_PASSES: u32 = 16;
 
-/// More dead nodes than the cache has entries, and this many, wait only where a guard is held for long.
+/// More dead nodes than the cache has entries, and this many, wait only where a guard is held for
+/// long.
 const HELD_UP: u64 = 1024;
 
-/// How long, without a scheduler, the dead wait for a pass that others have no need of. Not less: where the clock
-/// is that of a simulation, every operation may be milliseconds after the last.
+/// How long, without a scheduler, the dead wait for a pass that others have no need of. Not less:
+/// where the clock is that of a simulation, every operation may be milliseconds after the last.
 const ATTENTION: u64 = 16_000_000;
 
 /// Free nodes that a pass of a caller's looks at to give memory back, ...
@@ -79,7 +81,8 @@ impl Work<'_> {
     pub(super) fn dead(&mut self, id: u32, meta: &Meta) {
         let dead = &mut self.state.dead;
         if dead.ids.capacity() == 0 {
-            // At once: to grow it later may wait for a thread that lost its core inside the allocator.
+            // At once: to grow it later may wait for a thread that lost its core inside the
+            // allocator.
             dead.ids.reserve_exact(RETIRE_BATCH);
         }
         dead.ids.push(id);
@@ -89,16 +92,18 @@ impl Work<'_> {
         }
     }
 
-    /// The end of a pass that nobody asked for: the dead may wait for more of them, within limits. If they do,
-    /// whoever operates on the cache after that, or the scheduler, takes care of them.
+    /// The end of a pass that nobody asked for: the dead may wait for more of them, within limits.
+    /// If they do, whoever operates on the cache after that, or the scheduler, takes care of
+    /// them.
     pub(super) fn retire_in_time(&mut self) {
         let dead = &mut self.state.dead;
         if dead.ids.is_empty() {
             return;
         }
         let late = self.now.abs_diff(dead.since) >= RETIRE_DELAY || dead.passes >= RETIRE_PASSES;
-        // While a guard holds back more than the cache holds, small batches release nothing sooner, and each takes the
-        // epoch a record of two kilobytes and a step when the guard is gone.
+        // While a guard holds back more than the cache holds, small batches release nothing sooner,
+        // and each takes the epoch a record of two kilobytes and a step when the guard is
+        // gone.
         let held_up =
             self.core.undropped.load(Ordering::Relaxed) as u64 > self.state.count + HELD_UP;
         let many = !held_up
@@ -125,7 +130,8 @@ impl Work<'_> {
         let ended = Arc::clone(&self.core.grace_ended);
         // The closure owns all it touches, waits for nobody, and drops no key and no value.
         let end = move || {
-            // Release with the acquire in `collect`: what readers did under their guards comes before.
+            // Release with the acquire in `collect`: what readers did under their guards comes
+            // before.
             is_over.store(true, Ordering::Release);
             ended.fetch_add(1, Ordering::Relaxed);
         };
@@ -160,8 +166,8 @@ impl Core {
         self.undropped.load(Ordering::Relaxed) > 0 || self.index.outgrown() > 0
     }
 
-    /// While nodes wait for their grace period and there is no scheduler to look after them, an operation does
-    /// now and then, be it a read.
+    /// While nodes wait for their grace period and there is no scheduler to look after them, an
+    /// operation does now and then, be it a read.
     pub(super) fn attend_to_grace(&self, now: u64) {
         // A model's clock stands.
         if !cfg!(cortado_loom) && !self.scheduled && self.waits_for_grace() {
@@ -169,14 +175,15 @@ impl Core {
         }
     }
 
-    /// Whether batches have come through their grace period and were not collected. A hint: counted after the end was
-    /// marked, by whichever thread it ends on.
+    /// Whether batches have come through their grace period and were not collected. A hint: counted
+    /// after the end was marked, by whichever thread it ends on.
     pub(super) fn is_grace_over(&self) -> bool {
         self.grace_ended.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop, the oldest first. (A thread
-    /// that lost its core before it flushed may keep an older batch.) True if there are more.
+    /// Gives up the cache's count on nodes whose grace period is over, as many as a pass may drop,
+    /// the oldest first. (A thread that lost its core before it flushed may keep an older
+    /// batch.) True if there are more.
     pub(super) fn collect(&self, in_grace: &mut VecDeque<Batch>) -> bool {
         if !self.is_grace_over() {
             // The usual case, without a look at each.

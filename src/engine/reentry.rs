@@ -1,11 +1,13 @@
-//! What this thread is in the middle of: callbacks, loads and computations, deliveries. One stack for all caches.
+//! What this thread is in the middle of: callbacks, loads and computations, deliveries. One stack
+//! for all caches.
 //!
-//! * A **callback** (hook, weigher, condition) must not write the key that it was asked about: the operation that asked
-//!   would find its answer outdated, again and again.
-//! * Inside a callback, a load or a computation nothing is **delivered**: a listener or a destructor that writes the key in
-//!   question would wait for itself. The caches are noted, and delivered when the outermost has ended.
-//! * A delivery does not nest in another of the same cache: what it causes is left to the outer one, so that no chain of
-//!   listeners and destructors grows the stack.
+//! * A **callback** (hook, weigher, condition) must not write the key that it was asked about: the
+//!   operation that asked would find its answer outdated, again and again.
+//! * Inside a callback, a load or a computation nothing is **delivered**: a listener or a
+//!   destructor that writes the key in question would wait for itself. The caches are noted, and
+//!   delivered when the outermost has ended.
+//! * A delivery does not nest in another of the same cache: what it causes is left to the outer
+//!   one, so that no chain of listeners and destructors grows the stack.
 //!
 //! An operation that is in nobody's callback looks at one number of its thread.
 
@@ -59,8 +61,8 @@ impl Frame {
     }
 }
 
-// The first frame has a place of its own, which has no destructor: most stacks are one frame high, and so cost a few
-// instructions. Thus it also outlives the thread's other locals.
+// The first frame has a place of its own, which has no destructor: most stacks are one frame high,
+// and so cost a few instructions. Thus it also outlives the thread's other locals.
 crate::sync::thread_cells! {
     static FIRST: Cell<Option<Frame>> = Cell::new(None);
     static HAS_PUT_OFF: Cell<bool> = Cell::new(false);
@@ -90,8 +92,8 @@ impl Mark {
         Self::push(Frame::Callback { core: address(core), hash, id })
     }
 
-    /// A read hook about the key of a node, which the caller's guard protects. What it puts off is delivered by whoever
-    /// lets go of the guard.
+    /// A read hook about the key of a node, which the caller's guard protects. What it puts off is
+    /// delivered by whoever lets go of the guard.
     #[inline]
     pub fn read_hook(core: &Core, hash: u32, id: u32) -> Option<Self> {
         Self::push(Frame::ReadHook { core: address(core), hash, id })
@@ -102,8 +104,8 @@ impl Mark {
         Self::push(Frame::Flight)
     }
 
-    /// A delivery; `None` if one of this cache is under way on this thread, or its locals are being destroyed and
-    /// somebody else will see to it.
+    /// A delivery; `None` if one of this cache is under way on this thread, or its locals are being
+    /// destroyed and somebody else will see to it.
     pub fn delivery(core: &Core) -> Option<Self> {
         let frame = Frame::Delivery { core: address(core) };
         if any(|other| *other == frame).unwrap_or(true) {

@@ -80,7 +80,8 @@ where
         removed
     }
 
-    /// Removes what is there, or says which entry is to be judged first: any other than the one that was `judged`.
+    /// Removes what is there, or says which entry is to be judged first: any other than the one
+    /// that was `judged`.
     fn attempt_removal<Q>(&self, hash: u32, key: &Q, judged: &Judged<'_, K, V>) -> Attempt<K, V>
     where
         Q: Equivalent<K> + ?Sized,
@@ -108,8 +109,8 @@ where
         }
     }
 
-    /// A removal with a condition, which is asked once, and once more with the key taken if the entry changed
-    /// meanwhile.
+    /// A removal with a condition, which is asked once, and once more with the key taken if the
+    /// entry changed meanwhile.
     #[inline(never)]
     fn remove_judged<Q>(
         &self,
@@ -133,7 +134,8 @@ where
         }
     }
 
-    /// Judges what a key has, with the key taken as a computation takes it, and removes it if the condition holds.
+    /// Judges what a key has, with the key taken as a computation takes it, and removes it if the
+    /// condition holds.
     pub fn remove_owning(
         &self,
         node: &Handle<K, V>,

@@ -1,9 +1,11 @@
-//! Who runs passes, and when. None of it knows keys or values, and none of it runs user code but the clock.
+//! Who runs passes, and when. None of it knows keys or values, and none of it runs user code but
+//! the clock.
 //!
 //! Without a scheduler it is the callers: each write that completes a batch, each read that fills
 //! its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
 //! bounded pass, if nobody else is at it. With a scheduler its thread does so too, so that an idle
-//! cache is tended as well. What passes leave to be told and dropped is [delivered](super::deliver).
+//! cache is tended as well. What passes leave to be told and dropped is
+//! [delivered](super::deliver).
 
 use super::budget::{Budget, Leftover};
 use super::core::{Core, PASS_DELAY};
@@ -21,11 +23,11 @@ use std::time::Duration;
 const QUIET: u64 = 1_000_000;
 /// Units of a pass that has no caller waiting, or a caller who asked for it.
 pub const PATIENT_UNITS: u32 = 4096;
-/// Flushes of the epoch that bring nothing back, after which the rest is left to later passes: some thread holds a
-/// guard.
+/// Flushes of the epoch that bring nothing back, after which the rest is left to later passes: some
+/// thread holds a guard.
 pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
-/// Runs of the scheduler that bring nothing back and still follow each other by [`PASS_DELAY`]. After them it looks
-/// half as often each time.
+/// Runs of the scheduler that bring nothing back and still follow each other by [`PASS_DELAY`].
+/// After them it looks half as often each time.
 const EAGER_RUNS: u32 = 4;
 
 impl Core {
@@ -40,8 +42,8 @@ impl Core {
             Err(_) => self.push_again(event, weight, now),
         };
         if pressure > Pressure::Low {
-            // The scheduler has to hear of it, also if a pass of this thread's is what puts it on the wheel: it
-            // may be sleeping for longer than the entry is to live.
+            // The scheduler has to hear of it, also if a pass of this thread's is what puts it on
+            // the wheel: it may be sleeping for longer than the entry is to live.
             self.wake_within(PASS_DELAY);
         }
         match pressure {
@@ -68,8 +70,8 @@ impl Core {
         }
     }
 
-    /// Makes room for an event that the write buffer has refused; or, while somebody else has the maintenance lock,
-    /// who may be off its core, spills it.
+    /// Makes room for an event that the write buffer has refused; or, while somebody else has the
+    /// maintenance lock, who may be off its core, spills it.
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         let mut is_first = true;
@@ -88,7 +90,8 @@ impl Core {
             if self.spill(event) {
                 return Pressure::Drain;
             }
-            // Or it did not wait for another writer of this stripe, who is storing an event and may be off its core.
+            // Or it did not wait for another writer of this stripe, who is storing an event and may
+            // be off its core.
             is_first = false;
         }
     }
@@ -163,8 +166,8 @@ impl Core {
         self.is_grace_over() || self.index.outgrown() < outgrown
     }
 
-    /// Ends all passes: the typed part of the cache is being dropped, and nobody else is inside but perhaps the
-    /// scheduler.
+    /// Ends all passes: the typed part of the cache is being dropped, and nobody else is inside but
+    /// perhaps the scheduler.
     pub fn end(&self) {
         if let Some(registration) = self.registration.get() {
             registration.cancel();
@@ -184,8 +187,8 @@ impl Core {
     }
 }
 
-/// Asks for another run a tick later if this one is cut short by a panic, which is the clock's: what
-/// it was asked for is still to be done, and nobody asks twice.
+/// Asks for another run a tick later if this one is cut short by a panic, which is the clock's:
+/// what it was asked for is still to be done, and nobody asks twice.
 struct Retry<'a>(&'a Core);
 
 impl Drop for Retry<'_> {
@@ -225,8 +228,8 @@ impl Scheduled for Core {
 }
 
 impl Core {
-    /// How long to wait for somebody's guard or computation: not long at first, then twice as long each time, up to a
-    /// tick.
+    /// How long to wait for somebody's guard or computation: not long at first, then twice as long
+    /// each time, up to a tick.
     fn back_off(&self, is_new: bool) -> Duration {
         let runs = if is_new { 0 } else { self.idle_runs.load(Ordering::Relaxed) };
         self.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);

@@ -39,7 +39,8 @@ where
         self.insert_node(guard, (node, hash), (1, term), None);
     }
 
-    /// [`insert`](Self::insert) of a value about which the user is asked: before anything is pinned.
+    /// [`insert`](Self::insert) of a value about which the user is asked: before anything is
+    /// pinned.
     #[inline(never)]
     fn insert_asking(&self, hash: u32, key: K, value: V, term: Term) {
         let node = self.pool.draft(hash, key).fill(value);
@@ -54,7 +55,8 @@ where
         self.insert_node(crate::epoch::pin(), (node, hash), (weight, term), Some(answer));
     }
 
-    /// [`insert`](Self::insert) of a value about which the hooks say something that depends on what is there.
+    /// [`insert`](Self::insert) of a value about which the hooks say something that depends on what
+    /// is there.
     #[inline(never)]
     fn insert_about(&self, node: Local<'_, K, V>, weight: u32) {
         let hash = node.meta().hash();
@@ -91,8 +93,8 @@ where
         }
     }
 
-    /// [`insert`](Self::insert) from its first failure on, or with an answer that is about an entry: apart, so that
-    /// nothing is kept for a loop that seldom begins.
+    /// [`insert`](Self::insert) from its first failure on, or with an answer that is about an
+    /// entry: apart, so that nothing is kept for a loop that seldom begins.
     #[inline(never)]
     fn insert_slow(
         &self,
@@ -161,8 +163,8 @@ where
         Ok((self.core.commit_put(found, &put, clearance)?, put.now))
     }
 
-    /// An insert whose answer was about another entry than the one that is there by now: takes the key as a
-    /// computation does, and asks once more while nothing can change.
+    /// An insert whose answer was about another entry than the one that is there by now: takes the
+    /// key as a computation does, and asks once more while nothing can change.
     #[cold]
     fn insert_owning(&self, node: Local<'_, K, V>, weight: u32) {
         let hash = node.meta().hash();
@@ -175,8 +177,8 @@ where
         self.tend();
     }
 
-    /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old one if the hooks were
-    /// asked about it: to be dropped after the flight.
+    /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old
+    /// one if the hooks were asked about it: to be dropped after the flight.
     pub fn put_owning(
         &self,
         node: Local<'_, K, V>,
@@ -187,7 +189,8 @@ where
         let hash = node.meta().hash();
         let depends = self.hooks.expiry.is_some() && self.depends_on_entry();
         let asked_about = depends.then(|| self.basis_of(hash, node.key()));
-        // Nobody but the clock and a clearing can change the entry, and the hooks are not asked again.
+        // Nobody but the clock and a clearing can change the entry, and the hooks are not asked
+        // again.
         let ask = || self.ask(&node, asked_about.as_ref(), readings);
         let answer = self.hooks.expiry.is_some().then(ask);
         let guard = crate::epoch::pin();
@@ -205,7 +208,8 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Completes a node that is to come in the place of `old`, by what the hooks have answered if they were asked.
+    /// Completes a node that is to come in the place of `old`, by what the hooks have answered if
+    /// they were asked.
     #[inline(always)]
     pub fn prepare(
         &self,
@@ -217,7 +221,8 @@ impl<K, V, S> Engine<K, V, S> {
         let core = &self.core;
         let generation = core.full_generation();
         let coarse = core.ticker.coarse();
-        // By which the old entry is judged. The new one's life may have begun before, when the hooks were asked.
+        // By which the old entry is judged. The new one's life may have begun before, when the
+        // hooks were asked.
         let mut present = old.map_or(coarse, |old| core.ticker.settling(old.seen(), coarse));
         let (mut now, mut lifetime) = (present, HookLifetime::Same(NEVER));
         if let Some(answer) = answer {
@@ -244,7 +249,8 @@ impl<K, V, S> Engine<K, V, S> {
         Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
     }
 
-    /// The entry that is there, if it lives, for a judgement of an answer about another, or about none.
+    /// The entry that is there, if it lives, for a judgement of an answer about another, or about
+    /// none.
     ///
     /// # Errors
     /// [`Obstacle::Changed`] if it was prolonged just when it was found expired.
@@ -256,7 +262,8 @@ impl<K, V, S> Engine<K, V, S> {
         let Some(old) = old else { return Ok(None) };
         let ticker = &self.core.ticker;
         let is_asked = matches!(basis, Basis::Entry { node, .. } if node.id() == old.id());
-        // What was asked about lived when it was, and lives for this write, unless somebody has claimed its expiry.
+        // What was asked about lived when it was, and lives for this write, unless somebody has
+        // claimed its expiry.
         let now = if is_asked { answer.now } else { ticker.settling(old.seen(), ticker.coarse()) };
         if old.seen() > now && !self.core.is_cleared(old.meta()) {
             Ok(Some(old))

@@ -110,8 +110,8 @@ impl<F: Fn(Job) + Send + Sync + 'static> Execute for F {
 /// # Fork
 ///
 /// A child made by `fork` has none of its parent's threads. The first job that is submitted in the
-/// child starts new ones, which also run the jobs that waited at the fork. A job that was running at
-/// the fork is not run in the child: the cache that submitted it gets no other one there, and
+/// child starts new ones, which also run the jobs that waited at the fork. A job that was running
+/// at the fork is not run in the child: the cache that submitted it gets no other one there, and
 /// delivers nothing through these workers. A fork at the very moment at which another thread holds
 /// the lock in here leaves it locked: the child's next job waits for it forever. So start another
 /// program after a fork (`exec`), or fork before the process builds its first cache.

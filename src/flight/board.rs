@@ -9,19 +9,19 @@
 //! # Layout
 //!
 //! 64 shards by the top bits of the hash, each a cache line with a counter and a mutex around a
-//! `hashbrown::HashTable` of (hash, serial, `Arc<F>`). Serials count the registrations in the shard;
-//! a [`Version`] is the serial that the next one will get. A flight of the same hash whose serial is
-//! not below the version is news to the holder of the version. Other hashes of the shard, and
-//! removals, disturb nobody.
+//! `hashbrown::HashTable` of (hash, serial, `Arc<F>`). Serials count the registrations in the
+//! shard; a [`Version`] is the serial that the next one will get. A flight of the same hash whose
+//! serial is not below the version is news to the holder of the version. Other hashes of the shard,
+//! and removals, disturb nobody.
 //!
 //! # Rules
 //!
-//! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove),
-//!    [`lock_if`](Shard::lock_if) and [`lock_unless`](Shard::lock_unless) lock the shard for a few
-//!    instructions and run no user code.
-//! 2. A load or computation first registers its flight; *then* it takes its key's bucket lock in the
-//!    index, once, and looks at what is there. (A flight of the same key may have begun and ended
-//!    between the snapshot and the registration: the look finds what it left.)
+//! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove), [`lock_if`](Shard::lock_if) and
+//!    [`lock_unless`](Shard::lock_unless) lock the shard for a few instructions and run no user
+//!    code.
+//! 2. A load or computation first registers its flight; *then* it takes its key's bucket lock in
+//!    the index, once, and looks at what is there. (A flight of the same key may have begun and
+//!    ended between the snapshot and the registration: the look finds what it left.)
 //! 3. A writer that holds the bucket lock may ask [`is_idle`](Shard::is_idle). If it says yes, no
 //!    load or computation of this key has passed rule 2: one that is registering now will take the
 //!    bucket lock later and find what the writer did. The bucket lock makes the registration of one
@@ -40,8 +40,8 @@
 //! # Alternatives that lost
 //!
 //! * A map by key: runs `Eq` and `Hash` of the user under the shard's lock.
-//! * One version for the whole shard, also counting removals: computations of unrelated keys make each
-//!   other compare again.
+//! * One version for the whole shard, also counting removals: computations of unrelated keys make
+//!   each other compare again.
 
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
@@ -168,18 +168,18 @@ impl<F> Shard<F> {
         true
     }
 
-    /// Keeps registrations out of the shard as long as the guard lives, unless flights with this hash
-    /// have been registered since the snapshot.
+    /// Keeps registrations out of the shard as long as the guard lives, unless flights with this
+    /// hash have been registered since the snapshot.
     pub fn lock_if(&self, hash: u32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
         (!table.has_news(hash, seen) || seeded("board_lock_ignores_news"))
             .then(|| ShardGuard { _table: table })
     }
 
-    /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says so
-    /// of a flight with this hash, or somebody has the lock and the caller does not wait. It is asked under the lock: no user code, no waiting. No reference
-    /// to a flight leaves the lock, whose drop would be the last and run destructors wherever the
-    /// caller stands.
+    /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says
+    /// so of a flight with this hash, or somebody has the lock and the caller does not wait. It
+    /// is asked under the lock: no user code, no waiting. No reference to a flight leaves the
+    /// lock, whose drop would be the last and run destructors wherever the caller stands.
     pub fn lock_unless(
         &self,
         hash: u32,

@@ -13,15 +13,15 @@
 //! # Rules
 //!
 //! 1. Only the leader leaves `Running`, once. Therefore `complete` consumes it.
-//! 2. Who leaves `Running` takes the wakers out under the lock and wakes all of them, and all waiting
-//!    threads, after it. Who finds `Running` is registered (as a waiting thread or by its waker)
-//!    before the lock is released. Thus nobody sleeps through the landing.
-//! 3. Nobody's code runs under the lock: the result is cloned, wakers are cloned, called and dropped
-//!    outside. A waker that panics is passed over; the others are called.
+//! 2. Who leaves `Running` takes the wakers out under the lock and wakes all of them, and all
+//!    waiting threads, after it. Who finds `Running` is registered (as a waiting thread or by its
+//!    waker) before the lock is released. Thus nobody sleeps through the landing.
+//! 3. Nobody's code runs under the lock: the result is cloned, wakers are cloned, called and
+//!    dropped outside. A waker that panics is passed over; the others are called.
 //! 4. A `Follow` that is dropped takes its waker along.
-//! 5. A follower that sees [`Outcome::Abandoned`] starts again from the beginning and may become the
-//!    leader of another flight. The client removes a flight from its table *before* it is abandoned
-//!    or completed, or they would find it there again.
+//! 5. A follower that sees [`Outcome::Abandoned`] starts again from the beginning and may become
+//!    the leader of another flight. The client removes a flight from its table *before* it is
+//!    abandoned or completed, or they would find it there again.
 //!
 //! The mutex is the only synchronisation: all that the leader did before it landed is seen by those
 //! who saw the landing. A thread that waits for the flight that it leads itself waits for ever.

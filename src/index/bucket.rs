@@ -25,8 +25,8 @@ pub fn tag_of(hash: u32) -> u8 {
 }
 
 /// The control word as it was read: tags of the last slots in bits 0..16, then [`Ctrl::LOCKED`],
-/// [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`], and the version in the 45 bits that are left. At 20 million changes of one
-/// bucket a second the version comes round after 20 days.
+/// [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`], and the version in the 45 bits that are left. At 20
+/// million changes of one bucket a second the version comes round after 20 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ctrl(u64);
 
@@ -130,8 +130,8 @@ impl Bucket {
         self.ctrl.store(ctrl.0, order);
     }
 
-    /// A tag is a hint, the id is the truth (rule 2 of the [module](super)). Acquire pairs with the stores of tags: who
-    /// sees that of a slot's new entry does not see its old one's id.
+    /// A tag is a hint, the id is the truth (rule 2 of the [module](super)). Acquire pairs with the
+    /// stores of tags: who sees that of a slot's new entry does not see its old one's id.
     #[inline]
     pub fn tags(&self) -> Tags {
         let order = if seeded("index_tags_relaxed") { Relaxed } else { Acquire };
@@ -172,16 +172,18 @@ impl Bucket {
         self.ids[slot].store(NIL, Relaxed);
     }
 
-    /// Whether there is an overflow, be there entries in it or not. To be relied on by the holder of the lock only.
+    /// Whether there is an overflow, be there entries in it or not. To be relied on by the holder
+    /// of the lock only.
     #[inline(always)]
     pub fn has_overflow(&self) -> bool {
         !self.overflow.load(Relaxed).is_null()
     }
 
-    /// Says whether there are entries in the overflow: before the first one is put there, and after the last one has
-    /// left. By the holder of the lock, or before the bucket can be reached.
+    /// Says whether there are entries in the overflow: before the first one is put there, and after
+    /// the last one has left. By the holder of the lock, or before the bucket can be reached.
     ///
-    /// Release pairs with [`Bucket::ctrl`]: who sees the bit sees what earlier holders did to the overflow.
+    /// Release pairs with [`Bucket::ctrl`]: who sees the bit sees what earlier holders did to the
+    /// overflow.
     #[cold]
     pub fn set_overflows(&self, overflows: bool) {
         let others = self.ctrl.load(Relaxed) & !Ctrl::OVERFLOWS;
@@ -189,8 +191,8 @@ impl Bucket {
         self.ctrl.store(others | bit, Release);
     }
 
-    /// Release pairs with the loads of [`tags`](Self::tags); and in the control word a weaker store would hide what came
-    /// before it from those who read it.
+    /// Release pairs with the loads of [`tags`](Self::tags); and in the control word a weaker store
+    /// would hide what came before it from those who read it.
     fn set_tag(&self, slot: usize, tag: u8) {
         let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
         let with =

@@ -1,9 +1,11 @@
-//! Locking what was found even if the bucket has changed, as long as the entries of this hash have not.
+//! Locking what was found even if the bucket has changed, as long as the entries of this hash have
+//! not.
 //!
-//! A search by version fails whenever a neighbour in the bucket is written. So an operation that has to run user code
-//! between search and lock, or that writers of other keys keep losing to, takes this way: note the ids of
-//! all entries with the hash, lock the bucket whatever its version, and compare ids. The guard under which they were
-//! found keeps ids from being used anew. So the same ids mean the same keys, and no key is compared under the lock.
+//! A search by version fails whenever a neighbour in the bucket is written. So an operation that
+//! has to run user code between search and lock, or that writers of other keys keep losing to,
+//! takes this way: note the ids of all entries with the hash, lock the bucket whatever its version,
+//! and compare ids. The guard under which they were found keeps ids from being used anew. So the
+//! same ids mean the same keys, and no key is compared under the lock.
 
 use super::bucket::tag_of;
 use super::lock::HomeLock;
@@ -57,8 +59,8 @@ impl<'g, H: HashOf> Exact<'g, H> {
     ///
     /// # Errors
     ///
-    /// [`Changed`] if another entry has this hash by now, or one of them has left: the key's own or one that cannot
-    /// be told from it by its hash.
+    /// [`Changed`] if another entry has this hash by now, or one of them has left: the key's own or
+    /// one that cannot be told from it by its hash.
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         let mut table = self.root.current(self.guard);
         let mut spin = Spin::default();

@@ -8,8 +8,9 @@ use crate::prefetch::prefetch_address;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::ptr;
 
-/// The address of the current table's first bucket, whose low bits are free for the table's shift. Relaxed, and at
-/// times out of date: what is asked for may be of use to nobody, or no longer be there.
+/// The address of the current table's first bucket, whose low bits are free for the table's shift.
+/// Relaxed, and at times out of date: what is asked for may be of use to nobody, or no longer be
+/// there.
 #[derive(Debug)]
 pub struct Hint(AtomicUsize);
 
@@ -19,8 +20,8 @@ impl Hint {
         Self(AtomicUsize::new(Self::of(table)))
     }
 
-    /// Follows the root, also when it moves on meanwhile; if it does so at the very moment, perhaps not before it
-    /// moves again.
+    /// Follows the root, also when it moves on meanwhile; if it does so at the very moment, perhaps
+    /// not before it moves again.
     pub fn follow(&self, root: &Root, guard: &Guard) {
         // The model checker need not look at what changes nothing.
         while !cfg!(cortado_loom) {

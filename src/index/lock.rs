@@ -11,7 +11,8 @@ pub struct Held;
 
 /// The lock, held. Dropping it unlocks, with a new version if anything was changed.
 ///
-/// A number where an `enum` would do: what has no padding and no unused values is kept in registers.
+/// A number where an `enum` would do: what has no padding and no unused values is kept in
+/// registers.
 #[derive(Debug)]
 pub struct HomeLock<'g> {
     home: &'g Bucket,

@@ -101,8 +101,9 @@ impl Root {
         self.outgrown.begin();
         let outgrown = Arc::clone(&self.outgrown);
         // SAFETY: rule 8: the swap took `old` out of the one link to it, so that only threads
-        // that are pinned now can know it, and made this thread the one to retire it. So the closure, which
-        // runs when they are not any more, may own it; it has all that it touches, on whichever thread.
+        // that are pinned now can know it, and made this thread the one to retire it. So the
+        // closure, which runs when they are not any more, may own it; it has all that it
+        // touches, on whichever thread.
         unsafe { guard.defer_unchecked(move || outgrown.leave(old.into_owned().into_box())) };
     }
 }
@@ -129,7 +130,8 @@ impl<'g> Chain<'g> {
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
     }
 
-    /// The buckets of a chain that has just been opened, with this control word, in which there are entries.
+    /// The buckets of a chain that has just been opened, with this control word, in which there are
+    /// entries.
     #[inline(always)]
     pub fn in_use(self, ctrl: Ctrl) -> impl Iterator<Item = &'g Bucket> + Clone {
         self.take(if ctrl.overflows() { usize::MAX } else { 1 })
@@ -181,8 +183,8 @@ impl Spare {
     }
 }
 
-/// Overflows that were taken off, to be retired together: what is left to the epoch one by one keeps the rest waiting
-/// when there is much of it, as after a guard was held for long.
+/// Overflows that were taken off, to be retired together: what is left to the epoch one by one
+/// keeps the rest waiting when there is much of it, as after a guard was held for long.
 #[derive(Debug, Default)]
 pub struct Spares(Vec<Spare>);
 
@@ -202,8 +204,9 @@ impl Spares {
             return;
         }
         let spares = mem::take(&mut self.0);
-        // SAFETY: rule 9: the holders of the locks took them off, so that only threads that are pinned now can reach
-        // the chains, and nobody else frees them, on whichever thread it is.
+        // SAFETY: rule 9: the holders of the locks took them off, so that only threads that are
+        // pinned now can reach the chains, and nobody else frees them, on whichever thread
+        // it is.
         unsafe {
             guard.defer_unchecked(move || spares.iter().for_each(|it| free_chain(it.0.as_ptr())))
         };
@@ -229,8 +232,9 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     if seeded("index_chain_without_grace") {
         follow(home).into_iter().for_each(wipe);
     }
-    // SAFETY: rule 9: the bucket has moved, by the one holder of its lock, so that only threads that
-    // are pinned now can reach the chain, and nobody else frees it, on whichever thread it is.
+    // SAFETY: rule 9: the bucket has moved, by the one holder of its lock, so that only threads
+    // that are pinned now can reach the chain, and nobody else frees it, on whichever thread it
+    // is.
     unsafe { guard.defer_unchecked(move || free_chain(overflow)) };
 }
 
@@ -257,8 +261,8 @@ fn wipe(bucket: &Bucket) {
 ///
 /// A big table must not stall the caller that happens to start its growth. Fresh memory from the
 /// operating system is zero already, and the system allocator makes use of that (`calloc`) only up
-/// to its natural alignment: asked for 64 it would write every page. So the memory is one of `u64`s,
-/// with a slack of seven of them to reach a cache line.
+/// to its natural alignment: asked for 64 it would write every page. So the memory is one of
+/// `u64`s, with a slack of seven of them to reach a cache line.
 #[cfg(not(cortado_loom))]
 #[derive(Debug)]
 pub struct Buckets {
@@ -288,8 +292,9 @@ impl Buckets {
         };
         let Some(start) = ptr::NonNull::new(self.memory.cast::<u8>()) else { return false };
         self.kept = kept;
-        // SAFETY: rule 8: the grace period is over and the table out of the queue, so it is ours alone
-        // (`&mut self`). Rule 10: the piece is part of its one allocation, and buckets may be zero.
+        // SAFETY: rule 8: the grace period is over and the table out of the queue, so it is ours
+        // alone (`&mut self`). Rule 10: the piece is part of its one allocation, and
+        // buckets may be zero.
         unsafe { system::give_back(start.add(kept), bytes) };
         true
     }

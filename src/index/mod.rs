@@ -22,31 +22,31 @@
 //!
 //! 1. **Slots are stable.** From insertion to removal an entry stays in its slot; replacing changes
 //!    the id in place. Removal frees the slot (tag 0, id 0); there are no tombstones. A key has at
-//!    most one entry: `is_match` and `probe` must know a key by its node whether or not that node is
-//!    gone. So a reader that misses need not look twice: an entry that was there all the time was
-//!    in one slot all the time.
+//!    most one entry: `is_match` and `probe` must know a key by its node whether or not that node
+//!    is gone. So a reader that misses need not look twice: an entry that was there all the time
+//!    was in one slot all the time.
 //! 2. **The id is the truth, the tag a hint.** A writer stores the id before the tag and clears it
 //!    after, readers skip id 0, and the caller's closure looks at the node. The node is published
-//!    by the id (release, acquire); so is the slot by the tag: who sees the tag of a slot's new entry cannot see
-//!    the id of the one before it, and take a removed key for one that came back.
-//! 3. **One lock.** All changes to a home bucket and its overflow are made by the holder of the home
-//!    bucket's `LOCKED` bit; unlocking after a change gives it a new version. (Buckets that nobody
-//!    can reach yet need no lock.)
-//! 4. **Replace, then mark.** Whoever replaces or removes an id marks the old node gone only *after*
-//!    the new id is stored or the slot cleared, or marks it without touching the index (an entry
-//!    that expired).
+//!    by the id (release, acquire); so is the slot by the tag: who sees the tag of a slot's new
+//!    entry cannot see the id of the one before it, and take a removed key for one that came back.
+//! 3. **One lock.** All changes to a home bucket and its overflow are made by the holder of the
+//!    home bucket's `LOCKED` bit; unlocking after a change gives it a new version. (Buckets that
+//!    nobody can reach yet need no lock.)
+//! 4. **Replace, then mark.** Whoever replaces or removes an id marks the old node gone only
+//!    *after* the new id is stored or the slot cleared, or marks it without touching the index (an
+//!    entry that expired).
 //! 5. **Gone means look again, once.** A reader whose probe says [`Probe::Gone`] starts over in the
-//!    same table, with the `MOVED` bit. By rule 4 and the acquire with which the probe read the mark,
-//!    it now finds what has replaced the node, in this table or the next. If it finds the same node
-//!    gone again, the mark came without a change: there is no entry. Each further round means that
-//!    some writer has got on.
+//!    same table, with the `MOVED` bit. By rule 4 and the acquire with which the probe read the
+//!    mark, it now finds what has replaced the node, in this table or the next. If it finds the
+//!    same node gone again, the mark came without a change: there is no entry. Each further round
+//!    means that some writer has got on.
 //! 6. **Look, then lock exactly that.** A writer notes the control word (when it is not locked),
 //!    scans without a lock, and locks by a compare-exchange of just that word. If it succeeds, the
 //!    scan is current: a change the scan missed would have been made under an earlier lock, whose
 //!    end changed the version; a change by a later holder comes after the exchange that this one
-//!    releases, so the scan, which lies before it, cannot have seen it.
-//!    A search whose bucket keeps changing [compares ids instead](Index::search_exact): under the lock, whose holder is
-//!    the only one to change them.
+//!    releases, so the scan, which lies before it, cannot have seen it. A search whose bucket keeps
+//!    changing [compares ids instead](Index::search_exact): under the lock, whose holder is the
+//!    only one to change them.
 //! 7. **Moving.** One helper at a time moves buckets: the one that has the lock of
 //!    [`Moving`](table::Moving). It locks a bucket, copies its ids into the next table, and unlocks
 //!    it with `MOVED` set (release). From then on the bucket never changes; its contents stay for
@@ -67,22 +67,24 @@
 //!    default collector. A table is retired through the epoch, once, after `current` has passed on
 //!    from it. Its `next` is retired later still. So a reference that was got under a guard is good
 //!    as long as the guard. After the grace period a table belongs to the queue of
-//!    [`Outgrown`](outgrown::Outgrown), and then to whoever takes it out, until it is put back or dropped.
-//!    Without the epoch, tables are freed by the drop of the index only.
+//!    [`Outgrown`](outgrown::Outgrown), and then to whoever takes it out, until it is put back or
+//!    dropped. Without the epoch, tables are freed by the drop of the index only.
 //! 9. **Overflow buckets** belong to their home bucket, and are reached through it: by those who
 //!    have seen, under the pin they still hold, that it had not moved (a [`Chain`](memory::Chain)
-//!    is the proof of that), or who hold its lock. A chain leaves its home once: with `MOVED`, or taken off
-//!    (the pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not set, or with the table.
-//!    It is then retired through the epoch, once, with the bucket unlocked. Whoever was pinned before may
-//!    still be in it, and finds it empty if it was taken off. Taking off is a change: a search that has named a
-//!    bucket of the chain cannot lock. Nothing is put into it afterwards, under the same lock either.
-//! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the first
-//!     cache line. All-zero is an empty bucket. It is owned by its `Buckets` alone.
-//! 11. **`OVERFLOWS` is no hint.** It is set before an entry's id is put into the overflow, and cleared after the
-//!     last slot there, under the lock and with a new version. Who opens a home without it has seen a moment with no
-//!     entry in the overflow, and need not go there; who has seen an id there (acquire) sees the bit. Writers look
-//!     through the whole chain for a free slot. Without it, each bucket that was full some day would cost all later
-//!     misses and inserts another line: after 60 turnovers of a cache that was every second one.
+//!    is the proof of that), or who hold its lock. A chain leaves its home once: with `MOVED`, or
+//!    taken off (the pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not
+//!    set, or with the table. It is then retired through the epoch, once, with the bucket unlocked.
+//!    Whoever was pinned before may still be in it, and finds it empty if it was taken off. Taking
+//!    off is a change: a search that has named a bucket of the chain cannot lock. Nothing is put
+//!    into it afterwards, under the same lock either.
+//! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the
+//!     first cache line. All-zero is an empty bucket. It is owned by its `Buckets` alone.
+//! 11. **`OVERFLOWS` is no hint.** It is set before an entry's id is put into the overflow, and
+//!     cleared after the last slot there, under the lock and with a new version. Who opens a home
+//!     without it has seen a moment with no entry in the overflow, and need not go there; who has
+//!     seen an id there (acquire) sees the bit. Writers look through the whole chain for a free
+//!     slot. Without it, each bucket that was full some day would cost all later misses and inserts
+//!     another line: after 60 turnovers of a cache that was every second one.
 //!
 //! # Atomics
 //!
@@ -100,15 +102,15 @@
 //! # Why not …
 //!
 //! * *read-locked shards of `hashbrown::HashTable`*: a read costs two locked instructions on a line
-//!   that all readers of the shard share. All threads on one key, one thread / two: 24 / 46 ns, where
-//!   a prototype of lock-free buckets took 11 / 20, and 4.4 / 5.9 with the pin taken once.
+//!   that all readers of the shard share. All threads on one key, one thread / two: 24 / 46 ns,
+//!   where a prototype of lock-free buckets took 11 / 20, and 4.4 / 5.9 with the pin taken once.
 //! * *buckets of six pointers*: ids of four bytes let ten fit in the line and need no `unsafe`.
 //! * *a 32-bit control word and the last two tags in a word of their own*: one more load per read,
 //!   and a version that a hot bucket wears through in a minute while a slow `Eq` holds a search up.
 //! * *tombstones, moving entries to close gaps*: both make readers validate their misses.
 //! * *a table of pointers to segments*, to grow piecemeal: one more dependent load per read.
-//! * *a shared count of entries*: two threads inserting would take turns at its cache line. The caller
-//!   knows the count, and says it to [`Index::reserve`].
+//! * *a shared count of entries*: two threads inserting would take turns at its cache line. The
+//!   caller knows the count, and says it to [`Index::reserve`].
 //! * *shrinking in one step, whatever the factor*: the next table takes the new entries of buckets
 //!   that have moved. If it is very small they make long chains of its few buckets before the rest
 //!   has moved.
@@ -181,15 +183,15 @@ impl Index {
 
     /// Finds the node of a key. Lock-free.
     ///
-    /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time is
-    /// found, even while its id is replaced or its bucket moves.
+    /// `probe` is asked about nodes with the tag of the hash. An entry that is there all the time
+    /// is found, even while its id is replaced or its bucket moves.
     #[inline(always)]
     pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
         find::find(&self.root, guard, hash, probe)
     }
 
-    /// The node that is most likely the key's, or certainly none: what can be said without asking about
-    /// nodes, and without a loop. [`find`](Self::find) settles the rest.
+    /// The node that is most likely the key's, or certainly none: what can be said without asking
+    /// about nodes, and without a loop. [`find`](Self::find) settles the rest.
     #[inline(always)]
     pub fn glimpse(&self, guard: &Guard, hash: u32) -> Glimpse {
         find::glimpse(&self.root, guard, hash)
@@ -201,8 +203,8 @@ impl Index {
         self.hint.prefetch(hash);
     }
 
-    /// Looks for an entry in order to change it: [`Found::lock`] is the next step, and if that finds
-    /// the bucket changed, another search.
+    /// Looks for an entry in order to change it: [`Found::lock`] is the next step, and if that
+    /// finds the bucket changed, another search.
     ///
     /// `is_match` compares keys, and runs without a lock. Waits while the bucket is locked.
     #[inline]
@@ -215,8 +217,9 @@ impl Index {
         write::search(&self.root, guard, hash, is_match)
     }
 
-    /// [`search`](Self::search) where one look at the home bucket is enough: the entry is the first with its tag, or
-    /// there is none with it and no entry in the overflow. Nearly always; else `None`. Waits for nothing.
+    /// [`search`](Self::search) where one look at the home bucket is enough: the entry is the first
+    /// with its tag, or there is none with it and no entry in the overflow. Nearly always; else
+    /// `None`. Waits for nothing.
     #[inline(always)]
     pub fn search_in_passing<'g>(
         &'g self,
@@ -227,8 +230,9 @@ impl Index {
         write::search_in_passing(&self.root, guard, hash, is_match)
     }
 
-    /// Looks for an entry in order to change it, whatever happens to its neighbours meanwhile: [`Exact::lock`] fails
-    /// only if an entry of this very hash has come or gone. For a second attempt.
+    /// Looks for an entry in order to change it, whatever happens to its neighbours meanwhile:
+    /// [`Exact::lock`] fails only if an entry of this very hash has come or gone. For a second
+    /// attempt.
     ///
     /// `is_match` compares keys, and runs without a lock. Waits while the bucket is locked.
     pub fn search_exact<'g, H: HashOf>(
@@ -327,8 +331,9 @@ impl Index {
     /// cursor of the bucket after it, or `None` at the end.
     ///
     /// A walk begins with cursor 0 and goes on with what it was returned, under the same guard or
-    /// another. Weakly consistent: an id that is in the index throughout the walk is visited exactly
-    /// once, whether the index grows or shrinks; one that comes or goes meanwhile at most once.
+    /// another. Weakly consistent: an id that is in the index throughout the walk is visited
+    /// exactly once, whether the index grows or shrinks; one that comes or goes meanwhile at
+    /// most once.
     pub fn collect(
         &self,
         guard: &Guard,

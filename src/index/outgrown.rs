@@ -38,8 +38,8 @@ impl Outgrown {
         }
     }
 
-    /// How many there are, of which nobody knows how much of their memory is left. Relaxed: it says when to look
-    /// after them; the queue carries the tables.
+    /// How many there are, of which nobody knows how much of their memory is left. Relaxed: it says
+    /// when to look after them; the queue carries the tables.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)
     }

@@ -166,8 +166,8 @@ impl Table {
         }
     }
 
-    /// Gives some of the memory back to the system, from the end of a table in which nobody is any more; false
-    /// if that leaves nothing to be given back in pieces.
+    /// Gives some of the memory back to the system, from the end of a table in which nobody is any
+    /// more; false if that leaves nothing to be given back in pieces.
     pub fn give_back(&mut self, bytes: usize) -> bool {
         self.buckets.give_back(bytes)
     }

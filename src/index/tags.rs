@@ -45,7 +45,8 @@ impl Tags {
     }
 }
 
-/// A set of slots, and the iterator over it. Byte `b` of the two words, the tag word's first, is bit `b`.
+/// A set of slots, and the iterator over it. Byte `b` of the two words, the tag word's first, is
+/// bit `b`.
 #[derive(Clone, Copy)]
 pub struct Slots(u32);
 
@@ -89,8 +90,8 @@ fn equal_bytes_by_words(low: u64, high: u64, byte: u8) -> u32 {
     equal_in_word(low, byte) | equal_in_word(high, byte) << 8
 }
 
-/// No borrow crosses bytes, so there is no false match; the multiplication gathers the bytes' lowest
-/// bits at the top.
+/// No borrow crosses bytes, so there is no false match; the multiplication gathers the bytes'
+/// lowest bits at the top.
 #[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "sse2"))))]
 #[inline(always)]
 fn equal_in_word(word: u64, byte: u8) -> u32 {

@@ -11,7 +11,8 @@ use crate::sync::{Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 
-/// With so many free slots a home bucket gives up an overflow that is empty: it will not need it soon.
+/// With so many free slots a home bucket gives up an overflow that is empty: it will not need it
+/// soon.
 const ROOM: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
 /// So often does [`try_lock_id`] look at a bucket that others keep changing.
@@ -21,8 +22,8 @@ const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
-/// What a scan of a chain came upon: the entry that matched, else the first free slot, else no slot of the last
-/// bucket.
+/// What a scan of a chain came upon: the entry that matched, else the first free slot, else no slot
+/// of the last bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'g> {
     pub(super) bucket: &'g Bucket,
@@ -322,9 +323,9 @@ impl<'g> Locked<'g> {
         old
     }
 
-    /// Takes the overflow off, to be retired after the lock, if there is nothing in it and the home bucket has room
-    /// for some more. Whoever removes entries in great number should ask for it: each bucket having been full some
-    /// day, all would have one in the end.
+    /// Takes the overflow off, to be retired after the lock, if there is nothing in it and the home
+    /// bucket has room for some more. Whoever removes entries in great number should ask for
+    /// it: each bucket having been full some day, all would have one in the end.
     #[inline(always)]
     pub fn take_spare(&mut self) -> Option<Spare> {
         let home = self.lock.home();

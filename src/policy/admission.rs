@@ -53,8 +53,8 @@ impl Admission {
     /// Whether the candidate takes the victim's room: if it was asked for more often.
     ///
     /// A tie is lost, or a scan would flush the cache. One who could make a victim's count high for
-    /// good, by keys that share its counters, would thereby keep every candidate out; so a candidate
-    /// that is warm itself gets in once in a while all the same.
+    /// good, by keys that share its counters, would thereby keep every candidate out; so a
+    /// candidate that is warm itself gets in once in a while all the same.
     #[inline]
     pub fn admits(&mut self, candidate: u64, victim: u64) -> bool {
         let frequency = self.frequency(candidate);
@@ -62,8 +62,8 @@ impl Admission {
     }
 
     /// Whether a newcomer that was rejected lately may go to the main region at once, from where
-    /// `victim` is the next to leave: if it was asked for more often, and else one in `chance`. Were it
-    /// always, loops a little longer than the cache would lose 2 to 3 points.
+    /// `victim` is the next to leave: if it was asked for more often, and else one in `chance`.
+    /// Were it always, loops a little longer than the cache would lose 2 to 3 points.
     #[inline]
     pub fn recalls(&mut self, newcomer: u64, victim: Option<u64>, chance: u64) -> bool {
         victim.is_none_or(|victim| self.frequency(newcomer) > self.frequency(victim))

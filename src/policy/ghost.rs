@@ -1,23 +1,25 @@
 //! Keys that were turned away at the main region's door: who comes back soon may come in.
 //!
-//! A newcomer is asked for once, and can never beat what the residents have counted over a long time;
-//! if it comes back before about as many rejections as there are entries have passed, it would have been a
-//! hit in a cache little larger, and is worth a place. Without this memory a large cache is ruled by its first
-//! comers (1 to 2 points of hit ratio at 10 and 20 % of the keys).
+//! A newcomer is asked for once, and can never beat what the residents have counted over a long
+//! time; if it comes back before about as many rejections as there are entries have passed, it
+//! would have been a hit in a cache little larger, and is worth a place. Without this memory a
+//! large cache is ruled by its first comers (1 to 2 points of hit ratio at 10 and 20 % of the
+//! keys).
 //!
 //! ```text
 //! line (64 bytes) = a cursor | 31 fingerprints of 16 bits, 0: none
 //! ```
 //!
-//! 1. A rejection goes to the key's line, into the place of the one before 31 others there: where the
-//!    cursor is. So a line remembers its last 31. There is one for 36 entries, 1.8 bytes for each: with one
-//!    for 31, loops a little longer than a memory (`glimpse` at 506 entries) lost 0.6 points more.
+//! 1. A rejection goes to the key's line, into the place of the one before 31 others there: where
+//!    the cursor is. So a line remembers its last 31. There is one for 36 entries, 1.8 bytes for
+//!    each: with one for 31, loops a little longer than a memory (`glimpse` at 506 entries) lost
+//!    0.6 points more.
 //! 2. A cache of fewer entries than a line has places uses as many of them as it has entries.
 //! 3. A recollection is used up by the hit on it. One key in 2100 is recalled for another's sake.
 //!
-//! Not chosen: times beside the fingerprints, to tell how old each is. The lines' lengths in time differ by
-//! a sixth, which costs some 0.07 points in caches of a fifth of the keys; times need twice the memory and a
-//! search for the oldest.
+//! Not chosen: times beside the fingerprints, to tell how old each is. The lines' lengths in time
+//! differ by a sixth, which costs some 0.07 points in caches of a fifth of the keys; times need
+//! twice the memory and a search for the oldest.
 
 use crate::prefetch::prefetch;
 use crate::sketch::blocks::Blocks;

@@ -1,8 +1,8 @@
 //! The eviction policy: a window and a segmented main region, whose rules are chosen by trial.
 //!
-//! Single-threaded data behind the maintenance lock. It sees nodes through a [`PolicyStore`]: links,
-//! weight, hash, and a byte that says which list holds the node. It knows no key, no value, no clock
-//! and no cache, and evicts nothing itself: it names victims.
+//! Single-threaded data behind the maintenance lock. It sees nodes through a [`PolicyStore`]:
+//! links, weight, hash, and a byte that says which list holds the node. It knows no key, no value,
+//! no clock and no cache, and evicts nothing itself: it names victims.
 //!
 //! ```text
 //!            add                        candidate (the window's last)      ┌── hit ──► protected (LRU)
@@ -14,30 +14,33 @@
 //!    a sample of the requests ──► four shadows: small caches without values ──► the rules in force
 //! ```
 //!
-//! `queues` has the rules of the picture, `rules` what differs between loads (the window's size, how those
-//! that come back are received), `trial` how it is chosen. `docs/eviction.md` tells all of it at length.
+//! `queues` has the rules of the picture, `rules` what differs between loads (the window's size,
+//! how those that come back are received), `trial` how it is chosen. `docs/eviction.md` tells all
+//! of it at length.
 //!
 //! # Rules
 //!
-//! 1. **Regions.** A node is on the list that its region byte names and no other ([`Region::None`]: on
-//!    none). Lists, their weights and the bytes change together, in `regions` only.
-//! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A node's
-//!    weight is fixed while it is linked: an update is another node.
-//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum, so that it is
-//!    within it once `victim` has returned `None`. Each victim has weight: nodes of weight 0 stand on
-//!    a list of their own, where no search for room meets them, and leave by expiry or removal only.
-//! 4. **Targets.** Window and protected region have target weights. Changing a target moves nothing:
-//!    a window below its target grows as newcomers take the room of main victims, one above it
-//!    gives up some nodes to probation at each call; protected likewise.
-//! 5. **Room by weight.** A candidate has to beat victims until their weight makes room for its own, and
-//!    is out at the first that it does not beat. One too heavy for the window's target goes to the
-//!    window's end, to duel at once rather than flush the window.
-//! 6. **Bounded work.** Every call but the iterators and `validate` moves at most 2 + [`MOVES`] nodes and
-//!    touches at most 24 cache lines of sketch and memory, 16 of them only while the sketch ages; the rest
-//!    waits for the next call. What the shadows of a sampled request cost comes on top (see `trial`).
-//! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be secret:
-//!    it decides which keys share counters, which are in the sample, and which rejected candidates get in
-//!    by chance.
+//! 1. **Regions.** A node is on the list that its region byte names and no other ([`Region::None`]:
+//!    on none). Lists, their weights and the bytes change together, in `regions` only.
+//! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A
+//!    node's weight is fixed while it is linked: an update is another node.
+//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum, so that
+//!    it is within it once `victim` has returned `None`. Each victim has weight: nodes of weight 0
+//!    stand on a list of their own, where no search for room meets them, and leave by expiry or
+//!    removal only.
+//! 4. **Targets.** Window and protected region have target weights. Changing a target moves
+//!    nothing: a window below its target grows as newcomers take the room of main victims, one
+//!    above it gives up some nodes to probation at each call; protected likewise.
+//! 5. **Room by weight.** A candidate has to beat victims until their weight makes room for its
+//!    own, and is out at the first that it does not beat. One too heavy for the window's target
+//!    goes to the window's end, to duel at once rather than flush the window.
+//! 6. **Bounded work.** Every call but the iterators and `validate` moves at most 2 + [`MOVES`]
+//!    nodes and touches at most 24 cache lines of sketch and memory, 16 of them only while the
+//!    sketch ages; the rest waits for the next call. What the shadows of a sampled request cost
+//!    comes on top (see `trial`).
+//! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be
+//!    secret: it decides which keys share counters, which are in the sample, and which rejected
+//!    candidates get in by chance.
 
 mod admission;
 mod ghost;
@@ -142,8 +145,8 @@ impl Policy {
         self.try_rules(hash);
     }
 
-    /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit. If
-    /// `old` is no longer held, `new` is taken in as new.
+    /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
+    /// If `old` is no longer held, `new` is taken in as new.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None => self.add(store, new),
@@ -151,8 +154,8 @@ impl Policy {
         }
     }
 
-    /// Puts `new`, an update of the same key, in the place of `old`, without counting a request. False,
-    /// and nothing done, if `old` is not held or the two differ in weight.
+    /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
+    /// False, and nothing done, if `old` is not held or the two differ in weight.
     pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
         let (from, to) = (store.node(old), store.node(new));
         from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
@@ -178,8 +181,8 @@ impl Policy {
         [self.queues.regions.lane(Region::Window).list.back(), self.queues.regions.main_victim()]
     }
 
-    /// Counts requests that hit since the node's last record, however many, as one. A node no longer held
-    /// is ignored.
+    /// Counts requests that hit since the node's last record, however many, as one. A node no
+    /// longer held is ignored.
     pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {

@@ -4,8 +4,8 @@ use super::admission::Admission;
 use super::regions::Regions;
 use super::store::{PolicyStore, Region};
 
-/// Roughly in the order in which they would be evicted: window and probation from their ends, the less
-/// frequent first, then protected, then those that are never evicted.
+/// Roughly in the order in which they would be evicted: window and probation from their ends, the
+/// less frequent first, then protected, then those that are never evicted.
 pub fn coldest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,

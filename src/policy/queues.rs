@@ -55,7 +55,8 @@ impl Queues {
         self.retarget();
     }
 
-    /// Changes the rules. Nothing is moved: the calls to come bring the regions to their new targets.
+    /// Changes the rules. Nothing is moved: the calls to come bring the regions to their new
+    /// targets.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
         self.retarget();
@@ -201,8 +202,8 @@ impl Queues {
         }
     }
 
-    /// Whether the window can give up a node of this weight without a duel: there is room for all, or
-    /// enough is left of the window for the duels to come.
+    /// Whether the window can give up a node of this weight without a duel: there is room for all,
+    /// or enough is left of the window for the duels to come.
     fn is_surplus(&self, weight: u64, over: u64) -> bool {
         let window = self.regions.lane(Region::Window).weight;
         match over {

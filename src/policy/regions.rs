@@ -85,8 +85,8 @@ impl Regions {
         from
     }
 
-    /// Puts `new`, which is in no region and weighs the same, in the place of the node `from`. False if that
-    /// is in no region.
+    /// Puts `new`, which is in no region and weighs the same, in the place of the node `from`.
+    /// False if that is in no region.
     pub fn replace<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,

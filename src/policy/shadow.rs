@@ -1,7 +1,7 @@
 //! The keys of the shadows: what each of them would hold, without values.
 //!
-//! A key has one node for all shadows, with links and a region of its own for each; it is there as long
-//! as some shadow holds it. A [`Lane`] is one shadow's view of the nodes.
+//! A key has one node for all shadows, with links and a region of its own for each; it is there as
+//! long as some shadow holds it. A [`Lane`] is one shadow's view of the nodes.
 
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};

@@ -59,7 +59,8 @@ pub enum Region {
     Probation = 2,
     /// The main region's entries with hits.
     Protected = 3,
-    /// Entries of weight 0. Evicting them would not help, so they stand apart from those that may be.
+    /// Entries of weight 0. Evicting them would not help, so they stand apart from those that may
+    /// be.
     Weightless = 4,
 }
 

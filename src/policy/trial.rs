@@ -1,27 +1,28 @@
 //! Which rules suit the load: all are tried on a sample of the keys.
 //!
-//! For each set of rules there is a *shadow*: the queues of a small cache without values, to which the
-//! requests for a sample of the keys are played as well. With one key in n in the sample and an n-th of the
-//! capacity, a shadow's hit ratio is about that of a cache under its rules. All shadows see the same
-//! requests, so that phases of the load and luck of the sample favour none.
+//! For each set of rules there is a *shadow*: the queues of a small cache without values, to which
+//! the requests for a sample of the keys are played as well. With one key in n in the sample and an
+//! n-th of the capacity, a shadow's hit ratio is about that of a cache under its rules. All shadows
+//! see the same requests, so that phases of the load and luck of the sample favour none.
 //!
-//! 1. **Sample.** A key is in it if its hash, multiplied by a secret number, is small enough: less than
-//!    2^32 >> `shift`. Twice the entries, half the share: those that leave the sample leave the shadows.
-//!    Shadows are of a 64th of the entries, but of 32 to 256 (all, if there are fewer); smaller ones tell
-//!    too little, larger ones nothing new.
-//! 2. **Deficit.** For each shadow is kept by how many hits it is behind the best. A deficit grows no
-//!    further than to half the shadow's capacity; so nobody has to make up for a lead of long ago, and small
-//!    advantages count in the end.
-//! 3. **Verdict.** Rules whose deficit is as large as it can get give way to the best. Less is not worth the
-//!    change, which costs hits in proportion to the capacity: part of the cache has to be filled anew.
+//! 1. **Sample.** A key is in it if its hash, multiplied by a secret number, is small enough: less
+//!    than 2^32 >> `shift`. Twice the entries, half the share: those that leave the sample leave
+//!    the shadows. Shadows are of a 64th of the entries, but of 32 to 256 (all, if there are
+//!    fewer); smaller ones tell too little, larger ones nothing new.
+//! 2. **Deficit.** For each shadow is kept by how many hits it is behind the best. A deficit grows
+//!    no further than to half the shadow's capacity; so nobody has to make up for a lead of long
+//!    ago, and small advantages count in the end.
+//! 3. **Verdict.** Rules whose deficit is as large as it can get give way to the best. Less is not
+//!    worth the change, which costs hits in proportion to the capacity: part of the cache has to be
+//!    filled anew.
 //! 4. Nothing counts until the cache has been full: before, all rules are alike.
-//! 5. **Work.** One request in 2^`shift` is played, to each shadow: a look-up, and in each one hit or one
-//!    arrival. Halving the sample costs up to a few thousand nodes' unlinking, once for each doubling of the
-//!    number of entries.
+//! 5. **Work.** One request in 2^`shift` is played, to each shadow: a look-up, and in each one hit
+//!    or one arrival. Halving the sample costs up to a few thousand nodes' unlinking, once for each
+//!    doubling of the number of entries.
 //!
-//! Not chosen: a climber, which compares one phase of the load with the next (it lost 0.4 points more, and
-//! 1 at the smallest sizes); scores that fade instead of deficits with a limit (the same result with one
-//! more number to set, and a lasting advantage of 1 % went unseen).
+//! Not chosen: a climber, which compares one phase of the load with the next (it lost 0.4 points
+//! more, and 1 at the smallest sizes); scores that fade instead of deficits with a limit (the same
+//! result with one more number to set, and a lasting advantage of 1 % went unseen).
 
 use super::admission::Admission;
 use super::queues::Queues;
@@ -158,7 +159,8 @@ impl Trial {
         self.requests >= self.capacity.max(SHORTEST) && self.judge()
     }
 
-    /// Brings a shadow within its capacity. The node `kept` is not forgotten, whatever becomes of it.
+    /// Brings a shadow within its capacity. The node `kept` is not forgotten, whatever becomes of
+    /// it.
     fn evict(&mut self, number: usize, kept: u32, admission: &mut Admission) {
         let queues = &mut self.shadows[number].queues;
         while let Some(victim) = queues.victim(&self.keys.lane(number), admission) {

@@ -4,8 +4,8 @@ use crate::clock::NEVER;
 use crate::node::Meta;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A node's cap. Most nodes of most caches have none, which a bit beside the deadline says: the word, in
-/// a cache line of its own, is looked at only if there is one.
+/// A node's cap. Most nodes of most caches have none, which a bit beside the deadline says: the
+/// word, in a cache line of its own, is looked at only if there is one.
 #[derive(Clone, Copy)]
 pub struct Cap<'p> {
     pub(super) meta: &'p Meta,
@@ -19,9 +19,9 @@ impl Cap<'_> {
         if self.meta.is_capped() { self.word.load(Ordering::Acquire) } else { NEVER }
     }
 
-    /// Sets the cap: before publication, or under the bucket's lock, in both cases before the deadline
-    /// that follows from it. `always` keeps the word also if it says never: for caches whose reads
-    /// [exchange](Self::exchange) it.
+    /// Sets the cap: before publication, or under the bucket's lock, in both cases before the
+    /// deadline that follows from it. `always` keeps the word also if it says never: for caches
+    /// whose reads [exchange](Self::exchange) it.
     #[inline]
     pub fn store(self, cap: u64, always: bool) {
         if always || cap != NEVER || self.meta.is_capped() {

@@ -95,8 +95,9 @@ impl FreeList {
         }
     }
 
-    /// Where the next batch goes: to this thread's stripe if that has run out, else in turn. For those who
-    /// free, who run maintenance, are not those who need, unless there is one thread only.
+    /// Where the next batch goes: to this thread's stripe if that has run out, else in turn. For
+    /// those who free, who run maintenance, are not those who need, unless there is one thread
+    /// only.
     fn taker(&self) -> &AtomicU64 {
         let own = &self.heads[thread_stripe() % STRIPES];
         if own.load(Ordering::Relaxed) as u32 == NIL {

@@ -7,7 +7,8 @@ use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::marker::PhantomData;
 
-/// One count on a node, without its types: keeps key and value, also after the cache let go of them.
+/// One count on a node, without its types: keeps key and value, also after the cache let go of
+/// them.
 pub struct RawHandle {
     pool: Arc<RawPool>,
     id: u32,
@@ -49,16 +50,16 @@ impl Drop for RawHandle {
 }
 
 impl RawPool {
-    /// Gives up a count on node `id`; with the last one, drops key and value here and now and frees the
-    /// node.
+    /// Gives up a count on node `id`; with the last one, drops key and value here and now and frees
+    /// the node.
     pub fn release(&self, id: u32) {
         if self.meta(id).release() {
             self.destroy(id);
         }
     }
 
-    /// Gives up the cache's own count on node `id`, if it has one; true if that was the last. For the end
-    /// of the cache, when no reader's guard needs the count any more.
+    /// Gives up the cache's own count on node `id`, if it has one; true if that was the last. For
+    /// the end of the cache, when no reader's guard needs the count any more.
     #[must_use]
     pub fn give_up(&self, id: u32) -> bool {
         if !self.exists(id) {
@@ -72,15 +73,16 @@ impl RawPool {
         meta.release()
     }
 
-    /// Drops key and value of a node whose last count the caller has given up, then frees the node, also
-    /// when a destructor panics.
+    /// Drops key and value of a node whose last count the caller has given up, then frees the node,
+    /// also when a destructor panics.
     pub fn destroy(&self, id: u32) {
         self.destroy_all(&[id], |drop_contents| drop_contents());
     }
 
     /// Drops keys and values of nodes whose last counts the caller has given up: of each node when
-    /// `each` calls what it is given, which it has to. Then frees the nodes, in one step for all of them, also when
-    /// `each` panics; it must not before the last, whose contents alone are sure to be dropped then.
+    /// `each` calls what it is given, which it has to. Then frees the nodes, in one step for all of
+    /// them, also when `each` panics; it must not before the last, whose contents alone are
+    /// sure to be dropped then.
     pub fn destroy_all(&self, ids: &[u32], mut each: impl FnMut(&dyn Fn())) {
         struct Free<'a>(&'a RawPool, &'a [u32]);
         impl Drop for Free<'_> {
@@ -91,7 +93,8 @@ impl RawPool {
         debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "somebody holds one");
         let _free = Free(self, ids);
         for &id in ids {
-            // SAFETY: the last count is gone, and was the caller's (rule 4). Called twice it finds nothing.
+            // SAFETY: the last count is gone, and was the caller's (rule 4). Called twice it finds
+            // nothing.
             each(&|| unsafe { self.drop_contents(id) });
         }
     }

@@ -47,7 +47,8 @@ pub struct RawPool {
     pub(super) reserve: Reserve,
     /// How far the first node of each chunk is from the start of its allocation.
     growing: Mutex<[usize; CHUNKS]>,
-    /// A node that never lives, where ids lead whose chunks are not there: so that the way there asks nothing.
+    /// A node that never lives, where ids lead whose chunks are not there: so that the way there
+    /// asks nothing.
     nowhere: Chunk,
     /// How far it is from the start of its allocation.
     nowhere_offset: usize,
@@ -57,8 +58,8 @@ pub struct RawPool {
 struct Chunk {
     /// The first node; before there is a chunk, [`RawPool::nowhere`].
     base: AtomicPtr<u8>,
-    /// One less than the number of nodes, a power of two. An id is brought within it whatever it is. Before there is
-    /// a chunk, 0.
+    /// One less than the number of nodes, a power of two. An id is brought within it whatever it
+    /// is. Before there is a chunk, 0.
     mask: AtomicUsize,
 }
 
@@ -74,8 +75,9 @@ impl Chunk {
     /// The first node, and the mask of the chunk or one that is stricter.
     #[inline(always)]
     fn look(&self) -> (NonNull<u8>, usize) {
-        // Acquire pairs with the Release of `publish`: with the mask comes its chunk. Without it there is nowhere, or
-        // the chunk's first node, which the second Acquire finds initialised.
+        // Acquire pairs with the Release of `publish`: with the mask comes its chunk. Without it
+        // there is nowhere, or the chunk's first node, which the second Acquire finds
+        // initialised.
         let mask = self.mask.load(Ordering::Acquire);
         let base = self.base.load(Ordering::Acquire);
         // SAFETY: neither `none` nor `publish` stores null.
@@ -97,8 +99,9 @@ impl<'p> Address<'p> {
     /// The node's fixed part, valid whoever knows the node (rule 1).
     #[inline(always)]
     pub fn meta(self) -> &'p Meta {
-        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics, which
-        // stays until the pool is dropped; only `RawPool::at` makes addresses, and the pool is borrowed.
+        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics,
+        // which stays until the pool is dropped; only `RawPool::at` makes addresses, and
+        // the pool is borrowed.
         unsafe { self.0.cast::<Meta>().as_ref() }
     }
 
@@ -133,16 +136,16 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     stride.next_multiple_of(align)
 }
 
-/// The allocation of a node by itself, with a cap whether it needs one or not. Like that of a [chunk](RawPool::layout),
-/// it costs no memory before it is used, however large a value may be.
+/// The allocation of a node by itself, with a cap whether it needs one or not. Like that of a
+/// [chunk](RawPool::layout), it costs no memory before it is used, however large a value may be.
 fn nowhere_layout(stride: usize, align: usize) -> Layout {
     let size = stride.checked_add(size_of::<AtomicU64>() + align);
     size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
         .expect("key and value fit into memory")
 }
 
-/// Memory for some nodes of a stride, and for as many caps: where the first node is, and how far from the beginning.
-/// The layout has room for that and for the alignment.
+/// Memory for some nodes of a stride, and for as many caps: where the first node is, and how far
+/// from the beginning. The layout has room for that and for the alignment.
 fn new_nodes(
     layout: Layout,
     align: usize,
@@ -258,10 +261,11 @@ impl RawPool {
             return None;
         }
         let (base, index, len) = self.place(id);
-        // `nowhere` is followed by one such word. And of a chunk that is just coming to be, which nobody has an id of,
-        // the second node begins with one.
-        // SAFETY: in a capped pool the chunk's strides are followed by as many initialised AtomicU64s
-        // (rule 1 holds for them too); strides and chunks are aligned to at least eight.
+        // `nowhere` is followed by one such word. And of a chunk that is just coming to be, which
+        // nobody has an id of, the second node begins with one.
+        // SAFETY: in a capped pool the chunk's strides are followed by as many initialised
+        // AtomicU64s (rule 1 holds for them too); strides and chunks are aligned to at
+        // least eight.
         let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
         Some(Cap { meta: self.meta(id), word })
     }
@@ -319,9 +323,9 @@ impl RawPool {
         self.place(id).2 >= block
     }
 
-    /// Gives the memory of a block of free nodes, within one chunk, back to the system. Their ids have to be
-    /// the caller's: a Meta of zeros is that of a node which never lived, and rule 1 holds for it. Their caps
-    /// stay; a block's are less than a page.
+    /// Gives the memory of a block of free nodes, within one chunk, back to the system. Their ids
+    /// have to be the caller's: a Meta of zeros is that of a node which never lived, and rule 1
+    /// holds for it. Their caps stay; a block's are less than a page.
     pub(super) fn give_back(&self, first: u32, nodes: usize) {
         debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "in use");
         let (_base, index, len) = self.place(first);
@@ -329,8 +333,8 @@ impl RawPool {
         #[cfg(cortado_loom)]
         (first..).take(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
-        // SAFETY: the block's strides lie within the chunk's; no node of it has a key or a value, for all of
-        // them are free and the caller's, and Metas may be zero.
+        // SAFETY: the block's strides lie within the chunk's; no node of it has a key or a value,
+        // for all of them are free and the caller's, and Metas may be zero.
         unsafe {
             system::give_back(_base.add(index * self.stride), nodes * self.stride)
         };
@@ -342,8 +346,8 @@ impl RawPool {
         if divided && !cfg!(cortado_loom) { self.align.max(system::PAGE) } else { self.align }
     }
 
-    /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory comes
-    /// from the system page by page as it is used; the first node is aligned within it.
+    /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory
+    /// comes from the system page by page as it is used; the first node is aligned within it.
     fn layout(&self, chunk: usize) -> Layout {
         let cap = if self.shape.capped { size_of::<AtomicU64>() } else { 0 };
         let nodes = (self.stride + cap).checked_mul(chunk_len(chunk));
@@ -369,7 +373,8 @@ impl RawPool {
     /// Drops what key and value node `id` has, and leaves the node ready to be freed.
     ///
     /// # Safety
-    /// The caller has brought `refs` to zero (rule 4) or is the only one who knows the node (rule 5).
+    /// The caller has brought `refs` to zero (rule 4) or is the only one who knows the node (rule
+    /// 5).
     pub unsafe fn drop_contents(&self, id: u32) {
         let (meta, pair) = (self.meta(id), self.pair(id));
         let bits = meta.life();
@@ -386,7 +391,8 @@ impl RawPool {
         }
         let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drop_value), pair);
         if bits & life::KEY != 0 {
-            // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared: once.
+            // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared:
+            // once.
             unsafe { (self.shape.drop_key)(pair) };
         }
     }
@@ -422,19 +428,20 @@ impl RawPool {
 
 impl Drop for RawPool {
     fn drop(&mut self) {
-        // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts and
-        // no handle is left: all contents are dropped.
+        // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts
+        // and no handle is left: all contents are dropped.
         let offsets = *self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if chunk.is_there() {
                 let (base, offset) = (chunk.look().0, offsets[number]);
-                // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first node;
-                // nobody is left to use it.
+                // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first
+                // node; nobody is left to use it.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
             }
         }
         let layout = nowhere_layout(self.stride, self.align);
-        // SAFETY: allocated in `new` with this layout, so many bytes before the node; nobody is left to use it.
+        // SAFETY: allocated in `new` with this layout, so many bytes before the node; nobody is
+        // left to use it.
         unsafe { dealloc(self.nowhere.look().0.as_ptr().sub(self.nowhere_offset), layout) };
     }
 }

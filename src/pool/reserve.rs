@@ -1,5 +1,5 @@
-//! Free ids that nobody has needed for a while, by block; the memory of a block that is here as a whole goes
-//! back to the system. See the [module](super) for the protocol.
+//! Free ids that nobody has needed for a while, by block; the memory of a block that is here as a
+//! whole goes back to the system. See the [module](super) for the protocol.
 
 use super::raw::RawPool;
 use crate::links::NIL;
@@ -19,10 +19,11 @@ const WINDOW: u64 = 250_000_000;
 const IDLE_SHARE: usize = 8;
 /// ... and this many blocks' worth.
 const IDLE_BLOCKS: usize = 8;
-/// If as many are here in blocks that are not whole, this share of them is moved in each window, needed or
-/// not: they come back as others, of lower blocks, so that the nodes in use gather there.
+/// If as many are here in blocks that are not whole, this share of them is moved in each window,
+/// needed or not: they come back as others, of lower blocks, so that the nodes in use gather there.
 const SWAP_SHARE: usize = 32;
-/// Ids moved for each block that may be given back in the same call: giving back costs the system's time.
+/// Ids moved for each block that may be given back in the same call: giving back costs the system's
+/// time.
 const IDS_PER_BLOCK: usize = 64;
 
 /// What [`RawPool::trim`] left.
@@ -95,8 +96,8 @@ impl Reserve {
         self.state.lock().parked.len() << self.bits
     }
 
-    /// Takes some ids out, those of the lowest blocks that have their memory first: so the others' nodes
-    /// are all free at some time. How many of `taken` they are.
+    /// Takes some ids out, those of the lowest blocks that have their memory first: so the others'
+    /// nodes are all free at some time. How many of `taken` they are.
     pub fn take(&self, pool: &RawPool, taken: &mut [u32; REFILL]) -> usize {
         // A hint: who sees too few makes a new id, who sees too many finds that out under the lock.
         if self.len() == 0 {
@@ -136,7 +137,8 @@ impl Reserve {
         count
     }
 
-    /// Moves free ids here that were not needed for a while, `most` at a time. One caller does so at a time.
+    /// Moves free ids here that were not needed for a while, `most` at a time. One caller does so
+    /// at a time.
     pub fn trim(&self, pool: &RawPool, now: u64, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
         let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
@@ -220,8 +222,8 @@ impl Reserve {
 }
 
 impl RawPool {
-    /// Gives memory back that was not needed for a while: looks at `most` free ids at most. For one caller
-    /// at a time.
+    /// Gives memory back that was not needed for a while: looks at `most` free ids at most. For one
+    /// caller at a time.
     pub fn trim(&self, now: u64, most: usize) -> Surplus {
         self.reserve.trim(self, now, most)
     }

@@ -9,8 +9,8 @@ use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::addr_of_mut;
 
-/// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are made
-/// for keys and values only that are both.
+/// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are
+/// made for keys and values only that are both.
 ///
 /// Invariant in both: a pool that passed for one of shorter-lived keys would take such keys in.
 pub struct Pool<K, V> {
@@ -230,8 +230,8 @@ impl<'p, K, V> Draft<'p, K, V> {
 
     /// Completes the node.
     ///
-    /// Rule 6: sharers of a draft never look at the value before they are given it by whoever filled
-    /// it, and `self` is consumed, so this is the only write.
+    /// Rule 6: sharers of a draft never look at the value before they are given it by whoever
+    /// filled it, and `self` is consumed, so this is the only write.
     pub fn fill(self, value: V) -> Local<'p, K, V> {
         let pair = self.node.place.pair();
         // SAFETY: rule 6; the value's place is uninitialised, as a draft's VALUE bit is not set.

@@ -52,8 +52,8 @@ impl<'a> PolicyNode<'a> for &'a Meta {
         Meta::hash(self)
     }
 
-    /// Nodes keep two bits. Those of weight 0 are in the weightless region if they are in any, and keep the number
-    /// of another one in its place.
+    /// Nodes keep two bits. Those of weight 0 are in the weightless region if they are in any, and
+    /// keep the number of another one in its place.
     #[inline]
     fn region(self) -> Region {
         match Meta::region(self) {
@@ -72,9 +72,9 @@ impl<'a> PolicyNode<'a> for &'a Meta {
 
 /// The wheel's view at a moment of the cache's time.
 ///
-/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the circle
-/// is shown as the end of that, where the wheel looks again. One that is overdue by more is shown as
-/// overdue by as much, or it would seem to lie ahead.
+/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the
+/// circle is shown as the end of that, where the wheel looks again. One that is overdue by more is
+/// shown as overdue by as much, or it would seem to lie ahead.
 #[derive(Clone, Copy)]
 pub struct Timers<'a> {
     pub pool: &'a RawPool,

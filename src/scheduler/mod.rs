@@ -1,37 +1,39 @@
 //! One thread that runs clients when their deadlines come, for all clients of a process.
 //!
-//! A forked child has no thread. The next registration there starts one, which serves the inherited clients as well.
+//! A forked child has no thread. The next registration there starts one, which serves the inherited
+//! clients as well.
 //!
 //! A client is anything that has something to do at times ([`Scheduled`]). It registers by a weak
-//! handle and arms its [`Registration`]; the thread sleeps until the earliest armed deadline, and runs
-//! the clients that are due, one after the other. A thread exists only as long as there are clients.
+//! handle and arms its [`Registration`]; the thread sleeps until the earliest armed deadline, and
+//! runs the clients that are due, one after the other. A thread exists only as long as there are
+//! clients.
 //!
-//! **Limits.** There is one thread: a client whose `run` blocks or takes long delays all the others.
-//! Deadlines are kept in real time; a client with a clock of its own says
+//! **Limits.** There is one thread: a client whose `run` blocks or takes long delays all the
+//! others. Deadlines are kept in real time; a client with a clock of its own says
 //! [`wake_now`](Registration::wake_now) when that clock is moved.
 //!
 //! # Rules
 //!
-//! 1. A client is armed for at most one deadline; arming for a later one than that does nothing. When
-//!    the deadline comes the client is disarmed first and *then* run, so that whoever arms it
+//! 1. A client is armed for at most one deadline; arming for a later one than that does nothing.
+//!    When the deadline comes the client is disarmed first and *then* run, so that whoever arms it
 //!    meanwhile is not overlooked. `run` answers when it wants to run next.
 //! 2. `run` is called on the scheduler's thread with no lock of the scheduler held. It may arm and
 //!    drop registrations, its own included, and register clients.
-//! 3. The thread holds the client alive during `run` only. If that was the last handle, the client is
-//!    dropped there, on the scheduler's thread, again with no lock held.
-//! 4. A panic in `run`, or in the client's drop after it, is caught and counted, and the client is run
-//!    again when it is armed again.
-//! 5. A client is forgotten when its registration is dropped. That does not wait for a `run` that is
-//!    under way. A client that is found dead is forgotten as well.
+//! 3. The thread holds the client alive during `run` only. If that was the last handle, the client
+//!    is dropped there, on the scheduler's thread, again with no lock held.
+//! 4. A panic in `run`, or in the client's drop after it, is caught and counted, and the client is
+//!    run again when it is armed again.
+//! 5. A client is forgotten when its registration is dropped. That does not wait for a `run` that
+//!    is under way. A client that is found dead is forgotten as well.
 //! 6. The thread ends when the last client is forgotten. A later registration starts another one.
 //!
 //! # The quick no
 //!
-//! Most calls of [`wake_at`](Registration::wake_at) find the client armed for an earlier moment, and
-//! return after one load. That load may be stale, or just about to be: what then counts is that the
-//! coming `run` sees what the caller changed *before* it called. Caller and thread each write one word
-//! and then read the other's; with a `SeqCst` fence between write and read on both sides, at least one
-//! of them sees the other's.
+//! Most calls of [`wake_at`](Registration::wake_at) find the client armed for an earlier moment,
+//! and return after one load. That load may be stale, or just about to be: what then counts is that
+//! the coming `run` sees what the caller changed *before* it called. Caller and thread each write
+//! one word and then read the other's; with a `SeqCst` fence between write and read on both sides,
+//! at least one of them sees the other's.
 //!
 //! # Atomics
 //!
@@ -39,8 +41,9 @@
 //! |---|---|---|---|---|
 //! | `armed`, one for each client | holders of the lock: lowered by arming, `NEVER` before a run | `wake_at`, without the lock | Relaxed, with fence(SeqCst) before the load, and after the store of `NEVER` | the deadline that the client is armed for |
 //!
-//! All else is in one mutex, held for a few instructions and never over a client's code. It is a leaf:
-//! clients may call in here under any lock of theirs, since nothing of theirs is called under it.
+//! All else is in one mutex, held for a few instructions and never over a client's code. It is a
+//! leaf: clients may call in here under any lock of theirs, since nothing of theirs is called under
+//! it.
 //!
 //! # Alternatives that lost
 //!
@@ -113,8 +116,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Runs the client `after` this time from now at the latest. The run sees whatever the caller did
-    /// before.
+    /// Runs the client `after` this time from now at the latest. The run sees whatever the caller
+    /// did before.
     pub fn wake_at(&self, after: Duration) {
         self.shared.wake_at(self.id, &self.armed, after);
     }

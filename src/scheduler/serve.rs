@@ -71,8 +71,8 @@ enum Ran {
 }
 
 impl State {
-    /// Arms a client unless it is armed for as early already. Says whether the thread sleeps too long
-    /// for it.
+    /// Arms a client unless it is armed for as early already. Says whether the thread sleeps too
+    /// long for it.
     #[must_use]
     fn arm(&mut self, id: Id, at: u64) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
@@ -248,8 +248,8 @@ impl Shared {
     }
 }
 
-/// Runs a client. The handle is upgraded for this call only; the drop of the last reference is under
-/// the same watch.
+/// Runs a client. The handle is upgraded for this call only; the drop of the last reference is
+/// under the same watch.
 fn run(handle: &Weak<dyn Scheduled>) -> Ran {
     let ran = catch_user_panic(|| match handle.upgrade() {
         Some(client) => Ran::Wants(client.run()),

@@ -7,15 +7,15 @@
 //!
 //! 1. A new block starts as a copy of the one whose keys it takes over; a block given up is merged
 //!    into the one that takes its keys back. What was known of a key stays known.
-//! 2. A call of [`Blocks::fit`] adds or gives up at most one block, and allocates at most one chunk of
-//!    [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
+//! 2. A call of [`Blocks::fit`] adds or gives up at most one block, and allocates at most one chunk
+//!    of [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
 //! 3. The price: blocks not yet split bear up to twice the keys of the others.
-//! 4. Memory of blocks given up is kept for those that come. Freeing 64 KiB is not a small thing to ask of
-//!    every allocator: glibc's then puts together all that was freed since it last did so, 14 ms for a
-//!    million values that have just expired.
+//! 4. Memory of blocks given up is kept for those that come. Freeing 64 KiB is not a small thing to
+//!    ask of every allocator: glibc's then puts together all that was freed since it last did so,
+//!    14 ms for a million values that have just expired.
 //!
-//! Not chosen: doubling a flat table, which copies everything in one call and leaves a quarter of its
-//! memory unused on average.
+//! Not chosen: doubling a flat table, which copies everything in one call and leaves a quarter of
+//! its memory unused on average.
 
 /// Blocks in one allocation.
 const CHUNK: usize = 1024;
@@ -28,7 +28,8 @@ pub struct Block<T>(pub T);
 /// The table. `T` should fill a cache line.
 #[derive(Debug)]
 pub struct Blocks<T> {
-    /// Full chunks of [`CHUNK`] blocks; the last one in use may be shorter, and those after it are empty.
+    /// Full chunks of [`CHUNK`] blocks; the last one in use may be shorter, and those after it are
+    /// empty.
     chunks: Vec<Vec<Block<T>>>,
     count: usize,
     /// `count` rounded up to a power of two, less one.
@@ -84,8 +85,8 @@ impl<T: Copy> Blocks<T> {
 
     /// Follows the number of entries; to be called whenever it changes by one.
     ///
-    /// Up at once; down only from below a quarter, and then gradually, so that a number going up and
-    /// down costs nothing. `merge(kept, given_up)` joins two blocks.
+    /// Up at once; down only from below a quarter, and then gradually, so that a number going up
+    /// and down costs nothing. `merge(kept, given_up)` joins two blocks.
     #[inline]
     pub fn fit(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
         if entries > self.entries || entries < self.entries / 4 {

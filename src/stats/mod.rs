@@ -39,13 +39,14 @@ pub struct Stats {
     pub entries: u64,
     /// Their weight, as [`Cache::weighted_size`](crate::Cache::weighted_size).
     pub weight: u64,
-    /// Removals that the listener has not heard of yet. A number that only grows tells of a listener that is too slow
-    /// or stuck.
+    /// Removals that the listener has not heard of yet. A number that only grows tells of a
+    /// listener that is too slow or stuck.
     pub pending_notifications: u64,
     /// Removals that the listener will never hear of, because too many waited: see
     /// [`Overflow::Discard`](crate::Overflow::Discard).
     pub discarded_notifications: u64,
-    /// Values that the listener put back into the closed cache that it was told by: dropped and not announced.
+    /// Values that the listener put back into the closed cache that it was told by: dropped and
+    /// not announced.
     pub refused_after_close: u64,
     removals: [u64; RemovalCause::ALL.len()],
     lateness: Lateness,

@@ -15,37 +15,39 @@
 //! backlog   o──o──o──o      what the clock has reached; looked at one by one, under a budget
 //! ```
 //!
-//! The level is chosen by the time left, the bucket by `deadline >> shift`. When the clock enters or
-//! leaves the tick of a bucket, the whole bucket is appended to the backlog; what is found there is
-//! due, or goes back to a finer level (it *cascades*). [`Geometry`] is data: finer levels can be put
-//! before these.
+//! The level is chosen by the time left, the bucket by `deadline >> shift`. When the clock enters
+//! or leaves the tick of a bucket, the whole bucket is appended to the backlog; what is found there
+//! is due, or goes back to a finer level (it *cascades*). [`Geometry`] is data: finer levels can be
+//! put before these.
 //!
 //! # Rules
 //!
 //! 1. An id is in one ring (a bucket or the backlog) or in none, and then its `next` is NIL.
 //! 2. A deadline is read when it is needed: on scheduling, and when the id is looked at. So a
-//!    deadline may be **extended** without telling the wheel: the id is looked at when the old bucket
-//!    is due and goes where the new deadline belongs. One that is **shortened** must be
+//!    deadline may be **extended** without telling the wheel: the id is looked at when the old
+//!    bucket is due and goes where the new deadline belongs. One that is **shortened** must be
 //!    [rescheduled](Wheel::reschedule). An id whose deadline is `None` is let go when looked at.
 //! 3. An id is handed out only when its deadline is at or before the clock: never early.
 //! 4. An id in a bucket is looked at no later than its deadline or, if the deadline is in the
-//!    current tick or has passed, at the end of the current tick. Entries of the current tick are not
-//!    looked at again while the clock stays in it, unless they are [recalled](Wheel::recall_current). Hence the **lateness**: when
-//!    [`advance`](Wheel::advance) is called as [`next_deadline`](Wheel::next_deadline) asks for it and
-//!    the backlog is worked off, an id is handed out at the first boundary of finest ticks at or after
-//!    its deadline (or its scheduling, if later): less than one finest tick late.
+//!    current tick or has passed, at the end of the current tick. Entries of the current tick are
+//!    not looked at again while the clock stays in it, unless they are
+//!    [recalled](Wheel::recall_current). Hence the **lateness**: when [`advance`](Wheel::advance)
+//!    is called as [`next_deadline`](Wheel::next_deadline) asks for it and the backlog is worked
+//!    off, an id is handed out at the first boundary of finest ticks at or after its deadline (or
+//!    its scheduling, if later): less than one finest tick late.
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
-//!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget for
-//!    each id it looks at, due or not. What the budget does not reach stays in the backlog, and the
-//!    clock is not turned back for it. A lifetime within the last level's span is looked at once per
-//!    level, once at the end of its finest tick, and once more per level at which its bucket happens
-//!    to be a whole turn ahead, in the place of the current one; in the last level, once per span.
+//!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
+//!    for each id it looks at, due or not. What the budget does not reach stays in the backlog, and
+//!    the clock is not turned back for it. A lifetime within the last level's span is looked at
+//!    once per level, once at the end of its finest tick, and once more per level at which its
+//!    bucket happens to be a whole turn ahead, in the place of the current one; in the last level,
+//!    once per span.
 //! 6. The clock does not go back by itself: an earlier `now` is ignored. [`rewind`](Wheel::rewind)
 //!    is for a clock that was set back on purpose.
 //! 7. Between two calls the wheel is whole, so whoever polls may do anything to it in between. In
-//!    [`advance_with`](Wheel::advance_with), the id under judgement is in the wheel's *hand*: if the
-//!    callback panics it returns to the end of the backlog, unless the callback scheduled or cancelled
-//!    it. `advance` and `advance_with` do nothing inside a callback.
+//!    [`advance_with`](Wheel::advance_with), the id under judgement is in the wheel's *hand*: if
+//!    the callback panics it returns to the end of the backlog, unless the callback scheduled or
+//!    cancelled it. `advance` and `advance_with` do nothing inside a callback.
 //!
 //! # Atomics
 //!
@@ -57,11 +59,13 @@
 //!
 //! # Alternatives that lost
 //!
-//! * A heap or an ordered map: O(log n) per operation, and an allocation or a moving index per entry.
+//! * A heap or an ordered map: O(log n) per operation, and an allocation or a moving index per
+//!   entry.
 //! * Looking at due buckets in place and turning the clock back when the budget is used up, as
 //!   Caffeine does: each retry looks again at what was not due, without limit.
 //! * A bucket number in the node: four bytes more in each, where the heads' own ids do.
-//! * One set-apart value for "never": deadlines are on a circle, so the store answers with an `Option`.
+//! * One set-apart value for "never": deadlines are on a circle, so the store answers with an
+//!   `Option`.
 //!
 //! References: Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987); the levels
 //! and the rule of levels and buckets are those of Caffeine's `TimerWheel` (Ben Manes, Apache-2.0).
@@ -202,9 +206,9 @@ impl Wheel {
         self.take(store, node)
     }
 
-    /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none. To be
-    /// called only if `new` is due no earlier than `old` is looked at: it is then put right, as one whose
-    /// deadline was moved is.
+    /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none.
+    /// To be called only if `new` is due no earlier than `old` is looked at: it is then put
+    /// right, as one whose deadline was moved is.
     pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
         let links = store.links(old);
         let linked = is_linked(links);
@@ -236,9 +240,9 @@ impl Wheel {
         moved
     }
 
-    /// Moves the entries of the current tick to the backlog: those that are due by the clock are handed out without
-    /// waiting for the end of the tick, the others go back. For whoever wants all that is due, and pays for a
-    /// look at each entry of the tick.
+    /// Moves the entries of the current tick to the backlog: those that are due by the clock are
+    /// handed out without waiting for the end of the tick, the others go back. For whoever
+    /// wants all that is due, and pays for a look at each entry of the tick.
     pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
         let index = self.geometry.levels()[0].index(self.clock);
         if !self.advancing && self.buckets.occupied(0) >> index & 1 == 1 {

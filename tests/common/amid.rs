@@ -1,4 +1,5 @@
-//! A clock whose reading runs what others do while the reader has lost its core: between the reading and what is done by it.
+//! A clock whose reading runs what others do while the reader has lost its core: between the
+//! reading and what is done by it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cortado::Clock;
@@ -35,8 +36,8 @@ pub fn clock() -> Clock {
     })
 }
 
-/// Runs `outer`, in whose reading number `nth` of the clock `inner` happens; `None` if it makes fewer. What would have to
-/// wait for `outer` does not happen.
+/// Runs `outer`, in whose reading number `nth` of the clock `inner` happens; `None` if it makes
+/// fewer. What would have to wait for `outer` does not happen.
 pub fn amid<T, U: 'static>(
     nth: u32,
     inner: impl FnOnce() -> U + 'static,

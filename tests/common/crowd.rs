@@ -19,14 +19,15 @@ pub fn scale(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
-/// Stripes of the write buffer: one for each hardware thread, up to 16, or as many as `CORTADO_STRIPES` says.
+/// Stripes of the write buffer: one for each hardware thread, up to 16, or as many as
+/// `CORTADO_STRIPES` says.
 pub fn stripes() -> u64 {
     let threads = std::thread::available_parallelism().map_or(4, |threads| threads.get());
     scale("CORTADO_STRIPES", threads as u64).clamp(1, 16).next_power_of_two()
 }
 
-/// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a suite
-/// that runs again and again does not do the same each time (`.ci/long`).
+/// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a
+/// suite that runs again and again does not do the same each time (`.ci/long`).
 pub fn seed(number: u64) -> u64 {
     number ^ scale("CORTADO_SEED", 0) << 32
 }
@@ -40,8 +41,8 @@ std::thread_local! {
     static MEMBER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads that stop when an observer asks them to, between operations and in callbacks, so that it sees
-/// one moment.
+/// Threads that stop when an observer asks them to, between operations and in callbacks, so that it
+/// sees one moment.
 #[derive(Default)]
 pub struct Crowd {
     stop: AtomicBool,
@@ -51,7 +52,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Makes the calling thread one of those that are waited for, until what is returned is dropped.
+    /// Makes the calling thread one of those that are waited for, until what is returned is
+    /// dropped.
     pub fn join(&self) -> Membership<'_> {
         MEMBER.set(true);
         self.present.fetch_add(1, SeqCst);

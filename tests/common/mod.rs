@@ -21,8 +21,8 @@ pub const TICK: Duration = Duration::from_millis(1100);
 /// After this a test has hung; nothing is measured by it.
 pub const HANG: Duration = Duration::from_secs(120);
 
-/// Keeps something until the process ends, where a leak checker finds it: for hooks that know the cache
-/// that knows them.
+/// Keeps something until the process ends, where a leak checker finds it: for hooks that know the
+/// cache that knows them.
 pub fn kept<T: Send + Sync>(what: T) -> &'static T {
     static KEPT: Mutex<Vec<&'static (dyn Sync + Send)>> = Mutex::new(Vec::new());
     let what: &'static T = Box::leak(Box::new(what));
@@ -260,10 +260,11 @@ pub fn must_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What a single case may take is a second: so many naps of the thread that watches, in which the case did not
-/// come to its end. The clock on the wall would count against it what the machine does elsewhere; the processor's
-/// time would not see a thread that waits for ever. Naps are late where others want the processors, or the machine
-/// stands still, and a case takes a few of its turns at most.
+/// What a single case may take is a second: so many naps of the thread that watches, in which the
+/// case did not come to its end. The clock on the wall would count against it what the machine does
+/// elsewhere; the processor's time would not see a thread that waits for ever. Naps are late where
+/// others want the processors, or the machine stands still, and a case takes a few of its turns at
+/// most.
 const NAP: Duration = Duration::from_millis(10);
 const NAPS: u32 = 100;
 
@@ -279,7 +280,8 @@ impl Watch {
     }
 }
 
-/// Runs `work` on a thread of its own; each case that it begins must come to its end within a second.
+/// Runs `work` on a thread of its own; each case that it begins must come to its end within a
+/// second.
 pub fn watched(work: impl FnOnce(&Watch) + Send + 'static) {
     use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
     let (sender, receiver) = std::sync::mpsc::channel();

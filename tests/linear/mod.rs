@@ -1,9 +1,9 @@
 //! What the operations on a key mean one after the other, and whether that explains what several
 //! threads were told.
 //!
-//! The clock is part of the history: an operation reads it at moments of its own while others move it. So
-//! it is explained by any of the readings that were to be had between its beginning and its end, taken in
-//! order.
+//! The clock is part of the history: an operation reads it at moments of its own while others move
+//! it. So it is explained by any of the readings that were to be had between its beginning and its
+//! end, taken in order.
 
 pub mod play;
 
@@ -76,8 +76,8 @@ impl Event {
     }
 }
 
-/// What is in the cache. An entry whose deadline has come may still be there, for an operation that has
-/// read the clock before.
+/// What is in the cache. An entry whose deadline has come may still be there, for an operation that
+/// has read the clock before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     value: u64,
@@ -131,12 +131,12 @@ impl Setup {
     }
 
     /// Where reads change lives, the life that is shown may be another: reads do not wait for a
-    /// computation and may change it after that has looked, and they change nothing in an entry that
-    /// has left since they found it.
+    /// computation and may change it after that has looked, and they change nothing in an entry
+    /// that has left since they found it.
     ///
-    /// With an idle time and a read hook a life is two words. While the clock stands still a read may find
-    /// the first unchanged though both were changed and changed back, and for a moment, until it
-    /// notices, the life is that of the one before.
+    /// With an idle time and a read hook a life is two words. While the clock stands still a read
+    /// may find the first unchanged though both were changed and changed back, and for a
+    /// moment, until it notices, the life is that of the one before.
     fn fits(self, expected: Answer, given: Answer) -> bool {
         match (expected, given) {
             (Answer::Entry(expected), Answer::Entry(given))
@@ -295,7 +295,8 @@ impl Setup {
     }
 }
 
-/// The readings by which an operation judges what it finds and by which it acts, and those from there on.
+/// The readings by which an operation judges what it finds and by which it acts, and those from
+/// there on.
 struct Moment<'a> {
     judged: Time,
     acted: Time,

@@ -223,7 +223,8 @@ fn build(setup: Setup) -> (Audited<u64, u64>, Dial) {
     (audited(builder.build()), Dial { time, read: Mutex::default() })
 }
 
-/// Plays histories, one per key, and has each explained. Some of its operations are of the kind `favoured`.
+/// Plays histories, one per key, and has each explained. Some of its operations are of the kind
+/// `favoured`.
 pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     let (cache, dial) = build(setup);
     let (order, meeting) = (AtomicU64::new(0), Meeting::default());

@@ -1,5 +1,5 @@
-//! Runs a model, and says on standard error in how many executions: `executions: 1234 of NAME`, which
-//! `.ci/loom` adds up.
+//! Runs a model, and says on standard error in how many executions: `executions: 1234 of NAME`,
+//! which `.ci/loom` adds up.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use loom::model::Builder;
@@ -12,7 +12,8 @@ pub fn model(check: impl Fn() + Send + Sync + 'static) {
     explore(Builder::new(), ("LOOM_MAX_PREEMPTIONS", 2), check);
 }
 
-/// Explores with that builder and so many preemptions as the variable says, or the number beside it.
+/// Explores with that builder and so many preemptions as the variable says, or the number beside
+/// it.
 pub fn explore(
     mut builder: Builder,
     (variable, bound): (&str, usize),

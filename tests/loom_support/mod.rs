@@ -1,5 +1,5 @@
-//! What the models of whole caches have in common: a runner that explores only where threads race, and a
-//! ledger of what became of each value.
+//! What the models of whole caches have in common: a runner that explores only where threads race,
+//! and a ledger of what became of each value.
 //!
 //! The assertions of a model stand outside of callbacks: the cache catches a listener's panic.
 #![allow(dead_code)]
@@ -26,8 +26,8 @@ pub fn model_at(preemptions: (&str, usize), check: impl Fn() + Send + Sync + 'st
     explore::explore(builder, preemptions, check);
 }
 
-/// Runs `first` on this thread and `others` on theirs, each with a stripe of its own in the buffers,
-/// in all interleavings; what comes before and after runs once.
+/// Runs `first` on this thread and `others` on theirs, each with a stripe of its own in the
+/// buffers, in all interleavings; what comes before and after runs once.
 pub fn race<const N: usize>(first: impl FnOnce(), others: [Box<dyn FnOnce() + Send>; N]) {
     loom::explore();
     let mut stripe = 0;

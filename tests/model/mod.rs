@@ -3,8 +3,8 @@
 //! A [`Case`] is a configuration and a program of operations, decoded from bytes, so that property
 //! tests and fuzzers share it. [`run`] executes it on a cache with a manual clock and on the
 //! [`oracle`](oracle::Oracle), a plain map with the documented semantics, and compares after every
-//! operation: answers, handles, hook calls, notifications, counters. What the documents leave to the
-//! cache (which entries are evicted, when an expired one is removed) is learnt from the
+//! operation: answers, handles, hook calls, notifications, counters. What the documents leave to
+//! the cache (which entries are evicted, when an expired one is removed) is learnt from the
 //! notifications and checked for legality; everything else is exact.
 
 mod case;

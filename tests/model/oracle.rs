@@ -215,8 +215,8 @@ impl Oracle {
         1 << self.tick
     }
 
-    /// The removal of an expired entry is due at the end of the tick in which this lies: its deadline,
-    /// unless the wheel's clock was ahead when it was scheduled or looked at.
+    /// The removal of an expired entry is due at the end of the tick in which this lies: its
+    /// deadline, unless the wheel's clock was ahead when it was scheduled or looked at.
     pub fn owed_from(&self, rec: &Rec) -> u64 {
         rec.deadline.max(rec.floor).max(self.back_from)
     }
@@ -257,7 +257,8 @@ impl Oracle {
             _ => current,
         };
         if answer != current {
-            // A read gives no life beyond the `time_to_live`, nor beyond what was given in its place.
+            // A read gives no life beyond the `time_to_live`, nor beyond what was given in its
+            // place.
             let most = self.live.map_or(NEVER, |live| rec.created.saturating_add(live));
             rec.cap = self.end(answer).min(most.max(rec.cap));
         }
@@ -340,7 +341,8 @@ impl Oracle {
         self.put_computed(rec, false);
     }
 
-    /// The same of a computation, which was perhaps made from what an `invalidate_all` has taken since.
+    /// The same of a computation, which was perhaps made from what an `invalidate_all` has taken
+    /// since.
     pub fn put_computed(&mut self, rec: Rec, outdated: bool) {
         self.counts.insertions += 1;
         self.leave(rec.key, RemovalCause::Replaced);

@@ -15,7 +15,8 @@ pub struct Node {
     hash: u32,
 }
 
-/// Nodes in a vector; ids are reused, the last one freed first. Counts how often nodes are asked for.
+/// Nodes in a vector; ids are reused, the last one freed first. Counts how often nodes are asked
+/// for.
 #[derive(Debug)]
 pub struct Store {
     nodes: Vec<Node>,
@@ -133,7 +134,8 @@ impl Random {
     }
 }
 
-/// A cache that evicts by the policy alone (of unit weights, if not said otherwise): each request looks its key up, and inserts it on a miss.
+/// A cache that evicts by the policy alone (of unit weights, if not said otherwise): each request
+/// looks its key up, and inserts it on a miss.
 pub struct Sim {
     pub store: Store,
     pub policy: Policy,

@@ -29,8 +29,8 @@ pub fn run(bytes: &[u8]) -> usize {
     run_with(bytes, 1)
 }
 
-/// The same, comparing what can be seen not after each step but after every so many: most of the time goes
-/// into that, and what is wrong with a wheel stays wrong.
+/// The same, comparing what can be seen not after each step but after every so many: most of the
+/// time goes into that, and what is wrong with a wheel stays wrong.
 pub fn run_with(bytes: &[u8], every: u32) -> usize {
     let mut bytes = Bytes(bytes);
     let geometry = match bytes.byte() % 6 {

@@ -1,5 +1,5 @@
-//! What the clocks cost, and how far the coarse one lags behind the precise one when there are more busy
-//! threads than cores: the figures behind `src/clock.rs`. Linux only.
+//! What the clocks cost, and how far the coarse one lags behind the precise one when there are more
+//! busy threads than cores: the figures behind `src/clock.rs`. Linux only.
 
 use clap::Parser;
 

@@ -1,6 +1,6 @@
-//! cortado's timer wheel against other structures that order ids by deadline: nanoseconds per entry, with
-//! so many entries in it. Lifetimes are spread evenly over an hour; ids are cancelled and rescheduled in
-//! random order; time moves in steps of ten seconds.
+//! cortado's timer wheel against other structures that order ids by deadline: nanoseconds per
+//! entry, with so many entries in it. Lifetimes are spread evenly over an hour; ids are cancelled
+//! and rescheduled in random order; time moves in steps of ten seconds.
 
 use clap::Parser;
 use cortado_benches::figure::Figure;

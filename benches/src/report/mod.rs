@@ -56,8 +56,8 @@ impl Record {
     }
 }
 
-/// Gives each record its ratio to the reference's record of the same case, parameter and metric, where
-/// there is one that is not zero. Shares get none.
+/// Gives each record its ratio to the reference's record of the same case, parameter and metric,
+/// where there is one that is not zero. Shares get none.
 pub fn compare(records: &mut [Record], reference: &str) {
     let same = |a: &Record, b: &Record| {
         (&a.case, a.parameter, a.at, a.metric) == (&b.case, b.parameter, b.at, b.metric)

@@ -1,5 +1,5 @@
-//! Figures of one unit in rows: bars where they are of one order of magnitude, dots on a logarithmic axis
-//! where they are not.
+//! Figures of one unit in rows: bars where they are of one order of magnitude, dots on a
+//! logarithmic axis where they are not.
 
 use super::Record;
 use super::draw::{FAINT, GREY, INK, PALETTE, error, text_style, write};

@@ -23,8 +23,8 @@ fn cell(record: &Record) -> String {
     }
 }
 
-/// A row for each subject, a column for each metric and parameter, in the order of their first records;
-/// a dash where there is no record. The records are of one case.
+/// A row for each subject, a column for each metric and parameter, in the order of their first
+/// records; a dash where there is no record. The records are of one case.
 pub fn table(title: &str, records: &[Record]) -> Table {
     let columns = distinct(records, |r| (r.metric, r.unit, r.at, r.parameter));
     let subjects = distinct(records, |record| record.subject.as_str());

@@ -1,8 +1,8 @@
 //! The caches behind one trait.
 //!
-//! Adapters do what the cache's own documentation tells its users to do, and nothing else. Where a cache
-//! has per-entry lifetimes, each entry gets its value's; where its reads go through a guard, a thread
-//! holds one over [`READS_PER_GUARD`] reads.
+//! Adapters do what the cache's own documentation tells its users to do, and nothing else. Where a
+//! cache has per-entry lifetimes, each entry gets its value's; where its reads go through a guard,
+//! a thread holds one over [`READS_PER_GUARD`] reads.
 
 mod bounded;
 mod cortado;

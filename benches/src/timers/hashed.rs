@@ -1,5 +1,5 @@
-//! A hashed wheel, as Netty's: one ring of 512 buckets of one tick each; a bucket's ids may be due in any
-//! turn of the ring, so all of them are looked at in each.
+//! A hashed wheel, as Netty's: one ring of 512 buckets of one tick each; a bucket's ids may be due
+//! in any turn of the ring, so all of them are looked at in each.
 
 use super::{TICK_SHIFT, Timers};
 

@@ -1,5 +1,5 @@
-//! A binary heap from which nothing is taken before its time: what was cancelled is passed over when it
-//! comes up, and swept out when it is more than half of the heap.
+//! A binary heap from which nothing is taken before its time: what was cancelled is passed over
+//! when it comes up, and swept out when it is more than half of the heap.
 
 use super::Timers;
 use std::cmp::Reverse;

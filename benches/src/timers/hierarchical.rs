@@ -1,5 +1,5 @@
-//! The crate `hierarchical_hash_wheel_timer`: four rings of 256 buckets; cancelled timers stay in them
-//! until their tick, and a map tells which are still wanted. Its unit is taken to be one tick.
+//! The crate `hierarchical_hash_wheel_timer`: four rings of 256 buckets; cancelled timers stay in
+//! them until their tick, and a map tells which are still wanted. Its unit is taken to be one tick.
 
 use super::{TICK_SHIFT, Timers};
 use hierarchical_hash_wheel_timer::IdOnlyTimerEntry;

@@ -1,7 +1,8 @@
-//! Structures that order ids by deadline, behind one trait: cortado's wheel and what it was chosen over.
+//! Structures that order ids by deadline, behind one trait: cortado's wheel and what it was chosen
+//! over.
 //!
-//! Ids run from 1 to a number that is known beforehand, as nodes of a pool do; instants are nanoseconds
-//! from zero. Each structure is driven by one thread.
+//! Ids run from 1 to a number that is known beforehand, as nodes of a pool do; instants are
+//! nanoseconds from zero. Each structure is driven by one thread.
 
 mod hashed;
 mod heap;
@@ -19,7 +20,8 @@ pub use simple::Simple;
 pub use tree::Tree;
 pub use wheel::{FineWheel, Wheel};
 
-/// The tick of the structures that have a coarse one of no fixed size: that of cortado's wheel, 1.07 s.
+/// The tick of the structures that have a coarse one of no fixed size: that of cortado's wheel,
+/// 1.07 s.
 pub const TICK_SHIFT: u32 = 30;
 
 /// A structure of timers.

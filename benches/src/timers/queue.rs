@@ -1,5 +1,5 @@
-//! tokio-util's `DelayQueue`, a hierarchical wheel of milliseconds over a slab, on a runtime whose time
-//! stands still until it is moved.
+//! tokio-util's `DelayQueue`, a hierarchical wheel of milliseconds over a slab, on a runtime whose
+//! time stands still until it is moved.
 
 use super::Timers;
 use std::sync::LazyLock;

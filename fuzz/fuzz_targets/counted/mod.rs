@@ -1,4 +1,5 @@
-//! Says how much was done, for the script that adds it up: a fuzzer does not come to an end by itself.
+//! Says how much was done, for the script that adds it up: a fuzzer does not come to an end by
+//! itself.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -34,8 +34,8 @@ impl Driver {
         assert!(missing.is_empty(), "operation {}: unannounced: {missing:?}", self.number as isize);
     }
 
-    /// Inside a load or a computation nothing is delivered on this thread. Another one does it in passing, by an
-    /// operation on a key that is never there.
+    /// Inside a load or a computation nothing is delivered on this thread. Another one does it in
+    /// passing, by an operation on a key that is never there.
     fn deliver_elsewhere(&self) {
         let cache = &self.cache;
         if cache.stats().pending_notifications == 0 {

@@ -31,8 +31,8 @@ impl Driver<u64, u64> for Fill {
     }
 }
 
-/// Reads and inserts in turn while all of so many entries are due, until they are gone or three seconds
-/// have passed.
+/// Reads and inserts in turn while all of so many entries are due, until they are gone or three
+/// seconds have passed.
 pub struct Expiring {
     pub size: u64,
 }

@@ -1,5 +1,5 @@
-//! What it costs to expire an entry, when all of them are due: the processor time of the calls that are
-//! asked to do all the work there is.
+//! What it costs to expire an entry, when all of them are due: the processor time of the calls that
+//! are asked to do all the work there is.
 
 use cortado_benches::cpu;
 use cortado_benches::subject::{Driver, Plan, Subject};

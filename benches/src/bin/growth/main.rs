@@ -72,7 +72,8 @@ fn record(
 /// All figures of one size.
 fn measure(options: &Options, size: u64) -> Vec<Record> {
     let rivals = &options.subjects;
-    // Before anything else: what a program has freed, the allocator has to zero when it is asked for zeros.
+    // Before anything else: what a program has freed, the allocator has to zero when it is asked
+    // for zeros.
     let filled: Vec<_> =
         rivals.iter().map(|rival| rival.drive::<u64, u64, _>(calls::Fill { size })).collect();
     let mut records = Vec::new();

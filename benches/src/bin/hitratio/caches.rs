@@ -1,8 +1,8 @@
 //! The caches behind one trait. Values are the entries' weights.
 //!
-//! moka and mini-moka apply inserts when it suits them, and until then a small cache holds many times its
-//! capacity. They are made to settle after as many inserts as cortado applies at a time (a 32nd of the
-//! capacity on this many threads); the others, cortado too, are as users have them.
+//! moka and mini-moka apply inserts when it suits them, and until then a small cache holds many
+//! times its capacity. They are made to settle after as many inserts as cortado applies at a time
+//! (a 32nd of the capacity on this many threads); the others, cortado too, are as users have them.
 
 use crate::options::Mode;
 use crate::traces::{Access, FOREVER};

@@ -7,12 +7,13 @@
 //! cargo run --release -p cortado-benches --bin hitratio -- traces/*.trc.zst --mixed --parts 3 --sizes 0.3,3,30
 //! ```
 //!
-//! Each request is looked up and, on a miss, inserted. A *case* is a trace with a capacity; capacities are
-//! shares of the trace's keys (or of their total weight). *Lost* is by how many points of hit ratio a cache
-//! is behind the best of the others in that case, those of `--reference` files included: negative if it is
-//! ahead of all.
+//! Each request is looked up and, on a miss, inserted. A *case* is a trace with a capacity;
+//! capacities are shares of the trace's keys (or of their total weight). *Lost* is by how many
+//! points of hit ratio a cache is behind the best of the others in that case, those of
+//! `--reference` files included: negative if it is ahead of all.
 //!
-//! The traces come in the formats that the `replay` example reads, or are its made-up workloads, by name.
+//! The traces come in the formats that the `replay` example reads, or are its made-up workloads, by
+//! name.
 
 mod caches;
 mod options;

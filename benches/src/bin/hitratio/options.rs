@@ -17,7 +17,8 @@ pub enum Mode {
 /// Compares hit ratios on cache traces.
 #[derive(Debug, Parser)]
 pub struct Options {
-    /// Trace files, or made-up workloads: cluster4, cluster26, cluster29, cluster37, cluster50, cluster52.
+    /// Trace files, or made-up workloads: cluster4, cluster26, cluster29, cluster37, cluster50,
+    /// cluster52.
     #[arg(required = true)]
     pub traces: Vec<String>,
     /// Capacities, in percent of the trace's keys (or of their total weight).
@@ -28,8 +29,8 @@ pub struct Options {
     pub least: u64,
     #[arg(long, value_enum, default_value = "entries")]
     pub mode: Mode,
-    /// What to run: `all`, or names out of the table that `all` prints. `simulated` and `lru` are the policy
-    /// alone, without a cache around it.
+    /// What to run: `all`, or names out of the table that `all` prints. `simulated` and `lru` are
+    /// the policy alone, without a cache around it.
     #[arg(long, value_delimiter = ',', default_values_t = ["all".to_owned()])]
     caches: Vec<String>,
     /// Threads that share each replay.
@@ -38,8 +39,8 @@ pub struct Options {
     /// Replays of each case; their mean counts. Seeds differ.
     #[arg(long, default_value_t = 1)]
     pub runs: u64,
-    /// `simulated` records a node's reads once while as many records are made as this part of the entries;
-    /// 0: each read, and without any buffer.
+    /// `simulated` records a node's reads once while as many records are made as this part of the
+    /// entries; 0: each read, and without any buffer.
     #[arg(long, default_value_t = 4)]
     pub era: u64,
     /// At most so many requests of each trace; a made-up workload has this many.
@@ -48,10 +49,12 @@ pub struct Options {
     /// Replays each trace in so many parts, each of them as a trace of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub parts: u64,
-    /// Replays the traces as one in which they take turns, each as often as it is long, keys kept apart.
+    /// Replays the traces as one in which they take turns, each as often as it is long, keys kept
+    /// apart.
     #[arg(long)]
     pub mixed: bool,
-    /// Hit ratios that are known already: lines of `trace,capacity,policy,hit_ratio`, as --csv writes.
+    /// Hit ratios that are known already: lines of `trace,capacity,policy,hit_ratio`, as --csv
+    /// writes.
     #[arg(long)]
     pub reference: Vec<PathBuf>,
     /// Prints each case, not only means.

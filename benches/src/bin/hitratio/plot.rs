@@ -1,4 +1,5 @@
-//! Hit ratio over capacity: one picture per trace, with cortado, the marks and the best of the others.
+//! Hit ratio over capacity: one picture per trace, with cortado, the marks and the best of the
+//! others.
 
 use crate::scores::{Case, Scores};
 use anyhow::{Context, Result, anyhow};

@@ -1,7 +1,9 @@
-//! The policy without a cache: what it names goes, at once and in order. Quick, and the same each time.
+//! The policy without a cache: what it names goes, at once and in order. Quick, and the same each
+//! time.
 //!
-//! What the cache's buffers leave of the reads is modelled: records and writes are applied in batches, and
-//! a node's reads are recorded once in an era. Entries that are due leave before the next request.
+//! What the cache's buffers leave of the reads is modelled: records and writes are applied in
+//! batches, and a node's reads are recorded once in an era. Entries that are due leave before the
+//! next request.
 
 use crate::options::Mode;
 use crate::play::Tally;

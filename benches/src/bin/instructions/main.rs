@@ -1,5 +1,6 @@
-//! Instructions and cache misses per operation, counted by valgrind in the place of a processor: the same from
-//! run to run to within a percent, on any machine, whatever else that does. The workloads are those of `versus`, on one thread.
+//! Instructions and cache misses per operation, counted by valgrind in the place of a processor:
+//! the same from run to run to within a percent, on any machine, whatever else that does. The
+//! workloads are those of `versus`, on one thread.
 
 mod counted;
 mod profile;

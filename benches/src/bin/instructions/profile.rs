@@ -18,8 +18,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads callgrind's format: `events:` names the columns, `totals:` has their sums, and the line after a `calls=` what
-    /// the called function cost with all that it called. Names of functions are written once, with a number.
+    /// Reads callgrind's format: `events:` names the columns, `totals:` has their sums, and the
+    /// line after a `calls=` what the called function cost with all that it called. Names of
+    /// functions are written once, with a number.
     pub fn parse(text: &str) -> Result<Self> {
         let after = |prefix| text.lines().find_map(|line| line.strip_prefix(prefix));
         let events: Vec<&str> =

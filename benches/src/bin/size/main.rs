@@ -1,5 +1,5 @@
-//! How much code a cache type adds to a program: small programs with no cache, one cache type and two
-//! are built in release mode, and the sizes of their code sections compared.
+//! How much code a cache type adds to a program: small programs with no cache, one cache type and
+//! two are built in release mode, and the sizes of their code sections compared.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;

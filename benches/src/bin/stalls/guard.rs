@@ -1,5 +1,5 @@
-//! A guard that is held for seconds while others write as fast as they can: what it keeps from being
-//! released, and how soon that is made good.
+//! A guard that is held for seconds while others write as fast as they can: what it keeps from
+//! being released, and how soon that is made good.
 
 use crate::Row;
 use cortado::Cache;
@@ -35,8 +35,9 @@ fn slack() -> i64 {
     256 * cortado_benches::machine::cores() as i64
 }
 
-/// With values that have a destructor and no memory of their own, and with boxes: of what these take to be
-/// released, the larger part is the allocator's, which gets them from three threads at once and out of order.
+/// With values that have a destructor and no memory of their own, and with boxes: of what these
+/// take to be released, the larger part is the allocator's, which gets them from three threads at
+/// once and out of order.
 pub fn measure(held: Duration) -> Vec<Row> {
     let mut rows = Vec::from(of_kind(held, "", Some(1000.0), || [0_u8; SIZE]));
     rows.extend(of_kind(held, ", boxes", None, || Box::new([0_u8; SIZE])));

@@ -1,8 +1,8 @@
 //! A listener that does not return for seconds: what the others wait for it.
 //!
-//! A call that is held up by it would sleep, which the system counts apart from being pushed off its
-//! core, or spin, which is processor time of its thread. So the delay of a call is the longer of its
-//! processor time and, if its thread slept meanwhile, of the time that it took.
+//! A call that is held up by it would sleep, which the system counts apart from being pushed off
+//! its core, or spin, which is processor time of its thread. So the delay of a call is the longer
+//! of its processor time and, if its thread slept meanwhile, of the time that it took.
 
 use crate::Row;
 use cortado::Cache;

@@ -1,10 +1,10 @@
-//! What may delay a call, or hold memory back, against a bar for each: a million entries that come due at
-//! one instant, cascade or are cleared; clocks that jump; keys of one hash; a listener that is stuck; a
-//! guard that is held. Ends with an error if a bar is missed.
+//! What may delay a call, or hold memory back, against a bar for each: a million entries that come
+//! due at one instant, cascade or are cleared; clocks that jump; keys of one hash; a listener that
+//! is stuck; a guard that is held. Ends with an error if a bar is missed.
 //!
-//! Processor time is not free of what the machine does besides: where it is a virtual one, what its host takes
-//! away counts as the thread's. Hence medians of rounds, beside the worst of them and a control in which
-//! nothing happens: what the cache does itself, it does in each round.
+//! Processor time is not free of what the machine does besides: where it is a virtual one, what its
+//! host takes away counts as the thread's. Hence medians of rounds, beside the worst of them and a
+//! control in which nothing happens: what the cache does itself, it does in each round.
 
 mod guard;
 mod hashes;

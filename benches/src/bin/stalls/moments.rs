@@ -1,4 +1,5 @@
-//! The longest single call, in processor time of its thread, while there is much to do for the whole cache.
+//! The longest single call, in processor time of its thread, while there is much to do for the
+//! whole cache.
 
 use crate::Row;
 use cortado::{Cache, Clock, ManualClock, Op};

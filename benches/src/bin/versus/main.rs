@@ -1,5 +1,6 @@
-//! cortado against its rivals, in one run: the same keys, the same hasher, the same values, interleaved
-//! rounds, medians. Read the figures as ratios: they depend on the machine and on what else it does.
+//! cortado against its rivals, in one run: the same keys, the same hasher, the same values,
+//! interleaved rounds, medians. Read the figures as ratios: they depend on the machine and on what
+//! else it does.
 
 mod mass;
 mod memory;

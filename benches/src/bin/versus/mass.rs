@@ -1,6 +1,6 @@
-//! A million entries due at one instant, while a reader and a writer are at work; against the same run
-//! with nothing due, since preemption alone costs milliseconds on a shared machine. And how long it
-//! takes until keys and values are freed, under way and with nobody using the cache.
+//! A million entries due at one instant, while a reader and a writer are at work; against the same
+//! run with nothing due, since preemption alone costs milliseconds on a shared machine. And how
+//! long it takes until keys and values are freed, under way and with nobody using the cache.
 
 use crate::Report;
 use crate::options::Options;

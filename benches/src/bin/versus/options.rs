@@ -17,7 +17,8 @@ pub struct Options {
     /// How many keys there are.
     #[arg(long, default_value_t = 200_000)]
     pub keys_space: u64,
-    /// How many entries fill a cache, or expire at once, where memory and mass expiry are measured.
+    /// How many entries fill a cache, or expire at once, where memory and mass expiry are
+    /// measured.
     #[arg(long, default_value_t = 1_000_000)]
     pub entries: u64,
     /// The type of the keys.
@@ -47,8 +48,8 @@ pub struct Options {
     /// The folder for plots, one for each workload.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// How long the workloads with expiring entries run, per cache and round, before and while they are
-    /// timed, in milliseconds.
+    /// How long the workloads with expiring entries run, per cache and round, before and while
+    /// they are timed, in milliseconds.
     #[arg(long, default_value_t = 2000)]
     pub expiring_for: u64,
 }
