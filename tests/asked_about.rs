@@ -5,34 +5,14 @@
 mod common;
 
 use common::audited::{Audited, audited};
+use common::same_hash::Same;
 use common::{MINUTE, SECOND, kept, must_end, panic_of};
 use cortado::{Cache, Clock, Expiry, Op};
-use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const REFUSED: &str =
     "an expiry hook, a weigher or a condition writes the key that it was asked about";
-
-/// Every key has the same hash.
-#[derive(Clone, Copy, Default)]
-struct Same;
-
-impl BuildHasher for Same {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self
-    }
-}
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        7
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-}
 
 type Numbers = Cache<u64, u64, Same>;
 

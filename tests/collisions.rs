@@ -4,31 +4,11 @@
 mod common;
 
 use common::audited::{Audited, audited};
+use common::same_hash::Same;
 use common::{MINUTE, SECOND, must_end};
 use cortado::{Cache, Clock, Op};
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-
-/// Every key has the same hash.
-#[derive(Clone, Copy, Default)]
-struct Same;
-
-impl BuildHasher for Same {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self
-    }
-}
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        7
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-}
 
 fn colliding(capacity: u64) -> Audited<u32, u32, Same> {
     audited(Cache::builder().max_capacity(capacity).build_with_hasher(Same))

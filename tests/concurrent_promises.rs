@@ -176,8 +176,8 @@ fn a_key_that_is_there_is_found_and_prolonged() {
 fn the_bound_holds_between_passes() {
     const THREADS: u64 = 4;
     for (capacity, heaviest) in [(1, 1), (10, 1), (1000, 1), (20_000, 1), (100, 20), (5000, 300)] {
-        let cache: Audited<u64, u32> =
-            audited(Cache::builder().max_capacity(capacity).weigher(|_, &weight| weight).build());
+        let builder = Cache::builder().max_capacity(capacity).weigher(|_, &weight| weight);
+        let cache: Audited<u64, u32> = audited(builder.record_stats(true).build());
         let slack = (capacity / 16).max(stripes() * u64::from(heaviest));
         let (pause, most) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
         std::thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn the_bound_holds_between_passes() {
             (0..THREADS).for_each(|thread| drop(scope.spawn(work(thread))));
         });
         let most = most.into_inner();
-        assert!(most >= capacity, "never full: {most} of {capacity}");
+        assert!(cache.stats().evicted() > 0, "never full: {most} of {capacity}");
         assert!(most <= capacity + slack, "{most} of {capacity}, with a slack of {slack}");
         cache.audit();
         assert!(cache.weighted_size() <= capacity);

@@ -4,7 +4,6 @@
 use super::Cache;
 use crate::clock::Clock;
 use crate::engine::Core;
-use crate::index::Lockable;
 use crate::scheduler::Scheduled;
 use crate::sync::thread;
 use std::time::Duration;
@@ -147,7 +146,7 @@ fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
     let engine = cache.engine();
     let (found, node) = engine.search_exact(&guard, engine.hash(&key), &key);
     assert!(node.is_some());
-    let locked = Lockable::lock(found).expect("nobody writes");
+    let locked = found.lock().expect("nobody writes");
     meanwhile();
     drop(locked);
 }

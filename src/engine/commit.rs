@@ -3,7 +3,8 @@
 use super::core::Core;
 use super::event::{Event, Packed};
 use super::flights::{Clearance, Hold};
-use crate::index::{Found, Lockable, Locked};
+use super::lookup::Search;
+use crate::index::{Found, Locked};
 use crate::node::{Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::Ordering;
@@ -58,13 +59,13 @@ pub struct Capped {
 impl Core {
     /// [`commit_put`](Self::commit_put) by [`Clearance::Idle`], as nearly all are.
     pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
-        self.commit_put_under(&Hold::IfIdle, found, put)
+        self.commit_put_under(&Hold::IfIdle, Search::Home(found), put)
     }
 
     /// Publishes a node in the place of whatever was found.
     pub fn commit_put<'g>(
         &self,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         put: &Put,
         clearance: Clearance<'_>,
     ) -> Result<Done, Obstacle> {
@@ -78,7 +79,7 @@ impl Core {
     fn commit_put_under<'g>(
         &self,
         hold: &Hold<'_>,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         put: &Put,
     ) -> Result<Done, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
@@ -141,7 +142,7 @@ impl Core {
     /// Removes the node that was found. Returns the cause with which it left.
     pub fn commit_remove<'g>(
         &self,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         hash: u32,
         now: u64,
         cause: RemovalCause,
@@ -157,7 +158,7 @@ impl Core {
     /// reads prolong lives without it.
     pub fn commit_cap<'g>(
         &self,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         seen: u64,
         (hash, now): (u32, u64),
         cap: u64,
@@ -213,7 +214,7 @@ impl Core {
     /// Makes sure that there is nothing where nothing was found.
     pub fn commit_absence<'g>(
         &self,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         hash: u32,
         clearance: Clearance<'_>,
     ) -> Result<(), Obstacle> {
@@ -227,7 +228,7 @@ impl Core {
     /// Locks what was found, if no load or computation can be in the way, which `hold` keeps so.
     fn lock<'g>(
         &self,
-        found: impl Lockable<'g>,
+        found: Search<'g>,
         hash: u32,
         hold: &Hold<'_>,
     ) -> Result<Locked<'g>, Obstacle> {

@@ -3,8 +3,7 @@
 use super::Engine;
 use super::commit::Obstacle;
 use super::flights::Clearance;
-use super::lookup::NodeRef;
-use crate::index::Lockable;
+use super::lookup::{NodeRef, Search};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -42,15 +41,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let mut is_first = true;
         let changed = loop {
             let guard = crate::epoch::pin();
-            let quick = if is_first { self.search_in_passing(&guard, hash, key) } else { None };
-            let attempt = match quick {
-                Some(found) => self.try_set_cap(found, hash, &cap, clearance),
-                None => {
-                    let found = self.search_exact(&guard, hash, key);
-                    self.try_set_cap(found, hash, &cap, clearance)
-                }
+            let found = if is_first {
+                self.search(&guard, hash, key)
+            } else {
+                self.search_exact(&guard, hash, key)
             };
-            match attempt {
+            match self.try_set_cap(found, hash, &cap, clearance) {
                 Ok(changed) => break changed,
                 Err(Obstacle::Flight) => {
                     // A computation of the key comes first.
@@ -71,7 +67,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     fn try_set_cap<'g>(
         &self,
-        (found, node): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
+        (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
         hash: u32,
         cap: impl Fn(u64) -> u64,
         clearance: Clearance<'_>,

@@ -4,7 +4,7 @@
 use super::Engine;
 use crate::epoch::Guard;
 use crate::hash::hash32;
-use crate::index::{Exact, Found, Glimpse, Probe};
+use crate::index::{self, Found, Glimpse, Probe};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, Place, RawHandle, RawPool};
 use crate::sync::seeded;
@@ -64,6 +64,9 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         unsafe { self.place.value() }
     }
 }
+
+/// A key's place in the index, for a write.
+pub type Search<'g> = index::Search<'g, RawPool>;
 
 impl<K, V, S> Engine<K, V, S> {
     /// A count on a node that was found, which keeps it when the guard is gone.
@@ -157,7 +160,7 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &'g Guard,
         hash: u32,
         key: &Q,
-    ) -> (Exact<'g, RawPool>, Option<NodeRef<'g, K, V>>)
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -166,7 +169,24 @@ impl<K, V, S> Engine<K, V, S> {
             is_key_of(NodeRef { place, id, seen: GONE }, hash, key)
         });
         let node = found.id().map(|id| self.node_at(id));
-        (found, node)
+        (Search::Exact(found), node)
+    }
+
+    /// The first search for a write: in passing, and exactly where that is not far enough.
+    #[inline(always)]
+    pub fn search<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        match self.search_in_passing(guard, hash, key) {
+            Some((found, node)) => (Search::Home(found), node),
+            None => self.search_exact(guard, hash, key),
+        }
     }
 
     /// The node that the index shows under a guard.

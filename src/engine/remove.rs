@@ -4,10 +4,9 @@ use super::Engine;
 use super::commit::Obstacle;
 use super::event::Event;
 use super::flights::{Clearance, Joining};
-use super::lookup::NodeRef;
+use super::lookup::{NodeRef, Search};
 use super::reentry::Mark;
 use crate::entry::Entry;
-use crate::index::Lockable;
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
@@ -90,15 +89,12 @@ where
         let mut is_first = true;
         loop {
             let guard = crate::epoch::pin();
-            let quick = if is_first { self.search_in_passing(&guard, hash, key) } else { None };
-            let attempt = match quick {
-                Some(found) => self.try_remove(found, hash, judged, clearance),
-                None => {
-                    let found = self.search_exact(&guard, hash, key);
-                    self.try_remove(found, hash, judged, clearance)
-                }
+            let found = if is_first {
+                self.search(&guard, hash, key)
+            } else {
+                self.search_exact(&guard, hash, key)
             };
-            match attempt {
+            match self.try_remove(found, hash, judged, clearance) {
                 Ok(attempt) => return attempt,
                 Err(Obstacle::Flight) => {
                     drop(guard);
@@ -182,7 +178,7 @@ where
 
     fn try_remove<'g>(
         &self,
-        (found, node): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
+        (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
         hash: u32,
         judged: &Judged<'_, K, V>,
         clearance: Clearance<'_>,

@@ -6,12 +6,11 @@ use super::commit::{Done, Obstacle, Put};
 use super::core::mark_of;
 use super::flights::{Clearance, Joining};
 use super::load::fresh;
-use super::lookup::NodeRef;
+use super::lookup::{NodeRef, Search};
 use crate::clock::NEVER;
 use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::expiration::Term;
-use crate::index::Lockable;
 use crate::pool::Local;
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
@@ -124,20 +123,16 @@ where
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let quick =
-                if is_first { self.search_in_passing(&guard, hash, node.key()) } else { None };
+            let found = if is_first {
+                self.search(&guard, hash, node.key())
+            } else {
+                self.search_exact(&guard, hash, node.key())
+            };
             is_first = false;
             let answer =
                 (answer.as_ref().map(|it| it.0), answer.as_ref().and_then(|it| it.1.as_ref()));
             let what = (&node, weight, term);
-            let attempt = match quick {
-                Some(found) => self.try_insert(found, what, answer, clearance),
-                None => {
-                    let found = self.search_exact(&guard, hash, node.key());
-                    self.try_insert(found, what, answer, clearance)
-                }
-            };
-            match attempt {
+            match self.try_insert(found, what, answer, clearance) {
                 Ok(done) => break done,
                 Err(next) => obstacle = next,
             }
@@ -149,7 +144,7 @@ where
 
     fn try_insert<'g>(
         &self,
-        (found, old): (impl Lockable<'g>, Option<NodeRef<'g, K, V>>),
+        (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
         (node, weight, term): (&Local<'_, K, V>, u32, Term),
         (answer, basis): (Option<Answer>, Option<&Basis<K, V>>),
         clearance: Clearance<'_>,

@@ -11,7 +11,7 @@ use super::bucket::tag_of;
 use super::lock::HomeLock;
 use super::memory::{Chain, Root};
 use super::table::HashOf;
-use super::write::{Changed, Locked, Seen, search};
+use super::write::{Changed, Found, Locked, Seen, search};
 use crate::epoch::Guard;
 use crate::links::NIL;
 use crate::sync::Spin;
@@ -114,36 +114,25 @@ impl<'g, H: HashOf> Exact<'g, H> {
     }
 }
 
-/// What [`Exact`] and the quicker search have in common.
-pub trait Lockable<'g> {
-    /// The id that matched, when it was looked at.
-    fn id(&self) -> Option<u32>;
+/// The result of either search.
+#[must_use = "a search changes nothing"]
+pub enum Search<'g, H> {
+    /// Of the home bucket alone.
+    Home(Found<'g>),
+    Exact(Exact<'g, H>),
+}
 
-    /// Locks the bucket, if what was found is still so.
+impl<'g, H: HashOf> Search<'g, H> {
+    /// Locks the bucket, if the search still holds.
     ///
     /// # Errors
     ///
-    /// [`Changed`] if it is not: search again.
-    fn lock(self) -> Result<Locked<'g>, Changed>;
-}
-
-impl<'g> Lockable<'g> for super::Found<'g> {
-    fn id(&self) -> Option<u32> {
-        self.id()
-    }
-
+    /// [`Changed`] if it does not: search again.
     #[inline(always)]
-    fn lock(self) -> Result<Locked<'g>, Changed> {
-        self.lock()
-    }
-}
-
-impl<'g, H: HashOf> Lockable<'g> for Exact<'g, H> {
-    fn id(&self) -> Option<u32> {
-        self.id()
-    }
-
-    fn lock(self) -> Result<Locked<'g>, Changed> {
-        self.lock()
+    pub fn lock(self) -> Result<Locked<'g>, Changed> {
+        match self {
+            Self::Home(found) => found.lock(),
+            Self::Exact(found) => found.lock(),
+        }
     }
 }

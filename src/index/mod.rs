@@ -137,7 +137,7 @@ use crate::epoch::Guard;
 
 pub use crate::sync::Patience;
 pub use bucket::SLOTS;
-pub use exact::{Exact, Lockable};
+pub use exact::{Exact, Search};
 pub use find::{Glimpse, Probe};
 pub use lock::Held;
 pub use memory::{Spare, Spares};
