@@ -1,19 +1,23 @@
-//! Time: where a cache reads it and how it keeps it.
+//! Time: where a cache reads it, and how the cache represents it.
 //!
-//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set: 2^63 is the origin
-//! of a clock of the user's, [`NEVER`] is the instant that does not come, and sums saturate to it.
-//! What has the top bit clear is before every instant. Nodes make use of that (see
-//! [`node`](crate::node)): a deadline whose top bit was cleared has passed for everyone, and zero
-//! marks a node that has left. A clock of the user's reads one more here, so that no deadline
-//! without its top bit is zero.
+//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set. 2^63 is the origin
+//! of a user's clock. [`NEVER`] is the instant that never comes, and sums saturate to it. A value
+//! without the top bit is before every instant. Nodes rely on that (see [`node`](crate::node)): a
+//! deadline whose top bit was cleared has passed for every thread, and zero marks a retired node.
+//! Readings of a user's clock are raised by one here, so that a deadline that lost its top bit is
+//! never zero.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
-//! of `Instant::now` and lags behind it: 5 ms on average, 53 ms at worst in 6·10⁷ samples with more
-//! busy threads than cores, where the worst is preemption between the two readings
-//! (`docs/performance.md` has the command). It never runs ahead. So a deadline at or before the
-//! coarse reading has passed, one more than [`COARSE_MARGIN`] after it has not, and only in between
-//! is the precise clock asked. Elsewhere, and with a clock of the user's, every reading is precise.
+//! of `Instant::now`. It lags behind by 5 ms on average and by 53 ms at worst, in 6·10⁷ samples
+//! with more busy threads than cores. The worst lag is preemption between the two readings
+//! (`docs/performance.md` has the command). The coarse clock never runs ahead. Hence:
+//!
+//! * A deadline at or before the coarse reading has passed.
+//! * A deadline more than [`COARSE_MARGIN`] after the coarse reading has not passed.
+//! * For a deadline in between, the precise clock decides.
+//!
+//! On other systems, and with a user's clock, every reading is precise.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -21,42 +25,46 @@ use std::fmt;
 use std::sync::Arc as Shared;
 use std::time::{Duration, Instant};
 
-/// The instant that does not come.
+/// This instant never comes.
 pub const NEVER: u64 = u64::MAX;
 
-/// The bit that all instants have.
+/// All instants have this bit.
 pub const INSTANT: u64 = 1 << 63;
 
-/// The first instant.
+/// This is the first instant, at which a user's clock begins.
 const FIRST: u64 = INSTANT + 1;
 
-/// How far the coarse clock is trusted not to lag: 134 ms, two and a half times the worst lag seen.
+/// The coarse clock is trusted to lag by no more than this: 134 ms, two and a half times the worst
+/// lag that was seen.
 const COARSE_MARGIN: u64 = 1 << 27;
 
-/// A lifetime of which the coarse clock's lag is too small a part to be worth the precise one: 4.3
-/// s. The lag is a timer tick of the kernel's, 1 to 10 ms, so such a lifetime is short by less than
-/// 0.25 %.
+/// Lifetimes from this length on, 4.3 s, may begin at a coarse reading. The lag is a timer tick of
+/// the kernel, 1 to 10 ms, so such a lifetime is short by less than 0.25 %. That is not worth a
+/// precise reading.
 const LONG: u64 = 1 << 32;
 
-/// Where system clocks start, 36 years after the origin: readings from before the cache was built,
-/// and those of a clock that was set back since (a process that goes on elsewhere), stay instants.
+/// System clocks start at this reading, 36 years after the origin. So a reading from before the
+/// cache was built is still an instant. So is a reading of a clock that was set back since (of a
+/// process that continues on another machine).
 const SYSTEM_START: u64 = INSTANT + (1 << 60);
 
-/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, more than there is between two
-/// instants).
+/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, which is more than the distance
+/// between any two instants).
 #[inline]
 pub fn nanos(duration: Duration) -> u64 {
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
     whole.saturating_add(u64::from(duration.subsec_nanos()))
 }
 
-/// A source of time of the user's own.
+/// A user-defined source of time.
 ///
 /// # Contract
-/// Readings count from an origin that does not move. They need not be equal on different threads
-/// and may stand still, jump forward or go back: the cache then expires late, never early by its
-/// own reading. A panic reaches the caller of the operation that asked for the time, before the
-/// operation has had any effect; during maintenance it reaches whoever ran the maintenance.
+/// Readings count from an origin that does not move. They need not be equal on different threads.
+/// They may stand still, jump forward or go back: the cache then expires entries late, never early
+/// by its own reading.
+///
+/// A panic reaches the caller of the operation that asked for the time, before the operation has
+/// had any effect. During maintenance it reaches the caller that runs the maintenance.
 pub trait TimeSource: Send + Sync + 'static {
     /// The time since the origin. Times beyond 292 years count as 292 years.
     fn now(&self) -> Duration;
@@ -68,8 +76,8 @@ impl<F: Fn() -> Duration + Send + Sync + 'static> TimeSource for F {
     }
 }
 
-/// What a cache reads the time from: the system's monotonic clock, a [`ManualClock`], or a
-/// [`TimeSource`] of your own.
+/// The clock that a cache reads: the system's monotonic clock, a [`ManualClock`], or your own
+/// [`TimeSource`].
 ///
 /// ```
 /// use cortado::{Cache, Clock};
@@ -95,21 +103,21 @@ enum Source {
 }
 
 impl Clock {
-    /// The system's monotonic clock, the one behind [`Instant`]; the default.
+    /// The system's monotonic clock, the one behind [`Instant`]. This is the default.
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
     }
 
-    /// A clock that stands still until its hand moves it, for tests and simulation. It starts at
-    /// zero. Any number of caches may share it.
+    /// A clock that stands still until its [`ManualClock`] moves it, for tests and simulation. It
+    /// starts at zero. Any number of caches may share it.
     #[must_use]
     pub fn manual() -> (Self, ManualClock) {
         let time = Arc::new(AtomicU64::new(0));
         (Self(Source::Manual(Arc::clone(&time))), ManualClock { time })
     }
 
-    /// A clock that asks `source`.
+    /// A clock that reads the time from `source`.
     #[must_use]
     pub fn custom(source: impl TimeSource) -> Self {
         Self(Source::Custom(Shared::new(source)))
@@ -132,41 +140,41 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The hand that moves a [`Clock::manual`].
+/// The hand of a [`Clock::manual`], which moves the clock.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     time: Arc<AtomicU64>,
 }
 
 impl ManualClock {
-    /// Moves the clock forward, at most to 584 years after its origin. (Caches read 292 years at
-    /// most.)
+    /// Moves the clock forward, to at most 584 years after its origin. (Caches read at most 292
+    /// years.)
     pub fn advance(&self, by: Duration) {
         let by = nanos(by);
         let step = |now: u64| Some(now.saturating_add(by));
         let _ = self.time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
     }
 
-    /// Sets the clock to a time since its origin; back is allowed.
+    /// Sets the clock to a time since its origin. The time may be earlier than the current one.
     pub fn set(&self, time: Duration) {
         self.time.store(nanos(time), Ordering::Release);
     }
 
-    /// What the clock reads: the time since its origin.
+    /// The reading of the clock: the time since its origin.
     #[must_use]
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.time.load(Ordering::Acquire))
     }
 }
 
-/// A [`Clock`] as one cache reads it, with the instant that ties it to [`Instant`].
+/// A [`Clock`] as one cache reads it, with an anchor that relates its readings to [`Instant`].
 pub struct Ticker {
     source: Source,
     anchor: Instant,
     anchor_nanos: u64,
-    /// What to add to the coarse clock's reading to get ours, where there is one.
+    /// Added to a reading of the coarse clock, this gives ours. `None` if there is no coarse clock.
     coarse_offset: Option<u64>,
-    /// How far a coarse reading may be behind.
+    /// How far a coarse reading may lag.
     margin: u64,
 }
 
@@ -188,20 +196,20 @@ impl Ticker {
         ticker
     }
 
-    /// The precise present.
+    /// A precise reading.
     #[inline(never)]
     pub fn now(&self) -> u64 {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),
-            // Shifted, not clamped, at the lower end: a lifetime that begins there is as long as
-            // any.
+            // Readings are shifted, not clamped, at the lower end: a lifetime that begins there has
+            // its full length.
             Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(FIRST),
             Source::Custom(source) => nanos(source.now()).saturating_add(FIRST),
         };
         reading.min(NEVER - 1)
     }
 
-    /// A reading that may lag by up to the coarse margin but never runs ahead; cheap.
+    /// A cheap reading that may lag by up to the coarse margin, but never runs ahead.
     #[inline]
     pub fn coarse(&self) -> u64 {
         if let Some(offset) = self.coarse_offset
@@ -212,41 +220,42 @@ impl Ticker {
         self.now()
     }
 
-    /// How far a coarse reading may be behind; zero if there are only precise ones.
+    /// How far a coarse reading may lag; zero if all readings are precise.
     pub fn margin(&self) -> u64 {
         self.margin
     }
 
-    /// A reading that settles whether `deadline` has come: the coarse one, or the precise present
-    /// if that does not.
+    /// A reading that decides whether `deadline` has passed: the coarse one, or a precise one if
+    /// the coarse one does not decide.
     #[inline]
-    pub fn settling(&self, deadline: u64, coarse: u64) -> u64 {
+    pub fn reading_for(&self, deadline: u64, coarse: u64) -> u64 {
         let near = deadline > coarse && deadline - coarse <= self.margin;
         if near { self.now() } else { coarse }
     }
 
-    /// Whether a lifetime of `nanos` that begins at a coarse reading rather than now ends too early
-    /// to be right.
+    /// Whether a lifetime of `nanos` is too short to begin at a coarse reading, because it would
+    /// end noticeably early. False if all readings are precise.
     #[inline]
     pub fn is_short(&self, nanos: u64) -> bool {
         nanos < LONG && self.margin > 0
     }
 
-    /// Whether there are coarse readings, and a lifetime of `nanos` may begin at one.
+    /// Whether a lifetime of `nanos` may begin at a coarse reading. False if all readings are
+    /// precise.
     #[inline]
     pub fn may_begin_coarsely(&self, nanos: u64) -> bool {
         nanos >= LONG && self.margin > 0
     }
 
-    /// Whether `deadline` has come, exactly, reading the precise clock only when `coarse` (a value
-    /// of [`coarse`](Self::coarse)) does not settle it.
+    /// Whether `deadline` has passed, exactly. Reads the precise clock only if `coarse` (a value of
+    /// [`coarse`](Self::coarse)) does not decide.
     #[inline]
     pub fn has_passed(&self, deadline: u64, coarse: u64) -> bool {
         deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
-    /// The `Instant` at `time`; times that `Instant` cannot hold become the nearest that this cache
-    /// has: its own start.
+    /// The `Instant` at `time`. A time that `Instant` cannot represent becomes the nearest one that
+    /// this cache has: its own start.
     pub fn instant_of(&self, time: u64) -> Instant {
         let shifted = if time >= self.anchor_nanos {
             self.anchor.checked_add(Duration::from_nanos(time - self.anchor_nanos))
@@ -267,8 +276,7 @@ impl Ticker {
         }
     }
 
-    /// How long to sleep, in real time, until `time`; none where real time does not drive the
-    /// clock.
+    /// How long to sleep, in real time, until `time`. `None` if real time does not drive the clock.
     pub fn real_delay(&self, time: u64) -> Option<Duration> {
         matches!(self.source, Source::System)
             .then(|| Duration::from_nanos(time.saturating_sub(self.now())))
@@ -282,13 +290,14 @@ impl fmt::Debug for Ticker {
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-#[expect(unsafe_code, reason = "the coarse clock is reached through libc")]
+#[expect(unsafe_code, reason = "the coarse clock is read through libc")]
 mod coarse {
     use std::time::Instant;
 
-    /// How well an `Instant` has to be placed on the clock's own scale, and how often to try: only
-    /// a preemption between two readings in a row makes it worse.
+    /// The place of an `Instant` on the scale of the clock may be wrong by this many nanoseconds.
+    /// Only a preemption between two consecutive readings makes the error larger.
     const PRECISION: u64 = 1_000_000;
+    /// The anchor is read at most this many times, until it has that precision.
     const TRIES: u32 = 16;
 
     #[inline]
@@ -296,8 +305,9 @@ mod coarse {
         read(libc::CLOCK_MONOTONIC_COARSE)
     }
 
-    /// The present as an `Instant` and, no earlier, on the scale of [`now`]: so that a coarse
-    /// reading, brought onto the scale of the `Instant`s, is never ahead of them.
+    /// The present as an `Instant`, and a reading on the scale of [`now`] that is no earlier. A
+    /// coarse reading that is converted to the scale of the `Instant`s is therefore never ahead of
+    /// them.
     pub fn anchor() -> (Instant, u64) {
         let bracket = || {
             let before = read(libc::CLOCK_MONOTONIC).unwrap_or(0);
@@ -350,7 +360,8 @@ mod tests {
             let coarse = ticker.coarse();
             let precise = ticker.now();
             assert!(coarse <= precise, "coarse {coarse} ahead of {precise}");
-            // Deadlines on both sides of the present, none so near that the readings straddle it.
+            // Deadlines on both sides of the present, none so near that it lies between the
+            // readings.
             for distance in [1u64 << 25, 1 << 27, 1 << 28] {
                 let distance = distance + step % 1000;
                 assert!(ticker.has_passed(precise - distance, coarse));

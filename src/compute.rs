@@ -1,12 +1,12 @@
-//! The vocabulary of computations.
+//! The decisions and the results of computations.
 
 use crate::entry::Entry;
 
-/// What a computation decides about a key; see
+/// The decision of a computation about its key; see
 /// [`and_compute_with`](crate::KeyEntry::and_compute_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<V> {
-    /// Leave it as it is.
+    /// Leave the key as it is.
     Nop,
     /// Insert this value, or replace the one that is there.
     Put(V),
@@ -14,17 +14,17 @@ pub enum Op<V> {
     Remove,
 }
 
-/// What a computation did.
+/// The result of a computation.
 #[derive(Debug)]
 pub enum CompResult<K, V> {
-    /// There was no entry; there is this one now.
+    /// There was no entry; now there is this one.
     Inserted(Entry<K, V>),
-    /// This entry took the place of the one that was there.
+    /// This entry replaced the one that was there.
     ReplacedWith(Entry<K, V>),
     /// This entry was removed.
     Removed(Entry<K, V>),
     /// This entry was left as it is.
     Unchanged(Entry<K, V>),
-    /// There was no entry and there is none.
+    /// There was no entry, and there is none.
     StillNone,
 }

@@ -1,4 +1,4 @@
-//! What a builder has settled on: plain values, checked.
+//! The settings of a cache: plain values, checked by the builder.
 
 use crate::clock::Clock;
 #[cfg(not(cortado_loom))]
@@ -9,7 +9,7 @@ use crate::wheel::Geometry;
 use std::fmt;
 use std::sync::Arc;
 
-/// Everything about a cache that is not a type of the user's.
+/// All settings of a cache that do not depend on the user's types.
 #[derive(Debug)]
 pub struct Config {
     pub name: Option<String>,
@@ -21,40 +21,40 @@ pub struct Config {
     pub geometry: Geometry,
     pub record_stats: bool,
     pub clock: Clock,
-    /// Seeds the policy's coins.
+    /// Seed of the eviction policy's random choices.
     pub seed: u64,
     pub scheduled: bool,
-    /// Whether removals are announced to a listener.
-    pub announces: bool,
-    /// How many notices may wait, and what happens to more.
+    /// Whether there is a removal listener.
+    pub has_listener: bool,
+    /// The limit of waiting notifications.
     pub notifications: Notifications,
-    /// Where deliveries run, if the builder was told.
+    /// The executor of deliveries, if the builder was given one.
     pub executor: Option<Executor>,
 }
 
-/// What happens when as many notifications wait for the listener as
-/// [`Builder::notification_limit`](crate::Builder::notification_limit) allows.
+/// The reaction of the cache when the queue of notifications reaches its
+/// [limit](crate::Builder::notification_limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// Writers help to deliver, or wait, after their operation.
+    /// After their operation, writers help to deliver or wait.
     Wait,
     /// Further notifications are discarded and counted.
     Discard,
 }
 
-/// How many notices may wait, and what happens to more.
+/// The limit of waiting notifications and the reaction to reaching it; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notifications(pub Option<(usize, Overflow)>);
 
 impl Notifications {
-    /// The limit, if this is what happens there.
+    /// The limit, if `overflow` is the reaction to reaching it.
     pub fn of(self, overflow: Overflow) -> Option<usize> {
         self.0.filter(|(_, then)| *then == overflow).map(|(limit, _)| limit)
     }
 }
 
-/// Where jobs run: with the process's workers, or where the user says.
+/// The executor of a cache's jobs: the workers of the process, or one of the user's own.
 #[derive(Clone, Default)]
 pub enum Executor {
     #[default]
@@ -63,16 +63,16 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// Whether caches that have nothing to do with each other have their jobs here, and none runs
-    /// inside another.
+    /// Whether unrelated caches share the executor and it never runs a job inside another one. Only
+    /// the workers of the process meet both conditions.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Workers)
     }
 
-    /// Hands a job over. With no lock held.
+    /// Hands a job over. The caller must hold no lock.
     pub fn execute(&self, job: Job) {
         match self {
-            // A model has no process, and so no workers of one: the work waits for the next caller.
+            // A model has no process, and so no workers of one. The work waits for the next caller.
             #[cfg(cortado_loom)]
             Self::Workers => drop(job),
             #[cfg(not(cortado_loom))]

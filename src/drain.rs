@@ -1,66 +1,73 @@
-//! Who drains the buffers: one word that says whether a maintenance pass is required or running.
+//! The drain status: one word that says whether a maintenance pass is required or running.
 //!
 //! ```text
 //!               request
 //!      IDLE ───────────────► REQUIRED ◄─────────────────────────┐
 //!      ▲  │                     │                               │
 //!      │  └───────┐   ┌─────────┘                               │ finish(either),
-//!      │    begin ▼   ▼ begin                                   │ broken off
+//!      │    begin ▼   ▼ begin                                   │ unwinding
 //!      │   PROCESSING_TO_IDLE ────── request ─────► PROCESSING_TO_REQUIRED
 //!      │          │   │
 //!      └──────────┘   └───► REQUIRED
-//!   finish(Nothing)     finish(More), broken off
+//!   finish(Nothing)     finish(More), unwinding
 //! ```
 //!
-//! Beside it the client has a mutex, the maintenance lock, whose holder runs the pass.
+//! The client also has a mutex, the maintenance lock. Its holder runs the pass.
 //!
 //! # Rules
 //!
-//! 1. Who leaves work behind (an event in a buffer) calls [`request`](DrainStatus::request) *after*
-//!    leaving it. The answer [`Request::Run`] means that nobody is at it: try the lock and run a
-//!    pass, now or soon. [`Request::HandedOver`] means that the running pass will see to it.
-//! 2. [`begin`](DrainStatus::begin) is called by the holder of the maintenance lock, *before* it
-//!    looks at the buffers, and [`Pass::finish`] before the lock is released.
-//! 3. A pass is bounded. One that leaves work behind ends with [`Left::More`].
-//! 4. Who has released the lock after a pass looks once more at
-//!    [`should_drain`](DrainStatus::should_drain): between the end of a pass and the release of the
-//!    lock, others find nobody at it and the lock taken. What they requested in that moment remains
-//!    `REQUIRED`, and at the latest the next operation or the scheduler runs it.
+//! 1. A thread that leaves work behind (an event in a buffer) calls
+//!    [`request`](DrainStatus::request) *after* leaving it. [`Request::Run`] means that no pass is
+//!    running: the caller tries the lock and runs a pass, now or soon. [`Request::HandedOver`]
+//!    means that the running pass takes care of the request.
+//! 2. The holder of the maintenance lock calls [`begin`](DrainStatus::begin) *before* it looks at
+//!    the buffers. It calls [`Pass::finish`] before it releases the lock.
+//! 3. A pass is bounded. A pass that leaves work behind ends with [`Remaining::More`].
+//! 4. A thread that has released the lock after a pass calls
+//!    [`should_drain`](DrainStatus::should_drain) once more. Between the end of the pass and the
+//!    release of the lock, other threads see that no pass is running, but find the lock taken. A
+//!    request that they make in that moment remains `REQUIRED`. At the latest, the next operation
+//!    or the scheduler runs it.
 //!
-//! Then **no request is lost**: all transitions are read-modify-writes of one word, so each request
-//! comes either before a `begin`, whose pass then sees the work that was left before the request
-//! (release and acquire), or during a pass, which ends in `REQUIRED`, or after it and makes it
-//! `REQUIRED`. Nothing but a `begin` leaves `REQUIRED`.
+//! Then **no request is lost**. All transitions are read-modify-writes of one word, so there are
+//! three cases:
+//!
+//! * The request comes before a `begin`. The pass then sees the work that was left before the
+//!   request (release and acquire).
+//! * The request comes during a pass, which then ends in `REQUIRED`.
+//! * The request comes after a pass, and makes the word `REQUIRED`.
+//!
+//! Only a `begin` leaves `REQUIRED`.
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | `word` | requesters: `fetch_or` of the low bit | `begin` | AcqRel with AcqRel | the work that was left before the request |
-//! | | the lock's holder: `swap` in `begin`, `fetch_and` or `swap` in `finish` | requesters | AcqRel with AcqRel | a requester that comes after a `begin` sees what was done before it |
+//! | | the lock's holder: `swap` in `begin`, `fetch_and` or `swap` in `finish` | requesters | AcqRel with AcqRel | what was done before a `begin`, to a requester that comes after it |
 //! | | | `should_drain`, `status` | Relaxed | nothing: a hint; the lock synchronises |
 //!
 //! # Alternatives that lost
 //!
-//! * Compare-exchange loops and plain stores, as in Caffeine: with the two questions as two bits
-//!   each transition is one unconditional instruction.
+//! * Compare-exchange loops and plain stores, as in Caffeine: with one bit for *required* and one
+//!   for *running*, each transition is one unconditional instruction.
 //! * Returning from a request after a mere load that shows `REQUIRED` or `PROCESSING_TO_REQUIRED`:
-//!   the load may be stale, and the pass that it trusts long over.
+//!   the load may be stale, and the pass that it relies on long over.
 
 use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use crate::sync::seeded;
 
-/// A pass is wanted after the one that may be running.
+/// This bit says that another pass is wanted, after the one that may be running.
 const REQUIRED: u32 = 0b01;
-/// A pass is running.
+/// This bit says that a pass is running.
 const PROCESSING: u32 = 0b10;
 
-/// The word, after the load.
+/// The decoded word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing to do.
+    /// No pass is wanted or running.
     Idle,
-    /// A pass is wanted.
+    /// A pass is wanted, and none is running.
     Required,
     /// A pass is running, and nothing is wanted after it.
     ProcessingToIdle,
@@ -79,31 +86,31 @@ impl Status {
     }
 }
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Request {
-    /// Nobody is at it: the caller may run the pass.
+    /// No pass is running: the caller may run one.
     Run,
-    /// The running pass will leave `REQUIRED` behind, for its holder or the next operation.
+    /// The running pass will leave `REQUIRED` behind, for its own thread or the next operation.
     HandedOver,
 }
 
-/// How much a caller wants a pass.
+/// How urgently a caller wants a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urge {
-    /// Only if one is required already.
+    /// The caller runs a pass only if one is already required.
     Delayable,
-    /// Unless one is running.
+    /// The caller runs a pass unless one is running.
     Now,
 }
 
 /// What a pass leaves behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// The buffers were found empty.
+pub enum Remaining {
+    /// The pass found the buffers empty.
     Nothing,
-    /// The budget was used up, or work arrived that was not looked at.
+    /// The pass used up its budget, or work arrived that it did not look at.
     More,
 }
 
@@ -120,12 +127,12 @@ impl Default for DrainStatus {
 }
 
 impl DrainStatus {
-    /// Idle.
+    /// Creates an idle status.
     pub fn new() -> Self {
         Self { word: AtomicU32::new(0) }
     }
 
-    /// Makes sure that a pass begins after this, by someone. See rule 1.
+    /// Ensures that some thread begins a pass after this call. See rule 1.
     pub fn request(&self) -> Request {
         let order = if seeded("drain_request_is_relaxed") { Relaxed } else { AcqRel };
         match Status::of(self.word.fetch_or(REQUIRED, order)) {
@@ -134,7 +141,7 @@ impl DrainStatus {
         }
     }
 
-    /// Whether to try the maintenance lock now: a hint that costs one load.
+    /// Whether the caller should try the maintenance lock now. This is a hint that costs one load.
     #[inline]
     pub fn should_drain(&self, urge: Urge) -> bool {
         match self.status() {
@@ -144,7 +151,7 @@ impl DrainStatus {
         }
     }
 
-    /// As it was a moment ago.
+    /// The status, which may already have changed when this returns.
     #[inline]
     pub fn status(&self) -> Status {
         Status::of(self.word.load(Relaxed))
@@ -157,20 +164,20 @@ impl DrainStatus {
         Pass { status: self }
     }
 
-    /// The status left behind: `Idle` or `Required`.
-    fn end(&self, left: Left) -> Status {
+    /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
+    fn end(&self, left: Remaining) -> Status {
         let before = match left {
-            Left::Nothing if seeded("drain_finish_overwrites_required") => {
+            Remaining::Nothing if seeded("drain_finish_overwrites_required") => {
                 self.word.swap(0, AcqRel) & PROCESSING
             }
-            Left::Nothing => self.word.fetch_and(!PROCESSING, AcqRel),
-            Left::More => self.word.swap(REQUIRED, AcqRel) | REQUIRED,
+            Remaining::Nothing => self.word.fetch_and(!PROCESSING, AcqRel),
+            Remaining::More => self.word.swap(REQUIRED, AcqRel) | REQUIRED,
         };
         Status::of(before & !PROCESSING)
     }
 }
 
-/// A running pass. One that unwinds leaves `REQUIRED` behind.
+/// A running pass. If its code unwinds, it leaves `REQUIRED` behind.
 #[derive(Debug)]
 #[must_use = "dropping a pass means that it was broken off"]
 pub struct Pass<'a> {
@@ -178,8 +185,8 @@ pub struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Ends the pass and tells the status left behind, `Idle` or `Required`.
-    pub fn finish(self, left: Left) -> Status {
+    /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
+    pub fn finish(self, left: Remaining) -> Status {
         let status = self.status;
         std::mem::forget(self);
         status.end(left)
@@ -188,6 +195,6 @@ impl Pass<'_> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        self.status.end(Left::More);
+        self.status.end(Remaining::More);
     }
 }

@@ -1,5 +1,5 @@
-//! What a cache hands out: handles on entries that live in it ([`Entry`]) and that have left it
-//! ([`Removed`]).
+//! The handles that a cache gives out: on entries that live in it ([`Entry`]) and on values that
+//! have left it ([`Removed`]).
 
 use crate::node;
 use crate::pool::Handle;
@@ -8,13 +8,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// A handle on an entry, which dereferences to the value.
+/// A handle on an entry. It dereferences to the value.
 ///
-/// It keeps key and value as they were, whatever happens in the cache meanwhile: an entry that
-/// expires or is removed leaves the cache, and its memory is released when the last handle on it is
-/// dropped. Cloning copies neither key nor value. Holding a handle blocks nobody.
+/// The handle keeps key and value as they were, independent of later operations on the cache. An
+/// entry that expires or is removed leaves the cache. Its memory is released when the last handle
+/// on it is dropped. Cloning a handle copies neither key nor value. Holding a handle blocks no
+/// other thread.
 ///
-/// Age and remaining life are those at the moment of the lookup that returned the handle.
+/// The age and the remaining lifetime are those at the lookup that returned the handle.
 pub struct Entry<K, V> {
     node: Handle<K, V>,
     now: u64,
@@ -31,7 +32,7 @@ impl<K, V> Entry<K, V> {
         &self.node
     }
 
-    /// When it ends, as of the lookup.
+    /// The deadline of the entry, as of the lookup.
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
@@ -65,19 +66,19 @@ impl<K, V> Entry<K, V> {
         Duration::from_nanos(self.now.saturating_sub(self.node.meta().created()))
     }
 
-    /// How long the entry had to live at the moment of the lookup; `None` means for ever.
+    /// How long the entry had to live at the moment of the lookup. `None` means for ever.
     #[must_use]
     pub fn expires_in(&self) -> Option<Duration> {
         node::remaining(self.deadline, self.now)
     }
 
-    /// What the weigher said of it; 1 without one.
+    /// The weight that the weigher returned. 1 without a weigher.
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.node.meta().weight()
     }
 
-    /// Whether the call that returned this handle inserted the value, rather than found it.
+    /// Whether the call that returned this handle inserted the value. False if the call found it.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.fresh
@@ -109,16 +110,16 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
     }
 }
 
-/// A value that has left the cache, as a removal listener gets it.
+/// A value that has left the cache, as passed to the removal listener.
 ///
-/// It owns what it shows and may be kept or sent to another thread; key and value are dropped with
-/// the last handle on them.
+/// It owns its key and value. It may be kept, or sent to another thread. Key and value are dropped
+/// with the last handle on them.
 pub struct Removed<K, V> {
     node: Handle<K, V>,
     facts: Facts,
 }
 
-/// What is known of a removal beside the node.
+/// The facts about a removal that the node does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub cause: RemovalCause,
@@ -144,31 +145,31 @@ impl<K, V> Removed<K, V> {
         self.node.value()
     }
 
-    /// Why it left.
+    /// Why the value left the cache.
     #[must_use]
     pub fn cause(&self) -> RemovalCause {
         self.facts.cause
     }
 
-    /// When it was to expire; `None` means never.
+    /// When the value was due to expire. `None` means never.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.facts.deadline
     }
 
-    /// For an expired value, how long after its deadline it was removed.
+    /// For an expired value, how long after its deadline it was removed. Otherwise `None`.
     #[must_use]
     pub fn late_by(&self) -> Option<Duration> {
         self.facts.late_by
     }
 
-    /// How long it was in the cache.
+    /// How long the value was in the cache.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.facts.age
     }
 
-    /// What the weigher said of it; 1 without one.
+    /// The weight that the weigher returned. 1 without a weigher.
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.node.meta().weight()

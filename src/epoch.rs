@@ -1,9 +1,10 @@
 //! The crate's own collector of crossbeam-epoch.
 //!
-//! The default collector is shared by all users of crossbeam-epoch in a process. Pinning and
-//! flushing run what any of them has deferred, on the caller's thread: it may be slow, panic, or
-//! use this cache, and a guard that anybody holds keeps everybody's garbage. With a collector of
-//! our own only this crate's functions run there, and none of them runs user code or panics.
+//! All users of crossbeam-epoch in a process share the default collector. Pinning and flushing run
+//! functions that any of these users has deferred, on the caller's thread. Such a function may be
+//! slow, panic, or use this cache. And a guard that any user holds keeps the garbage of all users.
+//! With a collector of our own, only this crate's functions run there. None of them runs user code
+//! or panics.
 //!
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
@@ -25,14 +26,15 @@ mod own {
         static HANDLE: LocalHandle = collector().register();
     }
 
-    /// Pins the thread: what is in the index from now on stays allocated as long as the guard.
+    /// Pins the thread: everything that is in the index from now on stays allocated as long as the
+    /// guard lives.
     #[inline]
     pub fn pin() -> Guard {
         HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| collector().register().pin())
     }
 }
 
-/// A model's collector has to be made anew for each execution, which the default one is.
+/// A model needs a new collector for each execution. The default collector is made anew each time.
 #[cfg(cortado_loom)]
 mod own {
     pub use crossbeam_epoch::{default_collector as collector, pin};

@@ -1,8 +1,8 @@
-//! What a builder refuses.
+//! The error of a builder.
 
 use std::fmt;
 
-/// A setting of a [`Builder`](crate::Builder) that makes no sense.
+/// A setting of a [`Builder`](crate::Builder) that makes no sense, or that the system refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     setting: &'static str,

@@ -1,8 +1,8 @@
-//! From lifetimes to deadlines: how fixed, idle, variable and per-call lifetimes combine.
+//! Converts lifetimes to deadlines: how fixed, idle, variable and per-call lifetimes combine.
 //!
-//! An entry has a *cap*, the instant at which it ends even if it is read all the time, and a
-//! *deadline*, which is the cap or the end of the idle time, whichever is earlier. Without an idle
-//! time they are one and only the deadline is kept.
+//! The *hard deadline* of an entry is the instant at which the entry ends even if it is read all
+//! the time. The *deadline* is the hard deadline or the end of the idle time, whichever is earlier.
+//! Without an idle time both are the same, and only the deadline is kept.
 
 use crate::clock::NEVER;
 use crate::sync::seeded;
@@ -16,45 +16,49 @@ pub struct Lifetimes {
 
 /// How a write says when its entry ends.
 #[derive(Clone, Copy, Debug)]
-pub enum Term {
-    /// As the cache's policy says: `time_to_live` and the expiry hooks, the earliest wins.
+pub enum Lifetime {
+    /// By the cache's policy: `time_to_live` and the expiry hooks. The earliest end wins.
     Policy,
-    /// After so many nanoseconds, in place of the policy.
+    /// After this many nanoseconds, in place of the policy.
     For(u64),
     /// At this instant, in place of the policy.
     Until(u64),
 }
 
 impl Lifetimes {
-    /// The cap of an entry created at `created` whose variable lifetime ends at `variable`.
-    pub fn cap(&self, created: u64, variable: u64) -> u64 {
+    /// The hard deadline of an entry created at `created` whose variable lifetime ends at
+    /// `variable`.
+    pub fn hard_deadline(&self, created: u64, variable: u64) -> u64 {
         match self.live {
             Some(live) => created.saturating_add(live).min(variable),
             None => variable,
         }
     }
 
-    /// The cap after a read whose hook ends the variable lifetime at `variable`, of an entry with
-    /// this cap so far: no later than the `time_to_live` allows, or than a term that took its
-    /// place did. So it is never before the read itself.
-    pub fn cap_after_read(&self, created: u64, cap: u64, variable: u64) -> u64 {
+    /// The hard deadline after a read whose hook ends the variable lifetime at `variable`.
+    /// `hard_deadline` is the one before the read.
+    ///
+    /// The result is no later than the `time_to_live` allows, or than `hard_deadline` if a call has
+    /// set a lifetime in place of the `time_to_live`. So it is never before the read itself.
+    pub fn hard_deadline_after_read(&self, created: u64, hard_deadline: u64, variable: u64) -> u64 {
         match self.live {
-            Some(live) => created.saturating_add(live).max(cap).min(variable),
+            Some(live) => created.saturating_add(live).max(hard_deadline).min(variable),
             None => variable,
         }
     }
 
-    /// The deadline at `now`, a write's or a read's present, of an entry with this cap.
+    /// The deadline of an entry with this hard deadline. `now` is the present of the write or the
+    /// read.
     #[inline]
-    pub fn deadline(&self, now: u64, cap: u64) -> u64 {
+    pub fn deadline(&self, now: u64, hard_deadline: u64) -> u64 {
         match self.idle {
-            Some(idle) => now.saturating_add(idle).min(cap),
-            None => cap,
+            Some(idle) => now.saturating_add(idle).min(hard_deadline),
+            None => hard_deadline,
         }
     }
 }
 
-/// A lifetime that a hook returned, in nanoseconds; [`NEVER`] is for ever.
+/// A lifetime that a hook returned, in nanoseconds. [`NEVER`] is for ever.
 #[inline]
 pub fn lifetime(lifetime: Option<std::time::Duration>) -> u64 {
     match lifetime.map(crate::clock::nanos) {

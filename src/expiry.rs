@@ -5,25 +5,26 @@ use std::time::{Duration, Instant};
 
 use default_hook::{Hook, Identity, Sealed};
 
-/// Whether the hook that was just asked is the trait's own, which makes no difference: such a hook
-/// need not be asked again.
+/// Detects whether the trait's own body of a hook has answered. Such a body makes no difference:
+/// the read hook keeps the lifetime, the update hook calls the create hook. So the cache need not
+/// call it again.
 ///
-/// The trait's own bodies report whose they are. A policy that wraps another one, and asks its
-/// hooks for some keys only, has another identity than the one that is reported. So nothing is
-/// concluded from it.
+/// The trait's own bodies report the policy that they ran for. A policy may wrap another one and
+/// call its hooks for some keys only. The wrapper's identity is then not the reported one, so the
+/// cache concludes nothing from the report.
 pub(crate) mod default_hook {
     use std::any::TypeId;
     use std::cell::Cell;
     use std::marker::PhantomData;
 
-    /// A hook that the trait has a body for.
+    /// A hook for which the trait has a body of its own.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Hook {
         Read,
         Update,
     }
 
-    /// A policy's type and the types that it is a policy for, but for their lifetimes.
+    /// The type of a policy and the types of its keys and values, without their lifetimes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Identity(TypeId);
 
@@ -33,7 +34,7 @@ pub(crate) mod default_hook {
         }
     }
 
-    /// Makes a method of the trait this crate's own.
+    /// Argument that keeps a trait method private to this crate.
     #[derive(Clone, Copy, Debug)]
     pub struct Sealed;
 
@@ -41,17 +42,17 @@ pub(crate) mod default_hook {
         static REPORTED: Cell<Option<(Hook, Identity)>> = const { Cell::new(None) };
     }
 
-    /// A hook's own body has run, for this policy.
+    /// Reports that the trait's own body of `hook` has run for this policy.
     pub fn report(hook: Hook, policy: Identity) {
         REPORTED.set(Some((hook, policy)));
     }
 
-    /// It was another policy.
+    /// Takes back the last report, which was about another policy.
     pub fn retract() {
         REPORTED.set(None);
     }
 
-    /// Runs `ask`, and says whether it was the trait's own body for `policy` that answered.
+    /// Runs `ask`. Returns its answer, and whether the trait's own body for `policy` gave it.
     pub fn asked<T>(hook: Hook, policy: Identity, ask: impl FnOnce() -> T) -> (T, bool) {
         REPORTED.set(None);
         let answer = ask();
@@ -61,27 +62,30 @@ pub(crate) mod default_hook {
 
 /// Decides, entry by entry, how long entries live.
 ///
-/// Each hook returns the time from now until the entry expires; `None` means that it never does (by
-/// this policy: a builder's `time_to_live` or `time_to_idle` may end it earlier, the earliest
-/// wins). A lifetime of zero means *not stored*: a removal listener sees the value as `Expired`.
-/// More than the clock can hold (292 years) means never.
+/// Each hook returns the time from now until the entry expires. `None` means that the entry never
+/// expires by this policy. A builder's `time_to_live` or `time_to_idle` may still end it; the
+/// earliest end wins. A lifetime of zero means *not stored*: a removal listener gets the value as
+/// `Expired`. A lifetime longer than the clock can hold (292 years) means never.
 ///
 /// # Callbacks
-/// Hooks run on the thread of the operation that asked, with no lock of the cache held, before the
-/// operation has any effect. If a hook panics, the panic reaches the caller and the operation has
-/// not happened.
+/// Hooks run on the thread of the operation that calls them. The cache holds no lock meanwhile, and
+/// the operation has had no effect yet. If a hook panics, the panic reaches the caller and the
+/// operation has not happened.
 ///
-/// A hook may call anything on the cache for other keys, and read its own. It must not write its
-/// own key: that write panics.
+/// A hook may call any operation on the cache for other keys, and may read its own key. It must not
+/// write its own key: that write panics.
 ///
-/// A hook is asked once for an operation. With the system's clock it is asked a second time, with a
-/// precise `now`, if its answer is less than 4.3 s; that answer counts. (The first `now` is a
-/// coarse reading, which may lag by some milliseconds.) It is asked once more if the key's own
-/// entry changed meanwhile. Writes to other keys never cause an ask.
+/// An operation calls a hook once, with two exceptions:
+/// * With the system's clock, the first `now` is a coarse reading, which may lag by some
+///   milliseconds. If the returned lifetime is under 4.3 s, the hook is called a second time with a
+///   precise `now`; that answer counts.
+/// * If the key's own entry changed meanwhile, the hook is called once more. Writes to other keys
+///   never cause a call.
 ///
-/// `get` and its kin ask [`expire_after_read`](Self::expire_after_read); `contains_key`, `peek`
-/// and iteration ask nothing; computations ask create or update. Reads of a policy whose read hook
-/// is the trait's own ask nothing either: the cache finds that out with the first read.
+/// `get` and its kin call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
+/// and iteration call no hook. Computations call the create hook or the update hook. Reads also
+/// call no hook if the policy's read hook is the trait's own; the cache finds that out with the
+/// first read.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiry};
@@ -108,8 +112,9 @@ pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
     /// The lifetime of a new entry.
     fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration>;
 
-    /// The lifetime of a value that takes the place of a living one, of which `current` is left
-    /// (`None`: for ever). By default a new value gets a new life: the create hook is asked.
+    /// The lifetime of a value that replaces a living one. `current` is what was left of the old
+    /// lifetime (`None`: for ever). By default a new value gets a new lifetime: the create hook is
+    /// called.
     fn expire_after_update(
         &self,
         key: &K,
@@ -122,8 +127,8 @@ pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
         self.expire_after_create(key, value, now)
     }
 
-    /// The lifetime of an entry that was read, of which `current` is left (`None`: for ever).
-    /// Returning `current` leaves it as it is, which is the default.
+    /// The lifetime of an entry that was read. `current` is what is left of the lifetime (`None`:
+    /// for ever). Returning `current` leaves the lifetime as it is, which is the default.
     fn expire_after_read(
         &self,
         key: &K,
@@ -137,14 +142,15 @@ pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
         current
     }
 
-    /// Whose hooks these are. Sealed: nobody else can name its argument, and so implement it.
+    /// The identity of the policy that these hooks belong to. The method is sealed: no other crate
+    /// can name its argument, so none can implement it.
     #[doc(hidden)]
     fn identity(&self, _: Sealed) -> Identity {
         Identity::of::<Self, K, V>()
     }
 }
 
-/// A pointer to a policy is that policy.
+/// Implements the trait for pointers to a policy: each hook calls that of the policy.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         impl<K: ?Sized, V: ?Sized, E: Expiry<K, V> + ?Sized> Expiry<K, V> for $pointer {
@@ -182,7 +188,7 @@ macro_rules! forward {
 
 forward!(Box<E>, Arc<E>, &E);
 
-/// Ready-made [`Expiry`] policies, made from a closure that tells a lifetime.
+/// Ready-made [`Expiry`] policies, made from a closure that returns a lifetime.
 ///
 /// ```
 /// use cortado::{Cache, expire};
@@ -206,7 +212,7 @@ pub mod expire {
     use super::{Duration, Expiry, Instant};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Which operations give a new lifetime.
+    /// Which operations set a new lifetime.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum On {
         Create,
@@ -219,22 +225,22 @@ pub mod expire {
     pub struct FromFn<F> {
         lifetime: F,
         on: On,
-        /// The share of a lifetime by which it may be shortened at random.
+        /// The largest share of a lifetime by which it is shortened at random.
         jitter: f64,
         draws: AtomicU64,
     }
 
-    /// The lifetime is set when the entry is created; an update keeps what is left of it.
+    /// Sets the lifetime when the entry is created. An update keeps what is left of it.
     pub fn on_create<F>(lifetime: F) -> FromFn<F> {
         FromFn::new(lifetime, On::Create)
     }
 
-    /// The lifetime is set anew by each write.
+    /// Sets a new lifetime at each write.
     pub fn on_write<F>(lifetime: F) -> FromFn<F> {
         FromFn::new(lifetime, On::Write)
     }
 
-    /// The lifetime is set anew by each write and each read: time-to-idle, entry by entry.
+    /// Sets a new lifetime at each write and each read: time-to-idle, entry by entry.
     pub fn on_access<F>(lifetime: F) -> FromFn<F> {
         FromFn::new(lifetime, On::Access)
     }
@@ -245,14 +251,14 @@ pub mod expire {
             Self { lifetime, on, jitter: 0.0, draws: AtomicU64::new(seed) }
         }
 
-        /// Shortens each lifetime by a random share between none and `share` of it, so that entries
-        /// made together do not expire together. A lifetime is never made longer.
+        /// Shortens each lifetime by a random share between zero and `share`, so that entries made
+        /// together do not expire together. A lifetime is never made longer.
         ///
         /// # Panics
         /// If `share` is not within `0.0..=1.0`.
         #[must_use]
         pub fn jitter(mut self, share: f64) -> Self {
-            assert!((0.0..=1.0).contains(&share), "jitter: share must be within 0 and 1");
+            assert!((0.0..=1.0).contains(&share), "jitter: share must be between 0 and 1");
             self.jitter = share;
             self
         }
@@ -263,7 +269,8 @@ pub mod expire {
                 return Some(lifetime);
             }
             let cut = lifetime.as_secs_f64() * self.draw() * self.jitter;
-            // What is too long for a float's precision is as good as for ever: left as it is.
+            // The conversion fails only for a lifetime that is too long for a float's precision.
+            // Such a lifetime is as good as for ever and stays as it is.
             let cut = Duration::try_from_secs_f64(cut).unwrap_or(Duration::ZERO);
             Some(lifetime.saturating_sub(cut))
         }
@@ -317,7 +324,7 @@ pub mod expire {
                 }
                 On::Access => {
                     let lifetime = self.expire_after_create(key, value, now);
-                    // The closure may have asked another policy of this type.
+                    // The closure may have called a hook of another policy of this type.
                     default_hook::retract();
                     lifetime
                 }

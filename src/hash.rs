@@ -1,12 +1,13 @@
-//! From a `BuildHasher`'s 64 bits to the 32 that the mechanisms work with.
+//! Folds the 64-bit hash of a `BuildHasher` to the 32 bits that the mechanisms work with.
 
 use std::hash::{BuildHasher, Hash};
 
-/// 2^64 divided by the golden ratio, odd: Knuth's multiplicative hashing.
+/// 2^64 divided by the golden ratio, as an odd number: the multiplier of Knuth's multiplicative
+/// hashing.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Hashes `key` and folds the result so that every input bit reaches both the top bits (which
-/// choose the bucket) and the bottom bits (the tag), also under a hasher as weak as the identity.
+/// Hashes `key` and folds the result. Every input bit reaches both the top bits (which choose the
+/// bucket) and the bottom bits (the fingerprint), even under a hasher as weak as the identity.
 #[inline]
 pub fn hash32<Q: Hash + ?Sized>(builder: &impl BuildHasher, key: &Q) -> u32 {
     fold(builder.hash_one(key))

@@ -6,13 +6,13 @@ use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Handles on the living entries; see [`Cache::iter`](crate::Cache::iter).
+/// Iterator over handles on the living entries; see [`Cache::iter`](crate::Cache::iter).
 pub struct Iter<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
-    /// The hash position of what is still to come.
+    /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<u64>,
-    /// Nodes by which the keys of a bucket are known. What each key has is looked at when it is
-    /// its turn.
+    /// One node for each key of the last bucket. A key's present entry is looked up when it is the
+    /// key's turn.
     batch: VecDeque<Handle<K, V>>,
 }
 
@@ -78,10 +78,10 @@ macro_rules! projection {
 }
 
 projection!(
-    /// Clones of the keys; see [`Cache::keys`](crate::Cache::keys).
+    /// Iterator over clones of the keys; see [`Cache::keys`](crate::Cache::keys).
     Keys, K, |entry| entry.key().clone()
 );
 projection!(
-    /// Clones of the values; see [`Cache::values`](crate::Cache::values).
+    /// Iterator over clones of the values; see [`Cache::values`](crate::Cache::values).
     Values, V, |entry| entry.value().clone()
 );

@@ -23,80 +23,76 @@
 //!
 //! # Trade-offs
 //!
-//! * **No background thread unless you ask for one.** Expired entries are never *returned*; they
-//!   are *removed* in the course of other operations, piece by piece, or on time by the
-//!   [`scheduler`](Builder::scheduler). So without it an idle cache keeps what it holds.
+//! * **No background thread unless you ask for one.** The cache never *returns* an expired entry.
+//!   It *removes* expired entries piece by piece, in the course of other operations; a
+//!   [`scheduler`](Builder::scheduler) removes them on time. So an idle cache without a scheduler
+//!   keeps what it holds.
 //! * **Sizes are eventually exact.** [`Cache::entry_count`] and [`Cache::weighted_size`] are those
-//!   of the last maintenance pass; [`Cache::run_pending_tasks`] brings them up to date.
-//! * **Memory for nodes is kept for a while.** Keys and values are dropped when nobody can see them
-//!   any more; the memory of their nodes (48 bytes and the pair itself) is reused. What has not
-//!   been needed for a quarter of a second is given back to the system in blocks of 16 to 32 KiB,
-//!   in the course of other operations (on Linux with pages of 4 KiB; elsewhere when the cache is
-//!   dropped).
-//! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, nothing that
-//!   was removed since is released, in any cache of the process. So it is while a read runs a slow
-//!   `Clone` or read hook.
+//!   of the last maintenance pass. [`Cache::run_pending_tasks`] brings them up to date.
+//! * **Memory for nodes is kept for a while.** The cache drops a key and its value when no thread
+//!   can see them any more. It reuses the memory of their node (48 bytes and the pair itself). Node
+//!   memory that was not needed for a quarter of a second goes back to the system, in the course of
+//!   other operations, in blocks of 16 to 32 KiB. That is so on Linux with pages of 4 KiB;
+//!   elsewhere node memory goes back when the cache is dropped.
+//! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, no cache of
+//!   the process releases the entries that were removed since. The same holds while a read runs a
+//!   slow `Clone` or a slow read hook.
 //! * **New entries may be refused.** The eviction policy (W-TinyLFU) may prefer an old, often used
-//!   entry to a newcomer; the newcomer then leaves as [`RemovalCause::Size`].
+//!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`].
 //!
 //! # Guarantees
 //!
-//! 1. An entry is never returned, iterated, or counted as present by [`Cache::contains_key`] at or
-//!    after its deadline, by the cache's [`Clock`]. (The system clock is read in a cheap, coarse
-//!    form where that settles the question. This relies on the kernel's tick not lagging by more
-//!    than 134 ms; see the measurements in `docs/performance.md`. A lifetime of 4.3 s or more is
-//!    counted from a coarse reading: the deadline is then early by that lag, 1 to 10 ms as a rule,
-//!    and never late. An idle time that long may also be early by 1/1024 of it. Shorter lifetimes,
-//!    and other clocks, are exact. A view made by [`pin`](Cache::pin) reads the system clock at
-//!    least every 64 lookups; between two readings it takes entries that had more than 68.7 s to
-//!    live by the first to be alive, unless reads prolong lives. So it returns one after its
-//!    deadline only if fewer than 64 of its lookups take longer than that.)
-//! 2. Every value that is given to the cache leaves it **exactly once**, with exactly one
-//!    [`RemovalCause`], and the listener sees each of them, per key in the order of removals. There
-//!    are four exceptions, each of which is counted or asked for: values that are still inside when
-//!    the last handle is dropped ([`Cache::close`] announces them); a value that a loader made and
-//!    that was not kept ([`Cache::get_with`]), which was never inside; notifications beyond a limit
-//!    of your choice ([`Overflow::Discard`]); values that the listener puts back into its own
-//!    closed cache.
-//! 3. Per key, operations are *linearizable*: a computation ([`KeyEntry::and_compute_with`]) also
-//!    against plain inserts and removals. An entry that any operation has found expired stays
-//!    expired for all. Iteration is *weakly consistent*: a key that is there throughout is seen
-//!    exactly once. Of views 1 says how far a clock may be behind.
-//! 4. No call does unbounded maintenance: a million entries that expire at one instant, or an
-//!    [`invalidate_all`](Cache::invalidate_all) of them, stall nobody. (Calls that are asked for
-//!    all of it are the exception: `run_pending_tasks`, `retain`, iteration, `close`. And if more
-//!    than 4,080 clearings, with inserts between them, come faster than passes sweep, each further
-//!    one sweeps 1/4,080 of the cache.)
-//! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), but for the writes that
-//!    are not yet applied: at most 1/16 of it (at least one entry per stripe of the write buffer)
-//!    and one entry per writing thread. An entry that is heavier than many others together makes
-//!    room over several passes.
-//! 6. Lifetimes: zero means not stored (the listener sees `Expired`); more than the clock can hold
-//!    (292 years) means never; nothing overflows.
-//! 7. The key and value of a removed entry are dropped, if no handle or guard protects them: with a
-//!    scheduler, within the [`expiry_resolution`](Builder::expiry_resolution) and a few
-//!    milliseconds, also in an idle cache. Without it, by the operations that follow, reads among
-//!    them, 16 ms of the cache's time apart: a write buffer's worth of removed entries at most (256
-//!    per hardware thread; more after a pass was held up, as its thread may lose its core) waits to
-//!    be noticed by one of them, and 1/64 of the entries, 255 at most, to be let go by another.
-//!    [`Cache::run_pending_tasks`] releases all of it.
+//! 1. No lookup, iteration or [`Cache::contains_key`] finds an entry at or after its deadline, by
+//!    the cache's [`Clock`]. Terms: [precision](#precision-of-the-clock) and [`Cache::pin`].
+//! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
+//!    The listener sees it, per key in order. Four exceptions: [`Builder::removal_listener`].
+//! 3. Operations on a key, computations too, are *linearizable*, and an entry that any of them
+//!    found expired stays expired for all. Iteration is weakly consistent: [`Cache::iter`].
+//! 4. No call does unbounded maintenance except `run_pending_tasks`, `retain`, iteration, `close`:
+//!    a million entries ending at once stall no caller. See also [`Cache::invalidate_all`].
+//! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not
+//!    yet applied: at most 1/16 of the capacity, and one entry per writing thread.
+//! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than
+//!    the clock can hold (292 years) means never. Nothing overflows.
+//! 7. The key and value of a removed entry are dropped soon, unless a handle or guard protects
+//!    them. [`scheduler`](Builder::scheduler) states how soon, with a scheduler and without.
 //!
 //! # Waiting
 //!
-//! A read waits for no lock, and for no other thread: the maintenance that it may run in passing
-//! skips a bucket or a buffer that another thread holds, which may have lost its core. It may run
-//! the listener and destructors of removed values, unless they are elsewhere
-//! ([`Builder::executor`]). A write waits for another write to the same bucket of the index, and
-//! for a computation of its key. If the write buffer is full it also waits for the thread that runs
-//! the maintenance.
+//! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
+//! That maintenance skips a bucket or a buffer that another thread holds, since that thread may
+//! have lost its core. A read may also run the listener and the destructors of removed values,
+//! unless an [`executor`](Builder::executor) runs them.
+//!
+//! A write waits for another write to the same bucket of the index, and for a computation of its
+//! key. If the write buffer is full, it also waits for the thread that runs the maintenance.
 //!
 //! # Time
 //!
-//! An entry has one deadline. What sets it, the earliest winning:
-//! [`time_to_live`](Builder::time_to_live), [`time_to_idle`](Builder::time_to_idle), an [`Expiry`]
-//! policy ([`expire_after`](Builder::expire_after)), or in place of all but the idle time the call
-//! itself: [`Cache::insert_with_ttl`], [`Cache::insert_until`], [`Cache::set_ttl`],
-//! [`Cache::persist`]. In tests use [`Clock::manual`] and never sleep.
+//! An entry has one deadline. The earliest of these sets it:
+//!
+//! * [`time_to_live`](Builder::time_to_live),
+//! * [`time_to_idle`](Builder::time_to_idle),
+//! * an [`Expiry`] policy ([`expire_after`](Builder::expire_after)).
+//!
+//! A call can set the lifetime itself, in place of all of these but the idle time:
+//! [`Cache::insert_with_ttl`], [`Cache::insert_until`], [`Cache::set_ttl`], [`Cache::persist`].
+//!
+//! In tests use [`Clock::manual`] and never sleep.
+//!
+//! ## Precision of the clock
+//!
+//! The cache reads the system clock in a cheap, coarse form, where that form settles whether a
+//! deadline has come. This relies on the kernel's tick not lagging by more than 134 ms; see the
+//! measurements in `docs/performance.md`. By the system clock:
+//!
+//! * A lifetime of 4.3 s or more counts from a coarse reading. Its deadline is then early by the
+//!   lag of that reading, 1 to 10 ms as a rule, and never late.
+//! * An idle time of 4.3 s or more may also end early by 1/1024 of it.
+//! * Shorter lifetimes are exact.
+//! * A view shares one reading among several lookups; [`Cache::pin`] has the terms.
+//!
+//! By any other clock, all lifetimes are exact.
 //!
 //! # Inside
 //!
@@ -114,8 +110,9 @@
 //!     epoch reclamation  timer wheel           eviction policy           notifications
 //! ```
 //!
-//! `docs/architecture.md` is the guided tour; each module's documentation is its protocol.
-// What the mechanisms offer to tests, fuzzers and benches only is not compiled in otherwise.
+//! `docs/architecture.md` is the guided tour. The documentation of each module states its protocol.
+// Some functions of the mechanisms serve only tests, fuzzers and benches. Without `internals` they
+// are dead code, which the compiler leaves out.
 #![cfg_attr(any(not(feature = "internals"), cortado_loom), allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 
@@ -159,7 +156,10 @@ mod cache;
 mod iter;
 mod pinned;
 
-/// The README's programs, compiled.
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
+mod whitebox;
+
+/// Compiles the programs in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
@@ -180,7 +180,7 @@ pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use stats::{Lateness, Stats};
 
-/// Doors to the mechanisms, for this repository's own tests, fuzzers and benches. Outside semver.
+/// Access to the mechanisms for this repository's own tests, fuzzers and benches. Outside semver.
 #[cfg(any(feature = "internals", cortado_loom))]
 #[doc(hidden)]
 #[allow(missing_docs)]

@@ -1,30 +1,32 @@
-//! Ids and the links that lists and wheel keep inside the nodes.
+//! Node ids, and the links that lists and the wheel keep inside the nodes.
 //!
-//! A node is named by a `u32` id. The mechanisms never see a node: they see, through a store, the
-//! pair of links that belongs to them, and what else their trait asks for. All links are written by
-//! the holder of the maintenance lock only, so relaxed loads and stores are enough; being atomics,
-//! a stale id can cost hit rate but never memory safety, and no mechanism needs `unsafe`.
+//! A `u32` id names a node. The mechanisms never see a node. Through a store they see the pair of
+//! links that belongs to them, and the other values that their trait asks for. Only the holder of
+//! the maintenance lock writes links, so relaxed loads and stores are enough. The links are
+//! atomics. So a stale id can cost hit rate but never memory safety, and no mechanism needs
+//! `unsafe`.
 
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::carried::CarriedU32;
+use crate::sync::guarded::GuardedU32;
 
-/// No node: the id that is never handed out.
+/// The id that names no node. It is never handed out.
 pub const NIL: u32 = 0;
 
-/// Ids at or above this never name a node: mechanisms may use them for list heads and marks.
+/// The first reserved id. Ids at or above it never name a node; mechanisms may use them for list
+/// heads and marks.
 pub const FIRST_RESERVED: u32 = 1 << 31;
 
 /// One pair of intrusive links.
 #[derive(Debug, Default)]
 pub struct Links {
-    prev: CarriedU32,
-    next: CarriedU32,
+    prev: GuardedU32,
+    next: GuardedU32,
 }
 
 impl Links {
-    /// Unlinked: both ends [`NIL`].
+    /// Links of an unlinked node: both ends are [`NIL`].
     pub fn new() -> Self {
-        Self { prev: CarriedU32::new(NIL), next: CarriedU32::new(NIL) }
+        Self { prev: GuardedU32::new(NIL), next: GuardedU32::new(NIL) }
     }
 
     #[inline]

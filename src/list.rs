@@ -1,17 +1,17 @@
 //! An intrusive doubly linked list of ids.
 //!
-//! The list owns three words: head, tail and length. The links live with the nodes and are reached
-//! through a [`LinkStore`], so that moving an id from list to list allocates nothing.
+//! The list owns three words: head, tail and length. The links are stored with the nodes and
+//! reached through a [`LinkStore`]. So moving an id from list to list allocates nothing.
 //!
 //! ```text
 //! head ──► a ◄──► b ◄──► c ◄── tail        prev(a) == NIL, next(c) == NIL
 //! ```
 //!
-//! 1. An id is in at most one of the lists that share a store's links, and the caller knows which:
-//!    the links alone do not tell (the only element of a list has both ends [`NIL`]).
+//! 1. An id is in at most one of the lists that share a store's links. The caller knows which one,
+//!    because the links alone do not tell (the only element of a list has both ends [`NIL`]).
 //! 2. A removed id leaves with both links [`NIL`].
 //! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule
-//!    1 can scramble an order, but touches no memory that is not the store's.
+//!    1 can scramble an order, but touches no memory outside the store.
 
 use crate::links::{FIRST_RESERVED, Links, NIL};
 
@@ -35,7 +35,7 @@ impl List {
         Self { head: NIL, tail: NIL, len: 0 }
     }
 
-    /// How many ids are in the list.
+    /// The number of ids in the list.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -71,46 +71,46 @@ impl List {
         some(store.links(id).prev())
     }
 
-    /// Puts an unlinked id first.
+    /// Inserts an unlinked id at the front.
     #[inline]
     pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.link_front(store, id, store.links(id));
     }
 
-    /// [`push_front`](Self::push_front) for whoever has the id's links at hand.
+    /// [`push_front`](Self::push_front) for a caller that already has the id's links.
     #[inline]
     pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
         self.link_between(store, NIL, (id, links), self.head);
         self.len += 1;
     }
 
-    /// Puts an unlinked id last.
+    /// Inserts an unlinked id at the back.
     #[inline]
     pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.link_back(store, id, store.links(id));
     }
 
-    /// [`push_back`](Self::push_back) for whoever has the id's links at hand.
+    /// [`push_back`](Self::push_back) for a caller that already has the id's links.
     #[inline]
     pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
         self.link_between(store, self.tail, (id, links), NIL);
         self.len += 1;
     }
 
-    /// Takes `id`, an element, out of the list.
+    /// Removes `id`, which must be in the list.
     #[inline]
     pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.unlink(store, store.links(id));
     }
 
-    /// [`remove`](Self::remove) for whoever has the element's links at hand.
+    /// [`remove`](Self::remove) for a caller that already has the element's links.
     #[inline]
     pub fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
         self.detach(store, links);
         self.len -= 1;
     }
 
-    /// Takes out and returns the first id.
+    /// Removes and returns the first id.
     #[inline]
     pub fn pop_front<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
         let id = self.front()?;
@@ -118,7 +118,7 @@ impl List {
         Some(id)
     }
 
-    /// Takes out and returns the last id.
+    /// Removes and returns the last id.
     #[inline]
     pub fn pop_back<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
         let id = self.back()?;
@@ -126,7 +126,7 @@ impl List {
         Some(id)
     }
 
-    /// Makes `id`, an element, the first.
+    /// Moves `id`, which must be in the list, to the front.
     #[inline]
     pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.head != id {
@@ -136,7 +136,7 @@ impl List {
         }
     }
 
-    /// Makes `id`, an element, the last.
+    /// Moves `id`, which must be in the list, to the back.
     #[inline]
     pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.tail != id {
@@ -146,7 +146,7 @@ impl List {
         }
     }
 
-    /// Puts an unlinked id in the place of the element whose links these are, which leaves.
+    /// Replaces the element that owns `links` by an unlinked id. The element leaves the list.
     #[inline]
     pub fn replace<S: LinkStore + ?Sized>(
         &mut self,
@@ -175,11 +175,11 @@ impl List {
         std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
     }
 
-    /// Recounts every link.
+    /// Checks every link, and recounts the ids.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the first id at which something is.
+    /// A description of the first violation.
     pub fn validate<S: LinkStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         let (mut prev, mut id, mut count) = (NIL, self.head, 0);
         while id != NIL {
@@ -204,7 +204,7 @@ impl List {
         Ok(())
     }
 
-    /// Links `id` between two neighbours, either of which may be the outside ([`NIL`]).
+    /// Links `id` between two neighbours. Either of them may be [`NIL`], the outside of the list.
     #[inline]
     fn link_between<S: LinkStore + ?Sized>(
         &mut self,
@@ -227,7 +227,7 @@ impl List {
         links.set_next(NIL);
     }
 
-    /// Sets what comes after `prev` and what comes before `next`.
+    /// Makes `after` the successor of `prev`, and `before` the predecessor of `next`.
     #[inline]
     fn join<S: LinkStore + ?Sized>(
         &mut self,

@@ -1,43 +1,47 @@
 //! The fixed part of a node: everything but its key and value.
 //!
-//! A node is one (key, value) for its whole life; an update makes a new node. What changes is
-//! atomic, with one owner each:
+//! A node holds one (key, value) for its whole life; an update makes a new node. The fields that
+//! change are atomics, with one owner each:
 //!
 //! | field | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
-//! | `deadline` | the inserter before publication; then anyone by compare-exchange; [`GONE`] by whoever unlinks the node, under its bucket's lock | everyone | AcqRel / Acquire: the one word for which extending, [claiming](Meta::claim) and expiring compete; `GONE` releases what replaced the node in the index to a reader that saw it too late |
-//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; one bit of `generation` by whoever makes the deadline earlier, before that, one by whoever sets a cap | everyone | Relaxed: the index's publication of the id carries them; the exchange of the deadline the bit |
-//! | `refs` | handles, and the cache's own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last one sees all uses |
-//! | `era` | readers | readers | Relaxed: a hint. Two readers may both record; a record that is lost is made again in a later era |
+//! | `deadline` | the inserter before publication; then any thread by compare-exchange; [`GONE`] by the thread that unlinks the node, under its bucket's lock | all threads | AcqRel / Acquire. Extending, [claiming](Meta::claim) and expiring compete for this one word. `GONE` releases the index entry that replaced the node to a reader that found the node too late |
+//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; later two bits of `generation`: one by a thread that makes the deadline earlier, before it does so, one by a thread that sets a hard deadline | all threads | Relaxed: the index's publication of the id carries the fields. The exchange of the deadline carries the first bit. The second bit is Release / Acquire |
+//! | `refs` | handles, and the cache for its own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last decrement happens after all uses |
+//! | `record_period` | readers | readers | Relaxed: a hint. Two readers may both record a read. A lost record is made again in a later record period |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
 //! # Expiry is claimed
-//! A reading of the clock may be old by the time it is used: its thread may have lost its core
-//! meanwhile. So a read that prolongs a life by an old reading could bring back an entry that
-//! others have seen expired. Whoever acts on the fact that an entry has expired (a miss, the choice
-//! of the create hook, a removal that answers "none") therefore *claims* it first: it clears the
-//! deadline's top bit, which all instants have ([`INSTANT`]). From then on every comparison says
-//! that the deadline has passed, and every exchange that would prolong it fails. Hits pay nothing.
-//! The instant can still be told ([`ended_at`]).
+//! A thread may lose its core after it has read the clock, so a reading may be old when it is used.
+//! A read that prolongs a life by an old reading could bring back an entry that other threads have
+//! seen expired. Therefore a thread must *claim* the expiry before it acts on it. Such acts are a
+//! miss, the choice of the create hook, and a removal that returns "none". To claim an expiry, the
+//! thread clears the deadline's top bit, which all instants have set ([`INSTANT`]). From then on
+//! every comparison says that the deadline has passed, and every exchange that would prolong the
+//! life fails. Hits pay nothing for this. The instant can still be recovered ([`ended_at`]).
 //!
 //! # Lifecycle
-//! *free* → *alive* (published in the index) → *retired* (unlinked; `deadline` is `GONE`) → *dead*
-//! (the maintenance has seen both that the node was added and that it was removed, in either order)
-//! → after the grace period the cache gives up its count → with the last handle gone, key and value
-//! are dropped and the node is free again. A node that never gets into the index is *detached*:
-//! handles are all that keeps it.
+//! A node goes through these states:
+//! 1. *free*;
+//! 2. *alive*: published in the index;
+//! 3. *retired*: unlinked, and `deadline` is `GONE`;
+//! 4. *dead*: the maintenance has seen both the node's addition and its removal, in either order.
+//!
+//! The cache gives up its count on a dead node after the grace period. When the last handle is
+//! gone, key and value are dropped and the node is free again. A node that never gets into the
+//! index is *detached*: only handles keep it.
 
 use crate::clock::{INSTANT, NEVER};
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use crate::sync::carried::{CarriedU32, CarriedU64};
+use crate::sync::guarded::{GuardedU32, GuardedU64};
 use crate::sync::seeded;
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: u64 = 0;
 
-/// The instant of a deadline, claimed or not.
+/// The instant of a deadline, whether or not its expiry was claimed.
 #[inline]
 pub fn ended_at(deadline: u64) -> u64 {
     deadline | INSTANT
@@ -55,40 +59,41 @@ pub mod life {
     pub const ADDED: u8 = 1 << 3;
     /// The maintenance has seen the removal.
     pub const REMOVED: u8 = 1 << 4;
-    /// The maintenance counts the node, and has it on the wheel and the policy's lists.
+    /// The maintenance counts the node, and has it on the wheel and on the policy's lists.
     pub const LINKED: u8 = 1 << 5;
 }
 
-/// Where the region is in `life`: above the bits of [`life`].
+/// Position of the region in `life`: above the bits of [`life`].
 const REGION_SHIFT: u32 = 6;
 const REGION: u8 = 0b11 << REGION_SHIFT;
 
-/// Bit of `generation`: the deadline has been moved to an earlier instant.
+/// Bit of `generation`: the deadline was moved to an earlier instant.
 const SHORTENED: u16 = 1 << 15;
-/// Bit of `generation`: the entry has a cap.
+/// Bit of `generation`: the entry has a hard deadline.
 const CAPPED: u16 = 1 << 14;
-/// How many generations nodes tell apart.
+/// Number of generations that nodes can tell apart.
 pub const GENERATIONS: u64 = 1 << 14;
 
-/// The era in which nothing is recorded.
-pub const NO_ERA: u8 = 0;
+/// The record period in which no read is recorded.
+pub const NO_PERIOD: u8 = 0;
 
-/// So far from wrapping that no number of threads gets there between a count and its check.
+/// The largest number of counts on a node. It is so far from wrapping that no number of threads can
+/// reach the wrap between a count and its check.
 const MAX_REFS: u32 = u32::MAX / 2;
 
-/// The fixed part of a node; 48 bytes, so that a small key and value complete a cache line.
+/// The fixed part of a node. It has 48 bytes, so that a small key and value complete a cache line.
 #[derive(Debug)]
 pub struct Meta {
     deadline: AtomicU64,
-    created: CarriedU64,
-    /// Links of the timer wheel, and of the free list while the node is free.
+    created: GuardedU64,
+    /// Links of the timer wheel; links of the free list while the node is free.
     pub timer: Links,
     /// Links of the eviction policy's lists.
     pub queue: Links,
-    hash: CarriedU32,
-    weight: CarriedU32,
+    hash: GuardedU32,
+    weight: GuardedU32,
     refs: AtomicU32,
-    era: AtomicU8,
+    record_period: AtomicU8,
     life: AtomicU8,
     generation: AtomicU16,
 }
@@ -97,26 +102,26 @@ impl Meta {
     pub fn new() -> Self {
         Self {
             deadline: AtomicU64::new(GONE),
-            created: CarriedU64::new(0),
+            created: GuardedU64::new(0),
             timer: Links::new(),
             queue: Links::new(),
-            hash: CarriedU32::new(0),
-            weight: CarriedU32::new(0),
+            hash: GuardedU32::new(0),
+            weight: GuardedU32::new(0),
             refs: AtomicU32::new(0),
-            era: AtomicU8::new(NO_ERA),
+            record_period: AtomicU8::new(NO_PERIOD),
             life: AtomicU8::new(0),
             generation: AtomicU16::new(0),
         }
     }
 
-    /// Starts a life: one count, held by the caller; neither key nor value yet.
+    /// Starts a life with one count, held by the caller, and with neither key nor value.
     pub fn begin(&self, hash: u32) {
         self.deadline.store(GONE, Ordering::Relaxed);
         self.created.store(0, Ordering::Relaxed);
         self.hash.store(hash, Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
         self.refs.store(1, Ordering::Relaxed);
-        self.era.store(NO_ERA, Ordering::Relaxed);
+        self.record_period.store(NO_PERIOD, Ordering::Relaxed);
         self.life.store(0, Ordering::Relaxed);
         self.timer.set_prev(0);
         self.timer.set_next(0);
@@ -124,7 +129,7 @@ impl Meta {
         self.queue.set_next(0);
     }
 
-    /// What the system makes of a node whose memory it takes back, for models.
+    /// For models: puts the node into the state that it has after the system took its memory back.
     #[cfg(cortado_loom)]
     pub fn wipe(&self) {
         self.begin(0);
@@ -137,7 +142,7 @@ impl Meta {
         self.deadline.load(Ordering::Acquire)
     }
 
-    /// Before publication only.
+    /// Sets the fields that the inserter writes. Only before publication.
     pub fn init(&self, deadline: u64, created: u64, weight: u32, generation: u16) {
         self.deadline.store(deadline, Ordering::Relaxed);
         self.created.store(created, Ordering::Relaxed);
@@ -146,11 +151,13 @@ impl Meta {
         self.generation.store(generation, Ordering::Relaxed);
     }
 
-    /// Moves the deadline from `judged` to `new`; false if it is no longer `judged`.
+    /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
+    /// `judged`.
     #[inline]
     pub fn change_deadline(&self, judged: u64, new: u64) -> bool {
         if new < judged && new != GONE && !seeded("shortened-in-silence") {
-            // Before the exchange, which carries it to whoever replaces the node.
+            // The bit is set before the exchange, which carries it to the thread that replaces the
+            // node.
             self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
         }
         if seeded("extend-blindly") {
@@ -160,8 +167,9 @@ impl Meta {
         self.deadline.compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Makes the expiry that was `judged` final; false if the deadline is another by now, so that
-    /// the entry has to be looked at again. See [Expiry is claimed](self#expiry-is-claimed).
+    /// Makes the expiry of the deadline `judged` final. Returns false if the deadline is no longer
+    /// `judged`; the caller must then look at the entry again. See [Expiry is
+    /// claimed](self#expiry-is-claimed).
     #[cold]
     pub fn claim(&self, judged: u64) -> bool {
         if seeded("expiry-unclaimed") {
@@ -174,13 +182,13 @@ impl Meta {
         claimed == judged || exchange(judged, claimed).is_ok()
     }
 
-    /// Marks the node as unlinked, whatever its deadline was; returns that.
+    /// Marks the node as unlinked, regardless of its deadline. Returns the deadline that it had.
     pub fn mark_gone(&self) -> u64 {
         self.deadline.swap(GONE, Ordering::AcqRel)
     }
 
-    /// [`mark_gone`](Self::mark_gone) where nobody else can prolong the deadline now. A claim at
-    /// the same moment is lost, which the one who made it cannot tell from having been a moment
+    /// [`mark_gone`](Self::mark_gone) for a deadline that no other thread can prolong now. A claim
+    /// at the same moment is lost. To the claiming thread that looks as if it had claimed a moment
     /// earlier. Release as in `mark_gone`.
     #[inline(always)]
     pub fn mark_gone_alone(&self) -> u64 {
@@ -209,19 +217,20 @@ impl Meta {
         self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
     }
 
-    /// Whether the entry has a cap. Acquire pairs with [`set_capped`](Self::set_capped): the cap is
-    /// there.
+    /// Whether the entry has a hard deadline. Acquire pairs with the Release in
+    /// [`set_has_hard_deadline`](Self::set_has_hard_deadline): if the bit is set, the hard deadline
+    /// is there.
     #[inline]
-    pub fn is_capped(&self) -> bool {
+    pub fn has_hard_deadline(&self) -> bool {
         self.generation.load(Ordering::Acquire) & CAPPED != 0
     }
 
-    pub fn set_capped(&self) {
+    pub fn set_has_hard_deadline(&self) {
         self.generation.fetch_or(CAPPED, Ordering::Release);
     }
 
-    /// Whether the deadline ever became earlier, so that the wheel may have the node in a later
-    /// place.
+    /// Whether the deadline was ever moved to an earlier instant. If so, the wheel may have the
+    /// node in a later place.
     pub fn was_shortened(&self) -> bool {
         self.generation.load(Ordering::Relaxed) & SHORTENED != 0
     }
@@ -247,7 +256,7 @@ impl Meta {
         self.life.store(self.life.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
     }
 
-    /// The first bits of a life, by the node's only owner.
+    /// Sets the first life bits. Only for the node's only owner.
     #[inline]
     pub fn begin_life(&self, bits: u8) {
         self.life.store(bits, Ordering::Relaxed);
@@ -258,38 +267,39 @@ impl Meta {
         self.life.store(self.life.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
     }
 
-    /// Marks a read in `era`; true if it is the node's first in that era, and so has to be
-    /// recorded.
+    /// Marks a read in `record_period`. Returns true if it is the node's first read in that period,
+    /// which must be recorded.
     #[inline]
-    pub fn touch(&self, era: u8) -> bool {
-        let first = self.era.load(Ordering::Relaxed) != era;
+    pub fn touch(&self, record_period: u8) -> bool {
+        let first = self.record_period.load(Ordering::Relaxed) != record_period;
         if first {
-            self.era.store(era, Ordering::Relaxed);
+            self.record_period.store(record_period, Ordering::Relaxed);
         }
         first
     }
 
-    /// The era of the last read that was recorded, or of an update.
+    /// The record period of the last recorded read, or of an update.
     #[inline]
-    pub fn era(&self) -> u8 {
-        self.era.load(Ordering::Relaxed)
+    pub fn record_period(&self) -> u8 {
+        self.record_period.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub fn set_era(&self, era: u8) {
-        self.era.store(era, Ordering::Relaxed);
+    pub fn set_record_period(&self, record_period: u8) {
+        self.record_period.store(record_period, Ordering::Relaxed);
     }
 
     /// Takes back the mark of a read whose record was lost.
     #[cold]
     pub fn untouch(&self) {
-        self.era.store(NO_ERA, Ordering::Relaxed);
+        self.record_period.store(NO_PERIOD, Ordering::Relaxed);
     }
 
-    /// Adds a count; the caller holds one, or a guard under which the node was in the index.
+    /// Adds a count. The caller must hold a count, or a guard under which the node was in the
+    /// index.
     ///
-    /// Aborts the process at two thousand million handles on one node, which only forgetting them
-    /// can make: the count must not come round to zero.
+    /// Aborts the process at about 2·10⁹ handles on one node, because the count must not wrap to
+    /// zero. Only a program that forgets handles can get there.
     #[inline]
     pub fn retain(&self) {
         // Relaxed: a new count is made from an existing protection.
@@ -298,13 +308,15 @@ impl Meta {
         }
     }
 
-    /// Gives up a count; true if it was the last, and then key and value are the caller's to drop.
+    /// Gives up a count. Returns true if it was the last one; then the caller must drop key and
+    /// value.
     #[inline]
     #[must_use]
     pub fn release(&self) -> bool {
-        // AcqRel, or Acquire where nobody else has a count: the last one happens after every use
-        // under the others. (One who holds the only count is alone: a count is made from a
-        // count, or under a guard before the cache gives up its own.)
+        // The last release must happen after every use under the other counts. AcqRel provides
+        // that, and so does Acquire if no other count exists. (The holder of the only count is
+        // alone: a new count is made from a count, or under a guard before the cache gives up its
+        // own count.)
         if self.refs.load(Ordering::Acquire) == 1 {
             self.refs.store(0, Ordering::Relaxed);
             return true;
@@ -331,7 +343,8 @@ impl Meta {
     }
 }
 
-/// What is left at `now` of a life that ends at `deadline`, in the form the expiry hooks take.
+/// The time that is left at `now` until `deadline`, in the form that the expiry hooks take: `None`
+/// is for ever.
 pub fn remaining(deadline: u64, now: u64) -> Option<std::time::Duration> {
     (deadline != NEVER).then(|| std::time::Duration::from_nanos(deadline.saturating_sub(now)))
 }

@@ -1,25 +1,26 @@
-//! Notifications on their way out: an unbounded queue with one deliverer at a time.
+//! The outbox: an unbounded queue of notifications, with one deliverer at a time.
 //!
-//! Anyone pushes, at any time and under any lock: a push takes no lock and runs nobody's code.
-//! Items are delivered later, by whoever calls [`deliver`](Outbox::deliver) with no lock held, in
-//! the order of the queue, and one after the other.
+//! Any thread may push, at any time and under any lock: a push takes no lock and runs no user code.
+//! Items are delivered later, by a thread that calls [`deliver`](Outbox::deliver) with no lock
+//! held. They are delivered in the order of the queue, one after the other.
 //!
 //! # Rules
 //!
-//! 1. Who pushes sees to it that [`deliver`](Outbox::deliver) is called afterwards.
-//! 2. Only who raised `delivering` pops. A caller that finds it raised, by another thread or
-//!    because the callback re-enters, returns at once: its items are delivered by the one who
-//!    raised it.
-//! 3. Therefore who lowers `delivering` looks at the queue again, and goes on if it is not empty.
-//!    After its limit it says `more` instead, and the caller must arrange for another call.
+//! 1. A thread that pushes must ensure that [`deliver`](Outbox::deliver) is called afterwards.
+//! 2. Only the thread that raised `delivering` pops. A caller may find it raised, by another thread
+//!    or because the callback re-enters. Such a caller returns at once: the thread that raised it
+//!    delivers the caller's items.
+//! 3. Therefore the thread that lowers `delivering` looks at the queue again, and goes on if it is
+//!    not empty. After its limit it returns `more` instead, and the caller must arrange for another
+//!    call.
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
-//!    `deliver`. The item is gone; the others stay, and who catches the panic owes another call.
+//!    `deliver`. The item is gone, and the others stay. The code that catches the panic must
+//!    arrange for another call.
+//! 5. A thread that [waits](Outbox::wait_until) for progress sleeps. It is woken after each item,
+//!    and whenever `delivering` is lowered.
 //!
-//! 5. Who [waits](Outbox::wait_until) for progress sleeps, and is woken after each item and by
-//!    whoever lowers `delivering`.
-//!
-//! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`; that
-//! came before the deliverer's swap for `false`, which therefore sees the item (release and
+//! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`. That
+//! swap came before the deliverer's swap for `false`, so the deliverer sees the item (release and
 //! acquire).
 //!
 //! # Atomics
@@ -27,15 +28,14 @@
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | the queue's own | pushers, the deliverer | both | crossbeam's | the items |
-//! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, and `is_idle` | AcqRel with AcqRel and Acquire | pushed items to the deliverer that lowers it; what one callback did to the next deliverer's and to whoever finds the outbox idle |
-//!
-//! | `waiting` | those who wait | the deliverer | Relaxed, between fences | that somebody is to be woken |
+//! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, `is_delivering` and `is_idle` | AcqRel with AcqRel and Acquire | pushed items, to the deliverer that lowers it; the effects of one callback, to the next deliverer and to a thread that finds the outbox idle |
+//! | `waiting` | waiting threads | the deliverer | Relaxed, between fences | that a thread must be woken |
 //!
 //! # Alternatives that lost
 //!
-//! * A mutex held while the callback runs: a callback that re-enters deadlocks.
-//! * Lowering by a store: needs a `SeqCst` fence on both sides before the second look is worth
-//!   anything.
+//! * A mutex that is held while the callback runs: a callback that re-enters deadlocks.
+//! * Lowering `delivering` by a store: this needs a `SeqCst` fence on both sides, or the second
+//!   look proves nothing.
 
 use crate::sync::atomic::{
     AtomicBool, AtomicUsize,
@@ -46,13 +46,13 @@ use crate::sync::queue::SegQueue;
 use crate::sync::{Condvar, Mutex, seeded};
 use std::time::Duration;
 
-/// What a call of [`Outbox::deliver`] did.
+/// The result of [`Outbox::deliver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Delivered {
     /// How many items went through the callback.
     pub count: usize,
-    /// The limit was reached and items are left for which nobody else cares.
+    /// Whether the limit was reached and items are left that no other thread will deliver.
     pub more: bool,
 }
 
@@ -73,7 +73,7 @@ impl<T> Default for Outbox<T> {
 }
 
 impl<T> Outbox<T> {
-    /// Empty.
+    /// Creates an empty outbox.
     pub fn new() -> Self {
         Self {
             queue: SegQueue::new(),
@@ -90,7 +90,7 @@ impl<T> Outbox<T> {
         self.queue.push(item);
     }
 
-    /// Hands at most `limit` items to `callback`, in order, unless somebody is at it.
+    /// Hands at most `limit` items to `callback`, in order, unless another call is delivering.
     pub fn deliver(&self, limit: usize, mut callback: impl FnMut(T)) -> Delivered {
         let mut count = 0;
         while !self.queue.is_empty() {
@@ -115,15 +115,15 @@ impl<T> Outbox<T> {
         Delivered { count, more: false }
     }
 
-    /// Becomes the deliverer, unless there is one.
+    /// Makes the caller the deliverer, unless there is one already.
     fn raise(&self) -> Option<Delivering<'_, T>> {
         let raised = self.delivering.swap(true, AcqRel);
         (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(self))
     }
 
-    /// Sleeps until `done` says so, or for about so long; `Duration::MAX` is for ever. It is asked
-    /// again whenever an item has been delivered or a deliverer has stopped; what it looks at
-    /// must not change otherwise.
+    /// Sleeps until `done` returns true, or for about `limit`; `Duration::MAX` stands for no limit.
+    /// `done` is called again whenever an item has been delivered or a deliverer has stopped. Its
+    /// answer must not depend on anything else that changes.
     pub fn wait_until(&self, limit: Duration, done: impl Fn(&Self) -> bool) {
         self.waiting.fetch_add(1, Relaxed);
         let mut gate = self.gate.lock();
@@ -141,8 +141,9 @@ impl<T> Outbox<T> {
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    /// Wakes those who wait for progress. Who waits has raised `waiting` and looked after a fence;
-    /// this has made the progress and looks after a fence: one of the two sees the other.
+    /// Wakes the threads that wait for progress. A waiting thread raises `waiting`, passes a fence
+    /// and then looks for progress. A deliverer makes progress, passes the fence in here and then
+    /// looks at `waiting`. So at least one of the two sees the other.
     fn tell_waiting(&self) {
         fence(SeqCst);
         if self.waiting.load(Relaxed) > 0 && !seeded("outbox_progress_in_silence") {
@@ -151,29 +152,29 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Whether somebody is delivering, as it was a moment ago.
+    /// Whether a thread is delivering. The answer may be outdated when this returns.
     pub fn is_delivering(&self) -> bool {
         self.delivering.load(Acquire)
     }
 
-    /// Whether no item waits and none is being delivered.
+    /// Whether no item is pending and none is being delivered.
     pub fn is_idle(&self) -> bool {
-        // In this order: what was taken from the queue was taken under the flag.
+        // The queue comes first: an item leaves it only while the flag is raised.
         self.queue.is_empty() && !self.delivering.load(Acquire)
     }
 
-    /// How many items wait.
+    /// How many items are pending.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no item waits.
+    /// Whether no item is pending.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }
 
-/// Lowers the flag at the end, also of a callback that panics.
+/// Lowers the flag when it is dropped, even by a panic of the callback.
 struct Delivering<'a, T>(&'a Outbox<T>);
 
 impl<T> Drop for Delivering<'_, T> {

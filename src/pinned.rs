@@ -1,22 +1,22 @@
-//! Reading by reference.
+//! Views of a cache, whose lookups return references.
 
-use crate::engine::{Engine, Moment};
+use crate::engine::Engine;
 use crate::epoch::Guard;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-/// A view of a cache whose lookups return references; see [`Cache::pin`](crate::Cache::pin). It
-/// stays on its thread.
+/// A view of a cache whose lookups return references; see [`Cache::pin`](crate::Cache::pin).
+///
+/// It stays on its thread.
 pub struct Pinned<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     guard: Guard,
-    moment: Moment,
 }
 
 impl<'c, K, V, S> Pinned<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, guard: crate::epoch::pin(), moment: Moment::new() }
+        Self { engine, guard: crate::epoch::pin() }
     }
 }
 
@@ -26,36 +26,40 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// The key's value, if it has a living entry. Counts as a read, like
-    /// [`Cache::get`](crate::Cache::get). The reference stays valid while the view is held, also if
-    /// the entry expires or is removed meanwhile.
+    /// Returns the key's value, if the key has a living entry.
+    ///
+    /// Counts as a read, like [`Cache::get`](crate::Cache::get). The reference stays valid while
+    /// the view is held, also if the entry expires or is removed meanwhile.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine.read_at(&self.guard, &self.moment, key)
+        let hash = self.engine.hash(key);
+        let (value, due) = self.engine.read_value(&self.guard, hash, key);
+        if due {
+            self.engine.after_read();
+        }
+        value
     }
 
-    /// Key and value of the key's living entry; otherwise as [`get`](Self::get).
+    /// Returns key and value of the key's living entry; otherwise like [`get`](Self::get).
     #[inline]
     pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        // By a reading of its own, and no later lookup goes by an earlier one.
-        self.moment.end();
         let lookup = self.engine.read(&self.guard, key);
         if lookup.due {
-            self.engine.attend();
+            self.engine.after_read();
         }
         lookup.node.map(|node| (node.key(), node.value()))
     }
 
-    /// Lets go of what was read so far and begins anew, so that memory can be released; for long
-    /// loops. References from before end here.
+    /// Lets go of the entries that were read so far, so that their memory can be released.
+    ///
+    /// Call it in long loops. References from before the call end here.
     pub fn repin(&mut self) {
-        self.moment.end();
         self.guard.repin();
     }
 }

@@ -1,17 +1,19 @@
-//! Why a value left the cache.
+//! The causes of removals.
 
-/// Why a value left the cache. Each value that enters leaves exactly once, with exactly one cause.
+/// The reason why a value left the cache.
+///
+/// Each value that enters the cache leaves it exactly once, with exactly one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RemovalCause {
-    /// Its lifetime was over (or zero to begin with), whoever noticed: the maintenance, or an
-    /// operation on its key that found it.
+    /// Its lifetime was over, or was zero to begin with. The maintenance noticed it, or an
+    /// operation on its key did.
     Expired,
-    /// A call asked for it: `remove`, `invalidate`, `invalidate_all`, `retain`, a computation,
-    /// `close`.
+    /// A call asked for the removal: `remove`, `invalidate`, `invalidate_all`, `retain`, a
+    /// computation, `close`.
     Explicit,
     /// A new value for its key took its place.
     Replaced,
-    /// The cache had no room for it, or for anything as heavy.
+    /// The cache had no room for it, or could not hold any value of its weight.
     Size,
 }
 
@@ -19,8 +21,8 @@ impl RemovalCause {
     /// All causes, in the order of their discriminants.
     pub const ALL: [Self; 4] = [Self::Expired, Self::Explicit, Self::Replaced, Self::Size];
 
-    /// Whether the cache removed the value of its own accord: because of its age or for want of
-    /// room.
+    /// Returns whether the cache removed the value of its own accord: because of its age or for
+    /// want of room.
     #[must_use]
     pub fn was_evicted(self) -> bool {
         matches!(self, Self::Expired | Self::Size)

@@ -1,35 +1,36 @@
-//! The only door to atomics, locks, threads and queues.
+//! The only access to atomics, locks, threads and queues.
 //!
 //! With `--cfg cortado_loom` the same names come from loom, so that the model checker sees every
-//! access; crossbeam's queues, which loom cannot see into, are swapped for queues of the same
-//! contract built on loom's mutex.
+//! access. loom cannot see into crossbeam's queues. They are replaced by queues with the same
+//! contract, built on loom's mutex.
 //!
-//! Locks here do not poison: a panic never leaves cortado's data half-changed under a lock (no user
-//! code runs under one), so there is nothing that poisoning would protect.
+//! Locks here do not poison. No user code runs under a lock, so a panic never leaves cortado's data
+//! half-changed under one. Poisoning would protect nothing.
 
-/// std's own, under loom too: for handles that outlive a model's execution or that loom's cannot
-/// express (`Weak`, unsized). Nothing that a model examines is ordered by them.
+/// std's own types, under loom too. They are for handles that outlive the execution of a model, and
+/// for handles that loom's types cannot express (`Weak`, unsized). They order nothing that a model
+/// examines.
 pub mod plain {
     pub use std::sync::{Arc, OnceLock, Weak};
 }
 
-/// Words that a lock or another word carries from thread to thread: std's, under loom too, so that
-/// they add no interleavings to a model of the engine. Whether they *are* carried is for the models
-/// of the parts to show, which keep what has to be seen in cells of loom's.
-pub mod carried {
+/// Words that are synchronised by a lock or by another word. They are std's atomics, under loom
+/// too, so that they add no interleavings to a model of the engine. The models of the parts show
+/// that such words *are* synchronised: they keep the data in loom's cells.
+pub mod guarded {
     pub use std::sync::atomic::{
-        AtomicU8 as CarriedU8, AtomicU32 as CarriedU32, AtomicU64 as CarriedU64,
+        AtomicU8 as GuardedU8, AtomicU32 as GuardedU32, AtomicU64 as GuardedU64,
     };
 }
 
-/// Runs code of the user's. A panic of it is caught, and `None` the result.
+/// Runs user code. Catches a panic of that code, and returns `None` then.
 pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     ran.map_err(discard).ok()
 }
 
-/// Drops what a panic threw. Its destructor may panic, and what that throws may as well: a chain
-/// that is longer than anybody's is leaked from there on.
+/// Drops the payload of a panic. Its destructor may panic, and so may the destructor of the new
+/// payload. After four payloads, a longer chain than any real one, the rest is leaked.
 fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     for _ in 0..4 {
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
@@ -40,13 +41,13 @@ fn discard(mut payload: Box<dyn std::any::Any + Send>) {
     std::mem::forget(payload);
 }
 
-/// Waits a little longer each time: what is waited for takes a few instructions, unless the thread
-/// that is at it was preempted.
+/// A wait without limit, for something that takes a few instructions, unless the thread that does
+/// it was preempted. Therefore it spins first, and then yields the core each time.
 #[derive(Default)]
 pub struct Spin(u32);
 
 impl Spin {
-    /// Longer than any thread that runs needs.
+    /// This many spin hints take longer than any step of a thread that has a core.
     const HINTS: u32 = 64;
 
     pub fn pause(&mut self) {
@@ -59,24 +60,26 @@ impl Spin {
     }
 }
 
-/// What to do about another thread that holds something and may have lost its core.
+/// How to deal with another thread that holds something and may have lost its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Wait for it, however long that takes.
     Wait,
-    /// Give up after a moment: the caller can do without for now.
+    /// Give up after a moment: the caller can do without it for now.
     Skip,
 }
 
-/// A wait that ends: long enough for a holder that runs, and without giving up the core.
+/// A wait that ends. It is long enough for a holder that has a core, and it does not yield the
+/// core.
 #[derive(Default)]
 pub struct ShortWait(u32);
 
 impl ShortWait {
-    /// The model checker has other threads run at each hint, so one is enough for it.
+    /// This many spin hints are enough for a holder that has a core. The model checker lets other
+    /// threads run at each hint, so one is enough for it.
     const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
 
-    /// Waits a little; false if it has been long enough.
+    /// Waits a little. Returns false once the wait has been long enough.
     pub fn pause(&mut self) -> bool {
         let goes_on = self.0 < Self::HINTS;
         if goes_on {
@@ -87,9 +90,9 @@ impl ShortWait {
     }
 }
 
-/// Thread-locals whose initial values are constants and that have no destructors: an access is one
-/// instruction, also while the thread's other locals are being destroyed. (loom's know no
-/// constants.)
+/// Thread-locals with constant initial values and without destructors. An access is one
+/// instruction, even while other thread-locals of the thread are being destroyed. (loom's
+/// thread-locals support no constants.)
 macro_rules! thread_cells {
     ($($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;)*) => {
         #[cfg(not(cortado_loom))]
@@ -154,7 +157,7 @@ mod real {
             self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Waits at most `timeout`; may wake early.
+        /// Waits at most `timeout`; may wake up early.
         pub fn wait_timeout<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,
@@ -172,14 +175,13 @@ mod real {
         }
     }
 
-    /// Hints that a spinning thread may let another run.
+    /// Tells the processor that this thread is spinning, so that it may let another thread run.
     #[inline]
     pub fn spin_hint() {
         std::hint::spin_loop();
     }
 
-    /// A small number that differs between threads that run at the same time, for choosing a
-    /// stripe.
+    /// A small number for choosing a stripe. It differs between threads that run at the same time.
     #[inline]
     pub fn thread_stripe() -> usize {
         use std::cell::Cell;
@@ -201,7 +203,7 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// Whether the named defect is seeded; always false outside of model checking and of builds
+    /// Whether the named defect is seeded. Always false outside of model checking and of builds
     /// with `--cfg cortado_seeded`.
     #[cfg(not(cortado_seeded))]
     #[inline(always)]
@@ -209,8 +211,8 @@ mod real {
         false
     }
 
-    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the suite that
-    /// guards against it fails (`.ci/seeds`).
+    /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
+    /// suite that guards against the defect fails (`.ci/seeds`).
     #[cfg(cortado_seeded)]
     pub fn seeded(bug: &str) -> bool {
         static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
@@ -329,7 +331,7 @@ mod model {
             self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
         }
 
-        /// loom knows no time: waits without a limit.
+        /// loom has no time, so this waits without a limit.
         pub fn wait_timeout<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,
@@ -355,18 +357,18 @@ mod model {
         static STRIPE: std::cell::Cell<usize> = std::cell::Cell::new(0);
     }
 
-    /// The stripe that the model gave this thread with [`set_thread_stripe`], else 0.
+    /// The stripe that the model chose for this thread by [`set_thread_stripe`], else 0.
     pub fn thread_stripe() -> usize {
         STRIPE.with(std::cell::Cell::get)
     }
 
-    /// Chooses this thread's stripe.
+    /// Chooses the stripe of this thread.
     pub fn set_thread_stripe(stripe: usize) {
         STRIPE.with(|cell| cell.set(stripe));
     }
 
-    /// Whether the named defect is seeded: `CORTADO_SEEDED_BUG=name` proves that the model that
-    /// guards against it fails.
+    /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
+    /// model that guards against the defect fails.
     pub fn seeded(bug: &str) -> bool {
         std::env::var_os("CORTADO_SEEDED_BUG").is_some_and(|name| name == bug)
     }

@@ -1,34 +1,35 @@
-//! Memory that the system is to take back while its addresses stay.
-#![expect(unsafe_code, reason = "the system is told which pages have nothing in them")]
+//! Gives memory back to the system while its addresses stay valid.
+#![expect(unsafe_code, reason = "a system call names the pages that hold no data")]
 
 use std::ptr::NonNull;
 
-/// How the beginnings of large chunks are aligned, so that their blocks begin with a page of the
+/// The alignment of the beginnings of large chunks. With it, their blocks begin with a page of the
 /// usual size.
 pub const PAGE: usize = 4096;
 
-/// The least size of the system's huge pages.
+/// The smallest size of the system's huge pages.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 1 << 16;
 
-/// Whether anything is given back.
+/// Whether this target gives memory back at all.
 pub const GIVES_BACK: bool = cfg!(target_os = "linux");
 
-/// Tells the system that it may have the pages which lie wholly within so many bytes from `start`:
-/// when this returns they read as zeros, until they are written to again. A hint: where it is not
-/// understood, and for memory of another kind, they stay as they are.
+/// Tells the system that it may take back the pages that lie wholly within `bytes` bytes from
+/// `start`. When this returns, these pages read as zeros until they are written to again. It is a
+/// hint: the pages stay as they are where the system does not understand it, and for memory of
+/// another kind.
 ///
-/// An allocator may have its memory in huge pages (glibc's and mimalloc do, if told to), and there
-/// some kernels round the length of what they are told of *up*. But they want its beginning to be
-/// that of a huge page, so it never is. Of memory whose addresses bear a tag the system would drop
-/// the tags; that is left alone.
+/// An allocator may have its memory in huge pages (glibc's and mimalloc do, if told to). There,
+/// some kernels round the given length *up*. But they require that the given range begins at a huge
+/// page, so the range passed here never does. If addresses bear a memory tag, the system would drop
+/// the tags of the pages. Such memory is left alone.
 ///
 /// # Safety
-/// The bytes belong to one allocation of the caller's, who has nothing in them but what may as well
-/// be zero.
+/// The bytes belong to one allocation of the caller. The caller has nothing in them but data that
+/// may as well be zero.
 #[cfg(target_os = "linux")]
 pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: no preconditions.
+    // SAFETY: `sysconf` has no preconditions.
     let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else { return };
     let mut offset = start.align_offset(page);
     if (start.addr().get() + offset).is_multiple_of(HUGE) {
@@ -40,13 +41,13 @@ pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     }
     let whole = (bytes - offset) / page * page;
     if whole > 0 {
-        // SAFETY: whole pages of the usual size within the caller's bytes, of which zeros are as
-        // good.
+        // SAFETY: these are whole pages of the usual size within the caller's bytes, and zeros are
+        // as good as the caller's data there.
         unsafe { libc::madvise(start.add(offset).as_ptr().cast(), whole, libc::MADV_DONTNEED) };
     }
 }
 
-/// There is no such hint here.
+/// Does nothing: there is no such hint on this target.
 ///
 /// # Safety
 /// As above.

@@ -153,7 +153,7 @@ fn an_index_notices_what_does_not_belong_there() {
     let (index, hashes) = index();
     let guard = pin();
     let hash = hashes.0[1].replace(0x1234_5679);
-    notices(index.validate(&guard, &hashes), "has tag");
+    notices(index.validate(&guard, &hashes), "has fingerprint");
     hashes.0[1].set(hash ^ 1 << 31);
     notices(index.validate(&guard, &hashes), "is in bucket");
     hashes.0[1].set(hash);

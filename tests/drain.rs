@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use cortado::internals::drain::{DrainStatus, Left, Request, Status, Urge};
+use cortado::internals::drain::{DrainStatus, Remaining, Request, Status, Urge};
 
 fn asks(status: &DrainStatus) -> (bool, bool) {
     (status.should_drain(Urge::Delayable), status.should_drain(Urge::Now))
@@ -21,7 +21,7 @@ fn every_transition() {
     let pass = status.begin();
     assert_eq!(status.status(), Status::ProcessingToIdle);
     assert_eq!(asks(&status), (false, false));
-    assert_eq!(pass.finish(Left::Nothing), Status::Idle);
+    assert_eq!(pass.finish(Remaining::Nothing), Status::Idle);
     assert_eq!(status.status(), Status::Idle);
 
     assert_eq!(status.request(), Request::Run);
@@ -36,15 +36,15 @@ fn every_transition() {
     assert_eq!(status.status(), Status::ProcessingToRequired);
     assert_eq!(asks(&status), (false, false));
     assert_eq!(status.request(), Request::HandedOver);
-    assert_eq!(pass.finish(Left::Nothing), Status::Required);
+    assert_eq!(pass.finish(Remaining::Nothing), Status::Required);
     assert_eq!(status.status(), Status::Required);
 
     let pass = status.begin();
     assert_eq!(status.request(), Request::HandedOver);
-    assert_eq!(pass.finish(Left::More), Status::Required);
-    assert_eq!(status.begin().finish(Left::More), Status::Required);
+    assert_eq!(pass.finish(Remaining::More), Status::Required);
+    assert_eq!(status.begin().finish(Remaining::More), Status::Required);
     assert_eq!(status.status(), Status::Required);
-    assert_eq!(status.begin().finish(Left::Nothing), Status::Idle);
+    assert_eq!(status.begin().finish(Remaining::Nothing), Status::Idle);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn work_left_is_work_required() {
             *done += taken;
             // Lets the others request between the last look and the end of the pass.
             thread::yield_now();
-            let _ = pass.finish(if before > taken { Left::More } else { Left::Nothing });
+            let _ = pass.finish(if before > taken { Remaining::More } else { Remaining::Nothing });
             drop(done);
             if !status.should_drain(Urge::Delayable) {
                 return;

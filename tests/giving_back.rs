@@ -81,10 +81,10 @@ fn a_pass_looks_at_a_few_only() {
     drop(drafts);
     let raw = pool.raw();
     let (begin, window) = (1 << 60, WINDOW.as_nanos() as u64);
-    assert_eq!(raw.trim(begin, 100), Surplus::Unsettled(begin + window));
-    assert_eq!(raw.trim(begin + window - 1, 100), Surplus::Unsettled(begin + window));
+    assert_eq!(raw.trim(begin, 100), Surplus::UndecidedUntil(begin + window));
+    assert_eq!(raw.trim(begin + window - 1, 100), Surplus::UndecidedUntil(begin + window));
     let mut calls = 0;
-    while raw.trim(begin + window, 1000) == Surplus::Left {
+    while raw.trim(begin + window, 1000) == Surplus::Some {
         calls += 1;
         assert!(raw.parked() <= 1000 * calls + 256, "{} after {calls} calls", raw.parked());
     }

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cortado::internals::epoch::{Guard, pin};
-use cortado::internals::index::{Glimpse, HashOf, Held, Index, Locked, Patience, Probe};
+use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Locked, Patience, Probe};
 use proptest::prelude::*;
 
 /// How keys are hashed: each shape stresses something else.
@@ -149,10 +149,10 @@ impl Model {
         };
         let probe = |id| if is_match(id) { Probe::Hit } else { Probe::Other };
         let found = self.index.find(&guard, hash, probe);
-        match self.index.glimpse(&guard, hash) {
-            Glimpse::Absent => assert_eq!(found, None),
-            Glimpse::Candidate(id) => assert!(!is_match(id) || found == Some(id)),
-            Glimpse::Unsettled => {}
+        match self.index.lookup_home(&guard, hash) {
+            HomeLookup::Absent => assert_eq!(found, None),
+            HomeLookup::Candidate(id) => assert!(!is_match(id) || found == Some(id)),
+            HomeLookup::Incomplete => {}
         }
         found
     }
@@ -164,7 +164,7 @@ impl Model {
             present: self.entries.values().copied().collect(),
         });
         let cursor = walk.cursor.unwrap();
-        walk.cursor = self.index.collect(&pin(), &self.store, cursor, &mut walk.visited);
+        walk.cursor = self.index.ids_at(&pin(), &self.store, cursor, &mut walk.visited);
         if walk.cursor.is_none() {
             let visited: HashSet<u32> = walk.visited.iter().copied().collect();
             assert_eq!(visited.len(), walk.visited.len(), "an id was visited twice");
@@ -236,7 +236,7 @@ proptest! {
                 Op::Renew(key) => model.renew(key),
                 Op::Find(key) => assert_eq!(model.find(key), model.entries.get(&key).copied()),
                 Op::Reserve(entries) => {
-                    model.index.reserve(&pin(), entries);
+                    model.index.resize_for(&pin(), entries);
                 }
                 Op::Help(buckets) => {
                     model.index.help(&pin(), &model.store, buckets, Patience::Wait);
@@ -262,14 +262,14 @@ fn eight_thousand_equal_hashes() {
         model.put(key);
     }
     model.check();
-    model.index.reserve(&pin(), 8000);
+    model.index.resize_for(&pin(), 8000);
     model.settle();
     assert_eq!(model.index.buckets(&pin()), 32);
     model.check();
     for key in 0..8000 {
         assert_eq!(model.find(key), Some(key as u32 + 1));
     }
-    model.index.reserve(&pin(), 0);
+    model.index.resize_for(&pin(), 0);
     model.settle();
     assert_eq!(model.index.buckets(&pin()), 16);
     model.check();
@@ -293,7 +293,7 @@ fn slots_are_reused() {
     let mut cursor = Some(0);
     let mut buckets = 0;
     while let Some(position) = cursor {
-        cursor = model.index.collect(&guard, &model.store, position, &mut ids);
+        cursor = model.index.ids_at(&guard, &model.store, position, &mut ids);
         buckets += 1;
     }
     assert_eq!(buckets, model.index.buckets(&guard));

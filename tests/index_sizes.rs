@@ -32,26 +32,26 @@ fn sizes() {
     for (entries, buckets) in [(0, 16), (112, 16), (113, 32), (1_000_000, 1 << 18)] {
         let index = Index::with_capacity(entries);
         assert_eq!(index.buckets(&guard), buckets, "{entries}");
-        assert!(!index.reserve(&guard, entries), "{entries} fit");
-        assert!(!index.reserve(&guard, 0), "room for {entries} was asked for");
+        assert!(!index.resize_for(&guard, entries), "{entries} fit");
+        assert!(!index.resize_for(&guard, 0), "room for {entries} was asked for");
     }
     let index = Index::with_capacity(0);
     let help = |buckets| index.help(&guard, &Ids, buckets, Patience::Wait);
     assert!(!help(1), "not growing");
-    assert!(index.reserve(&guard, 113));
-    assert!(index.reserve(&guard, 0) && index.is_moving(&guard), "still growing");
+    assert!(index.resize_for(&guard, 113));
+    assert!(index.resize_for(&guard, 0) && index.is_moving(&guard), "still growing");
     assert!(help(0) && help(15));
     assert_eq!(index.buckets(&guard), 16);
     assert!(!help(usize::MAX));
     assert_eq!(index.buckets(&guard), 32);
-    assert!(!index.reserve(&guard, 224) && !index.is_moving(&guard));
+    assert!(!index.resize_for(&guard, 224) && !index.is_moving(&guard));
 }
 
 /// An empty index of `1 << bits` buckets that may have been 16.
 fn grown(bits: u32) -> Index {
     let index = Index::with_capacity(0);
     while index.buckets(&pin()) < 1 << bits {
-        assert!(index.reserve(&pin(), usize::MAX));
+        assert!(index.resize_for(&pin(), usize::MAX));
         index.help(&pin(), &Ids, usize::MAX, Patience::Wait);
     }
     index
@@ -64,25 +64,28 @@ fn grown(bits: u32) -> Index {
 fn sizes_when_shrinking() {
     let guard = pin();
     let index = grown(10);
-    assert!(!index.reserve(&guard, 449), "449 are more than 512 * 7 / 8");
-    assert!(index.reserve(&guard, 448));
+    assert!(!index.resize_for(&guard, 449), "449 are more than 512 * 7 / 8");
+    assert!(index.resize_for(&guard, 448));
     assert!(index.help(&guard, &Ids, 255, Patience::Wait));
     assert!(!index.help(&guard, &Ids, 1, Patience::Wait));
     assert_eq!(index.buckets(&guard), 256, "room for four times 448");
-    assert!(!index.reserve(&guard, 1792) && !index.reserve(&guard, 113), "neither way at once");
+    assert!(
+        !index.resize_for(&guard, 1792) && !index.resize_for(&guard, 113),
+        "neither way at once"
+    );
 
     let index = grown(14);
     for buckets in [1 << 10, 1 << 6, 16] {
-        assert!(index.reserve(&guard, 0));
+        assert!(index.resize_for(&guard, 0));
         assert!(index.help(&guard, &Ids, buckets - 1, Patience::Wait));
         assert!(!index.help(&guard, &Ids, 1, Patience::Wait));
         assert_eq!(index.buckets(&guard), buckets);
     }
-    assert!(!index.reserve(&guard, 0));
+    assert!(!index.resize_for(&guard, 0));
     let index = Index::with_capacity(1000);
-    assert!(index.reserve(&guard, 5000));
+    assert!(index.resize_for(&guard, 5000));
     index.help(&guard, &Ids, usize::MAX, Patience::Wait);
-    assert!(index.reserve(&guard, 1));
+    assert!(index.resize_for(&guard, 1));
     index.help(&guard, &Ids, usize::MAX, Patience::Wait);
     assert_eq!(index.buckets(&guard), 256, "room for 1000 was asked for");
 }
@@ -94,13 +97,13 @@ fn moves_keep_up_with_additions() {
     assert_eq!((moves_for(0), moves_for(1), moves_for(7), moves_for(100)), (0, 1, 2, 29));
     for (add, first) in [(1, 9), (7, 9), (64, 9), (64, 4)] {
         let index = grown(first);
-        index.reserve(&pin(), 0);
+        index.resize_for(&pin(), 0);
         let mut entries = 0;
         while entries < 20_000 {
             (entries + 1..=entries + add).for_each(|id| insert(&index, id));
             entries += add;
             let guard = pin();
-            index.reserve(&guard, entries as usize);
+            index.resize_for(&guard, entries as usize);
             index.help(&guard, &Ids, moves_for(add as usize), Patience::Wait);
             let room = 7 * index.buckets(&guard) as u32;
             assert!(entries * 2 <= room * 3, "{entries} in a table for {room}");
@@ -120,7 +123,7 @@ fn what_is_held_is_moved_later() {
     for (entries, buckets) in [(200, 32), (400, 64), (800, 128), (1600, 256), (0, 16)] {
         let guard = pin();
         let before = index.buckets(&guard);
-        assert!(index.reserve(&guard, entries));
+        assert!(index.resize_for(&guard, entries));
         let held = index.lock_id(&guard, Ids.hash(7), 7).unwrap();
         assert!(help() && help(), "one is left");
         assert_eq!(index.buckets(&guard), before);
@@ -141,7 +144,7 @@ fn what_goes_to_a_bucket_that_is_held_is_moved_later() {
     let ids = [0, 1].map(|bucket| (1..).find(|&id| Ids.hash(id) >> 24 == bucket).unwrap());
     ids.into_iter().for_each(|id| insert(&index, id));
     let guard = pin();
-    assert!(index.reserve(&guard, 0));
+    assert!(index.resize_for(&guard, 0));
     let help = || index.help(&pin(), &Ids, usize::MAX, Patience::Skip);
     let second = index.lock_id(&guard, Ids.hash(ids[1]), ids[1]).unwrap();
     assert!(help(), "the second bucket is left");
@@ -167,7 +170,7 @@ fn a_panic_ends_the_moving() {
     }
     let index = Index::with_capacity(0);
     (1..=112).for_each(|id| insert(&index, id));
-    assert!(index.reserve(&pin(), 113));
+    assert!(index.resize_for(&pin(), 113));
     let settle = || while index.help(&pin(), &Panics, 1, Patience::Wait) {};
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
     settle();
@@ -184,7 +187,7 @@ fn outgrown_tables_go_piece_by_piece() {
         assert_eq!(pieces_after(&index, 10 * entries), pieces);
     }
     let index = grown(18);
-    assert!(clear_away(&index) > 33, "the large one is current");
+    assert!(free_retired(&index) > 33, "the large one is current");
     assert_eq!(pieces_after(&index, 0), 33);
     assert_eq!(index.buckets(&pin()), 1 << 14);
 }
@@ -192,33 +195,33 @@ fn outgrown_tables_go_piece_by_piece() {
 /// The pieces in which a table goes that has become too small or too large for so many entries.
 fn pieces_after(index: &Index, entries: usize) -> usize {
     let guard = pin();
-    assert!(index.reserve(&guard, entries));
-    assert_eq!(index.outgrown(), 0);
+    assert!(index.resize_for(&guard, entries));
+    assert_eq!(index.retired_tables(), 0);
     index.help(&guard, &Ids, usize::MAX, Patience::Wait);
-    assert_eq!(index.outgrown(), 1);
-    assert!(!index.clear_away(), "this guard may be in it");
+    assert_eq!(index.retired_tables(), 1);
+    assert!(!index.free_retired(), "this guard may be in it");
     drop(guard);
-    let pieces = clear_away(index);
+    let pieces = free_retired(index);
     assert_eq!(index.validate(&pin(), &Ids), Ok(0));
     pieces
 }
 
 /// Clears all away that was left; in how many pieces.
-fn clear_away(index: &Index) -> usize {
+fn free_retired(index: &Index) -> usize {
     let mut pieces = 0;
     // The rest of the process may hold guards for a while.
     for _ in 0..60_000 {
         pin().flush();
-        let before = index.outgrown();
-        while index.clear_away() {
+        let before = index.retired_tables();
+        while index.free_retired() {
             pieces += 1;
         }
         // The last piece of each.
-        pieces += before - index.outgrown();
-        if index.outgrown() == 0 {
+        pieces += before - index.retired_tables();
+        if index.retired_tables() == 0 {
             return pieces;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    panic!("{} tables are left", index.outgrown());
+    panic!("{} tables are left", index.retired_tables());
 }

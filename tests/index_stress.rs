@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use cortado::internals::epoch::{Guard, pin};
-use cortado::internals::index::{Glimpse, HashOf, Held, Index, Patience, Probe};
+use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Patience, Probe};
 
 /// The key of a node that is free.
 const POISON: u64 = u64::MAX;
@@ -166,9 +166,9 @@ impl World {
     /// As the cache reads: at a glance if that is enough.
     fn find(&self, guard: &Guard, key: u64) -> Option<u32> {
         let hash = hash_of(key);
-        match self.index.glimpse(guard, hash) {
-            Glimpse::Absent => None,
-            Glimpse::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
+        match self.index.lookup_home(guard, hash) {
+            HomeLookup::Absent => None,
+            HomeLookup::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
             _ => self.index.find(guard, hash, |id| self.store.probe(id, key)),
         }
     }
@@ -221,7 +221,7 @@ impl World {
             while let Some(position) = cursor {
                 let guard = pin();
                 let mut ids = Vec::new();
-                cursor = self.index.collect(&guard, &*self.store, position, &mut ids);
+                cursor = self.index.ids_at(&guard, &*self.store, position, &mut ids);
                 for id in ids {
                     let key = self.store.key(id);
                     assert!(u64::from(hash_of(key)) >= position);
@@ -242,7 +242,7 @@ impl World {
                 thread::yield_now();
             }
             let before = self.index.buckets(&pin());
-            assert!(self.index.reserve(&pin(), wanted));
+            assert!(self.index.resize_for(&pin(), wanted));
             // Another helper may still be at it.
             while self.index.buckets(&pin()) == before {
                 self.index.help(&pin(), &*self.store, 1, Patience::Skip);
@@ -338,7 +338,7 @@ fn writers_of_one_bucket() {
     });
     assert_eq!(won as u64, 2 * EACH);
     let mut ids = Vec::new();
-    index.collect(&pin(), &AllZero, 0, &mut ids);
+    index.ids_at(&pin(), &AllZero, 0, &mut ids);
     let mut keys: Vec<u64> = ids.iter().map(|&id| store.key(id)).collect();
     keys.sort_unstable();
     assert!(keys.into_iter().eq(0..2 * EACH));

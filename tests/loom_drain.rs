@@ -11,7 +11,7 @@
 mod explore;
 
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
-use cortado::internals::drain::{DrainStatus, Left, Status, Urge};
+use cortado::internals::drain::{DrainStatus, Remaining, Status, Urge};
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
@@ -40,7 +40,7 @@ impl Client {
         let pass = self.status.begin();
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
         let drained = self.buffer.drain(&mut Vec::new(), (self.limit, 0), Patience::Wait, apply);
-        let _ = pass.finish(if drained.more { Left::More } else { Left::Nothing });
+        let _ = pass.finish(if drained.more { Remaining::More } else { Remaining::Nothing });
         true
     }
 
@@ -121,7 +121,7 @@ fn begin_sees_what_was_left_before_the_request() {
             .collect();
         let pass = status.begin();
         let seen = [work[0].load(Relaxed), work[1].load(Relaxed)];
-        let _ = pass.finish(Left::Nothing);
+        let _ = pass.finish(Remaining::Nothing);
         for writer in writers {
             writer.join().unwrap();
         }

@@ -86,7 +86,7 @@ fn write_vs_grow() {
 fn help_vs_help() {
     model(|| {
         let world = World::new(8, &[LOW[0], HIGH[0]], 0);
-        world.index.reserve(&pin(), usize::MAX);
+        world.index.resize_for(&pin(), usize::MAX);
         share_the_moving(&world, 4);
     });
 }
@@ -98,7 +98,7 @@ fn help_vs_help_when_shrinking() {
     model(|| {
         let world = World::new(8, &[LOW[0], HIGH[0], HIGH[0] + 1], 0);
         world.grow();
-        world.index.reserve(&pin(), 0);
+        world.index.resize_for(&pin(), 0);
         share_the_moving(&world, 2);
         assert_eq!(world.find(HIGH[0] + 1), Some(3));
     });
@@ -129,7 +129,7 @@ fn help_that_skips_vs_write() {
     for entries in [usize::MAX, 0] {
         model(move || {
             let world = World::grown(&[LOW[0], HIGH[0]], 1);
-            world.index.reserve(&pin(), entries);
+            world.index.resize_for(&pin(), entries);
             let writer = world.spawn(|world| assert!(world.insert(3, LOW[1])));
             let left = world.help(2, Patience::Skip);
             assert!(left || !world.index.is_moving(&pin()));

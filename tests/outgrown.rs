@@ -15,7 +15,7 @@ fn outgrown_tables_go_by_inserts_alone() {
     let (mut since, mut spans) = (None, Vec::new());
     for key in 0..1_000_000 {
         cache.insert(key, key);
-        if cache.outgrown_tables() > 0 {
+        if cache.retired_tables() > 0 {
             since = since.or(Some(key));
         } else if let Some(since) = since.take() {
             spans.push(key - since);

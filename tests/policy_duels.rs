@@ -40,7 +40,7 @@ impl Duels {
     fn add(&mut self, store: &mut Store, policy: &mut Policy, key: u64) -> (u32, Option<u32>) {
         let id = store.alloc(key, 1);
         policy.add(store, id);
-        let [candidate, resident] = policy.next_losers();
+        let [candidate, resident] = policy.next_candidates();
         let in_window = policy.coldest(store).filter(|&id| store.region(id) == Region::Window);
         let is_duel = in_window.count() as u64 > policy.window_target();
         let heat = |id| policy.frequency(store.hash(id));
@@ -182,7 +182,7 @@ fn what_just_fits_a_region_goes_to_its_front() {
         let id = store.alloc(1_000, weight);
         policy.add(&store, id);
         assert_eq!(store.region(id), Region::Window);
-        assert_eq!(policy.next_losers()[0] == Some(id), at_the_end, "{weight} of 10");
+        assert_eq!(policy.next_candidates()[0] == Some(id), at_the_end, "{weight} of 10");
     }
     // Of 90 that the window leaves, 72 are for the protected region.
     for (weight, to) in [(71, Region::Protected), (72, Region::Protected), (73, Region::Probation)]
@@ -253,7 +253,7 @@ fn who_has_won_its_room_is_on_probation() {
         policy.add(store, id);
         (0..3).for_each(|_| policy.access(store, id));
         assert_eq!(store.region(id), Region::Window);
-        assert_eq!(policy.next_losers()[0], Some(id), "too heavy for the window");
+        assert_eq!(policy.next_candidates()[0], Some(id), "too heavy for the window");
         id
     };
     let first = heavy(&mut store, &mut policy, 1_000);

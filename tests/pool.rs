@@ -163,7 +163,7 @@ fn the_last_count_ends_a_life() {
 fn each_node_has_a_cap_of_its_own() {
     let pool: Pool<u32, u32> = Pool::new(true);
     let nodes: Vec<Local<'_, u32, u32>> = (0..MANY).map(|n| pool.draft(n, n).fill(n)).collect();
-    let cap = |node: &Local<'_, u32, u32>| pool.raw().cap(node.id()).unwrap();
+    let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
         node.meta().init(5, 1, 1, 0);
         assert_eq!(cap(node).load(), NEVER, "at first there is none");
@@ -188,7 +188,7 @@ fn each_node_has_a_cap_of_its_own() {
     assert_eq!(cap(node).load(), 7);
     let plain: Pool<u32, u32> = Pool::new(false);
     let node = plain.draft(0, 0);
-    assert!(plain.raw().cap(node.share().id()).is_none());
+    assert!(plain.raw().hard_deadline(node.share().id()).is_none());
 }
 
 /// What the policy and the wheel see of a node.

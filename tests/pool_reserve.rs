@@ -53,7 +53,7 @@ fn by_block(ids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, u32> {
 fn trim(raw: &RawPool, now: u64) -> Surplus {
     (0..10_000)
         .map(|_| raw.trim(now, 128))
-        .find(|left| *left != Surplus::Left)
+        .find(|left| *left != Surplus::Some)
         .expect("it comes to an end")
 }
 
@@ -156,9 +156,9 @@ fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
         }
         nodes.truncate(nodes.len() - 30);
         let later = |windows: u64| NOW + windows * WINDOW;
-        assert_eq!(trim(raw, later(2) + 1), Surplus::Unsettled(later(3)), "{made}, {shelved}");
-        assert_eq!(trim(raw, later(3)), Surplus::Unsettled(later(4)));
-        assert_eq!(trim(raw, later(4) - 1), Surplus::Unsettled(later(4)));
+        assert_eq!(trim(raw, later(2) + 1), Surplus::UndecidedUntil(later(3)), "{made}, {shelved}");
+        assert_eq!(trim(raw, later(3)), Surplus::UndecidedUntil(later(4)));
+        assert_eq!(trim(raw, later(4) - 1), Surplus::UndecidedUntil(later(4)));
         if moves {
             assert_eq!(trim(raw, later(4)), Surplus::None);
         }
@@ -182,12 +182,16 @@ fn the_least_of_a_window_is_moved() {
     let pool: Pool<u64, u64> = Pool::new(false);
     let raw = pool.raw();
     drop(take(&pool, 50_000));
-    assert_eq!(trim(raw, NOW), Surplus::Unsettled(NOW + WINDOW));
-    assert_eq!(trim(raw, NOW - 1), Surplus::Unsettled(NOW - 1 + WINDOW), "the clock was set back");
+    assert_eq!(trim(raw, NOW), Surplus::UndecidedUntil(NOW + WINDOW));
+    assert_eq!(
+        trim(raw, NOW - 1),
+        Surplus::UndecidedUntil(NOW - 1 + WINDOW),
+        "the clock was set back"
+    );
     let needed = take(&pool, 40_000);
-    assert_eq!(trim(raw, NOW + 1), Surplus::Unsettled(NOW - 1 + WINDOW));
+    assert_eq!(trim(raw, NOW + 1), Surplus::UndecidedUntil(NOW - 1 + WINDOW));
     drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), Surplus::Unsettled(NOW + 2 * WINDOW));
+    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
     assert_eq!(raw.shelve(usize::MAX), 40_000);
 }
 
@@ -199,7 +203,7 @@ fn what_is_needed_after_all_is_no_surplus() {
     let raw = pool.raw();
     drop(take(&pool, 50_000));
     trim(raw, NOW);
-    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::Left);
+    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::Some);
     let needed = take(&pool, 50_000);
     assert_eq!(raw.ids().count(), 50_000);
     assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::None);
@@ -223,7 +227,7 @@ fn scattered_ids_are_exchanged() {
     assert_eq!(raw.shelve(usize::MAX), 0, "what was taken beyond need is back");
     let scattered = free_ids(raw).len();
     drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), Surplus::Unsettled(NOW + 2 * WINDOW));
+    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
     assert_eq!(raw.shelve(usize::MAX), 4_000 - scattered / SWAP_SHARE);
     drop(kept);
 }

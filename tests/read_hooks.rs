@@ -132,9 +132,9 @@ fn a_hook_that_is_the_traits_own_is_asked_once() {
         ("on_write", cache(expire::on_write(life))),
     ];
     for (name, cache) in policies {
-        assert!(cache.asks_after_reads(), "{name}: nothing is known before the first read");
+        assert!(cache.has_read_hook(), "{name}: nothing is known before the first read");
         assert_eq!(reads(&cache), [Some(Some(HOUR)); 2]);
-        assert!(!cache.asks_after_reads(), "{name}");
+        assert!(!cache.has_read_hook(), "{name}");
         cache.audit();
     }
 }
@@ -146,7 +146,7 @@ fn also_beside_an_idle_time() {
     let cache: Audited<u64, u64> = audited(builder.build());
     cache.insert(1, 1);
     assert_eq!(cache.get(&1), Some(1));
-    assert!(!cache.asks_after_reads());
+    assert!(!cache.has_read_hook());
     // Reads go on to prolong the idle time, up to the policy's end.
     hand.advance(HOUR / 4);
     assert_eq!((cache.get(&1), cache.expires_in(&1)), (Some(1), Some(Some(HOUR / 2))));
@@ -167,22 +167,22 @@ fn a_hook_of_the_users_is_asked_by_each_read() {
         cache(Box::new(Wrapper(Documented, Arc::clone(&count)))),
     ] {
         assert_eq!(reads(&wrapper), renewing);
-        assert!(wrapper.asks_after_reads());
+        assert!(wrapper.has_read_hook());
         // The clock is a manual one, whose every reading is precise.
         assert_eq!(count.swap(0, SeqCst), 2);
         wrapper.audit();
     }
     let twice = cache(Twice);
-    assert_eq!((reads(&twice), twice.asks_after_reads()), (renewing, true));
+    assert_eq!((reads(&twice), twice.has_read_hook()), (renewing, true));
     twice.audit();
     let plain = cache(Either::Plain(Documented));
-    assert_eq!((reads(&plain), plain.asks_after_reads()), ([Some(Some(HOUR)); 2], true));
+    assert_eq!((reads(&plain), plain.has_read_hook()), ([Some(Some(HOUR)); 2], true));
     plain.audit();
     let other = cache(Either::Renewing);
     assert_eq!(reads(&other), [Some(Some(2 * HOUR)); 2]);
     other.audit();
     let access = cache(expire::on_access(|_: &u64, _: &u64| Some(HOUR)));
-    assert_eq!((reads(&access), access.asks_after_reads()), ([Some(Some(HOUR)); 2], true));
+    assert_eq!((reads(&access), access.has_read_hook()), ([Some(Some(HOUR)); 2], true));
     access.audit();
 }
 

@@ -1,13 +1,13 @@
-//! The two buffers between the threads that use the structure and the one that maintains it.
+//! The two buffers between the threads that use the structure and the thread that maintains it.
 //!
 //! | buffer | carries | when full | order |
 //! |---|---|---|---|
-//! | [`read::ReadBuffer`] | ids that were touched | drops the record | none promised |
-//! | [`write::WriteBuffer`] | events that must be applied | refuses; the writer maintains, or, while somebody else does, pushes into the [`spill`] | per stripe |
+//! | [`read::ReadBuffer`] | ids of nodes that were read | drops the record | none promised |
+//! | [`write::WriteBuffer`] | events that must be applied | returns the event; the writer runs a pass, or, while another thread runs one, pushes into the [`spill`] | per stripe |
 //!
-//! Both are cut into stripes, one for about each hardware thread, because a single queue is one
-//! contended cache line: measured on two threads, a single write queue brought the whole write path
-//! to a fifth.
+//! Each buffer has about one stripe per hardware thread, because a single queue would be one
+//! contended cache line. Measured on two threads, a single write queue slowed the whole write path
+//! down to a fifth.
 
 pub mod read;
 pub mod ring;

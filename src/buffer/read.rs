@@ -1,46 +1,47 @@
-//! The read buffer: striped, lossy, carries the ids of nodes that were touched.
+//! The read buffer: a striped, lossy buffer of the ids of nodes that were read.
 //!
-//! A reader pushes an id into the stripe of its thread and never waits. When the stripe is full the
-//! record is dropped: that costs a little hit rate, never correctness, and happens when reads are
-//! so frequent that the records that do get through tell enough.
+//! A reader pushes an id into the stripe of its thread and never waits. When the stripe is full,
+//! the record is dropped. A dropped record costs a little hit rate, never correctness. Stripes fill
+//! up only when reads are so frequent that the stored records are representative.
 //!
 //! # Rules
 //!
-//! 1. Anyone may [`push`](ReadBuffer::push) at any time.
+//! 1. Any thread may [`push`](ReadBuffer::push) at any time.
 //! 2. Only the holder of the maintenance lock calls [`drain`](ReadBuffer::drain).
-//! 3. An id may be stale when it is drained. Who drains must be able to bear that.
+//! 3. An id may be stale when it is drained. The drainer must tolerate stale ids.
 //!
-//! A stripe is a [`ring`](super::ring) of events without weight, whose account tells a pusher how
-//! full it is.
+//! A stripe is a [`ring`](super::ring) whose events have weight 0. The account of the ring tells
+//! the pusher how full the stripe is.
 //!
 //! # Alternatives that lost
 //!
 //! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that lost its core in the middle of a
-//!   `push`, and so would the reader that runs the pass.
-//! * A hint only when full (Caffeine) loses the records between the hint and the drain.
+//!   `push`. The reader that runs the pass would wait, too.
+//! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
+//!   lost.
 
 use super::ring::Ring;
 use super::stripes::Stripes;
 use crate::sync::{Patience, seeded};
 
-/// Ids that a stripe holds.
+/// A stripe holds this many ids.
 #[cfg(not(cortado_loom))]
 const STRIPE_CAPACITY: usize = 64;
 #[cfg(cortado_loom)]
 const STRIPE_CAPACITY: usize = 2;
 
-/// Fill at which a pusher hears [`Push::HalfFull`].
+/// At this count of pending ids, a push returns [`Push::HalfFull`].
 const HALF: u64 = (STRIPE_CAPACITY / 2) as u64;
 
-/// What became of a pushed id.
+/// The result of [`ReadBuffer::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Push {
-    /// Stored.
+    /// The id was stored.
     Stored,
-    /// Stored, and now is a good time to start a drain.
+    /// The id was stored, and the stripe is half full: a good time to start a drain.
     HalfFull,
-    /// Dropped; the buffer wants a drain.
+    /// The id was dropped, because the stripe is full: the buffer needs a drain.
     Full,
 }
 
@@ -57,12 +58,12 @@ impl Default for ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Empty.
+    /// Creates an empty buffer.
     pub fn new() -> Self {
         Self { stripes: Stripes::new(|| Ring::new(STRIPE_CAPACITY)) }
     }
 
-    /// Records that `id` was touched, unless the stripe is full.
+    /// Records that the node `id` was read, unless the stripe is full.
     #[inline]
     pub fn push(&self, id: u32) -> Push {
         match self.stripes.mine().push(u64::from(id), 0) {
@@ -73,22 +74,23 @@ impl ReadBuffer {
         }
     }
 
-    /// Appends at most `limit` ids to `ids`. A stripe that is pushed into meanwhile gives no more
-    /// than it can hold at once; one whose next place a reader is just filling gives nothing.
+    /// Appends at most `limit` ids to `ids`. A stripe yields at most its capacity, even if readers
+    /// push into it meanwhile. It yields nothing while a reader is still storing the id that is
+    /// next in line.
     pub fn drain(&self, limit: usize, ids: &mut Vec<u64>) {
         let end = ids.len().saturating_add(limit);
         for stripe in self.stripes.rotate() {
             let quota = (end - ids.len()).min(STRIPE_CAPACITY);
-            let _ = stripe.take(quota, Patience::Skip, ids).settle();
+            let _ = stripe.take_batch(quota, Patience::Skip, ids).release();
         }
     }
 
-    /// Whether no id waits.
+    /// Whether no id is pending.
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
-    /// How many ids fit in all stripes together.
+    /// How many ids all stripes can hold together.
     pub fn capacity(&self) -> usize {
         self.stripes.len() * STRIPE_CAPACITY
     }

@@ -1,58 +1,68 @@
-//! A stripe of the write buffer: a bounded queue of weighted events, for many pushers and one
-//! drainer at a time, that keeps account of itself in one word.
+//! A stripe of the read buffer or of the write buffer: a bounded queue of weighted events, for many
+//! pushers and one drainer at a time. It keeps its account in one word.
 //!
 //! ```text
 //! account   63 ......... 52 51 ...... 42 41 ............ 0
-//!           place of next    count        sum of weights
-//! slots     a power of two of them; an event of 0 is none
+//!           next position   count        sum of weights
+//! slots     a power of two of slots; event 0 marks an empty slot
 //! ```
 //!
-//! A pusher raises all three parts by one compare-exchange, and has a place of its own, into which
-//! it stores weight and event. The drainer takes events out in the order of their places and
-//! empties the slots; what it has taken leaves the account when it has been dealt with. So the
-//! count is never below what the slots hold, and a place is given to somebody else only after it
-//! was emptied. Pushers wait for nobody. A pusher that is between its two steps and off its core
-//! holds back what others have put behind it and returned. A drainer that has to have all of it
-//! waits for that pusher. Others, which merely pass by, do not.
+//! A pusher raises all three parts with one compare-exchange. That reserves a position, and the
+//! pusher stores weight and event in the slot of that position. The drainer takes events out in the
+//! order of their positions and empties the slots. The events that it took leave the account only
+//! after they have been processed. Therefore the count is never below the number of events in the
+//! slots. Nor is a slot given to another pusher before it was emptied.
 //!
-//! No part can overflow into its neighbour: the count is at most the capacity, which is at most
-//! 512, the sum at most 512 weights of 32 bits, and the place wraps at the top, where nothing is.
+//! Pushers never wait. A pusher may lose its core between its two steps. It then holds back the
+//! events behind its own, although their pushers have returned. A drainer that must take all events
+//! waits for that pusher (`Patience::Wait`). Other drainers do not (`Patience::Skip`).
+//!
+//! No part of the account can overflow into its neighbour:
+//!
+//! * The count is at most the capacity, which is at most 512.
+//! * The sum is at most 512 weights of 32 bits.
+//! * The position wraps at the top of the word, where no other part follows.
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
-//! | `account` | pushers, drainer, by read-modify-write only | both | Acquire by pushers, Release by the drainer | a slot that was emptied, to whom its place is given next |
-//! | `Slot::event` | the place's pusher; the drainer | the drainer | Release and Acquire; Relaxed to empty it | the weight, and what the event is about |
-//! | `Slot::weight` | the place's pusher | the drainer | Relaxed | by `event` |
-//! | `head` | the drainer | the drainer | Relaxed | by the maintenance lock |
+//! | `account` | pushers, drainer, by read-modify-write only | both | Acquire by pushers, Release by the drainer | that a slot was emptied, to the pusher that gets it next |
+//! | `Slot::event` | the position's pusher; the drainer | the drainer | Release and Acquire; Relaxed to empty it | the weight, and the data that the event refers to |
+//! | `Slot::weight` | the position's pusher | the drainer | Relaxed | nothing: ordered by `event` |
+//! | `head` | the drainer | the drainer | Relaxed | nothing: ordered by the maintenance lock |
 //!
 //! # Alternatives that lost
 //!
-//! * crossbeam's `ArrayQueue` and an account beside it: two read-modify-writes for a push and one
-//!   for a pop, where this has one and none.
-//! * A drain that ends at an event that is not there yet: the bound, and the promise that
-//!   `run_pending_tasks` applies what was written before, hung on when the thread in front got its
-//!   core back.
+//! * crossbeam's `ArrayQueue` with an account beside it: a push costs two read-modify-writes and a
+//!   pop one. Here a push costs one and a pop none.
+//! * A drain that ends at an event that is not stored yet. The memory bound would then depend on
+//!   the moment at which the pusher in front gets its core back. So would the promise of
+//!   `run_pending_tasks` to apply all earlier writes.
 
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::carried::CarriedU32;
+use crate::sync::guarded::GuardedU32;
 use crate::sync::{Patience, ShortWait, Spin, seeded};
 
-/// Most events that a ring can hold.
+/// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
 
+/// The count begins at this bit of the account.
 const COUNT_SHIFT: u32 = 42;
+/// The next position begins at this bit of the account.
 const PLACE_SHIFT: u32 = 52;
+/// This mask selects the sum of weights.
 const WEIGHT: u64 = (1 << COUNT_SHIFT) - 1;
+/// This mask selects the count, once it is shifted down.
 const COUNT: u64 = (1 << (PLACE_SHIFT - COUNT_SHIFT)) - 1;
-/// One event, in the parts that it leaves again.
+/// This is one event of weight 0 in the account. It has no position, which a drain does not take
+/// back.
 const ONE: u64 = 1 << COUNT_SHIFT;
 
-/// How much waits in a ring.
+/// The account of a ring: how many events are pending, and what they weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account(u64);
 
@@ -67,14 +77,14 @@ impl Account {
         self.0 & WEIGHT
     }
 
-    /// With another event of this weight.
+    /// The account after a push of an event of this weight.
     #[inline]
     fn plus(self, weight: u32) -> Self {
         Self(self.0.wrapping_add(1 << PLACE_SHIFT | ONE | u64::from(weight)))
     }
 
     #[inline]
-    fn place(self) -> usize {
+    fn position(self) -> usize {
         (self.0 >> PLACE_SHIFT) as usize
     }
 }
@@ -89,20 +99,20 @@ struct Slot {
 #[derive(Debug)]
 pub struct Ring {
     account: AtomicU64,
-    /// Where the drainer is.
-    head: CarriedU32,
+    /// The position that the drainer takes next.
+    head: GuardedU32,
     capacity: u64,
     slots: Box<[Slot]>,
 }
 
 impl Ring {
-    /// An empty ring for so many events, at most [`MAX_CAPACITY`].
+    /// Creates an empty ring for `capacity` events, at most [`MAX_CAPACITY`].
     pub fn new(capacity: usize) -> Self {
         debug_assert!((1..=MAX_CAPACITY).contains(&capacity));
         let slot = || Slot { event: AtomicU64::new(0), weight: AtomicU32::new(0) };
         Self {
             account: AtomicU64::new(0),
-            head: CarriedU32::new(0),
+            head: GuardedU32::new(0),
             capacity: capacity as u64,
             slots: std::iter::repeat_with(slot).take(capacity.next_power_of_two()).collect(),
         }
@@ -113,10 +123,11 @@ impl Ring {
         Account(self.account.load(Relaxed))
     }
 
-    /// Stores an event, which is not 0, and says what waited before; `None` if the ring is full.
+    /// Stores an event, which must not be 0. Returns the account before and after the push, or
+    /// `None` if the ring is full.
     #[inline]
     pub fn push(&self, event: u64, weight: u32) -> Option<(Account, Account)> {
-        debug_assert_ne!(event, 0, "no event");
+        debug_assert_ne!(event, 0, "event 0 marks an empty slot");
         let mut before = self.account();
         loop {
             if before.count() == self.capacity {
@@ -128,7 +139,7 @@ impl Ring {
             let now = before.plus(weight);
             match self.account.compare_exchange_weak(before.0, now.0, Acquire, Relaxed) {
                 Ok(_) => {
-                    let slot = self.slot(before.place());
+                    let slot = self.slot(before.position());
                     slot.weight.store(weight, Relaxed);
                     let order = if seeded("write_publish_relaxed") { Relaxed } else { Release };
                     slot.event.store(event, order);
@@ -139,11 +150,17 @@ impl Ring {
         }
     }
 
-    /// Takes out at most `limit` events, which stay part of the account. By the drainer.
+    /// Takes out at most `limit` events, which stay part of the account. Only the drainer calls
+    /// this.
     ///
-    /// Not compiled into the pass, in which it would have no registers of its own.
+    /// It is not inlined into the pass, where it would have no registers of its own.
     #[inline(never)]
-    pub fn take(&self, limit: usize, patience: Patience, events: &mut Vec<u64>) -> Taken<'_> {
+    pub fn take_batch(
+        &self,
+        limit: usize,
+        patience: Patience,
+        events: &mut Vec<u64>,
+    ) -> TakenBatch<'_> {
         events.reserve(limit.min(self.slots.len()));
         let first = self.head.load(Relaxed);
         let mut head = first;
@@ -159,12 +176,15 @@ impl Ring {
         if head != first {
             self.head.store(head, Relaxed);
         }
-        Taken { ring: self, account }
+        TakenBatch { ring: self, account }
     }
 
-    /// The event in the slot that is next in line, when so many before it have been taken. If its
-    /// place has been given to somebody, it is waited for: others may have put theirs behind it
-    /// and returned. A drainer without patience leaves it, and all behind it, to another drain.
+    /// Returns the event in `slot`, the next one in line, after this batch has taken `taken`
+    /// events. Returns `None` if the ring holds no more events.
+    ///
+    /// The slot may be reserved but still empty. `Patience::Wait` then waits for its pusher,
+    /// because other pushers may have stored events behind it and returned. `Patience::Skip` soon
+    /// gives up and leaves this event, and all events behind it, to another drain.
     #[inline]
     fn next(&self, slot: &Slot, taken: u64, patience: Patience) -> Option<u64> {
         let (mut spin, mut short) = (Spin::default(), ShortWait::default());
@@ -182,22 +202,22 @@ impl Ring {
     }
 
     #[inline]
-    fn slot(&self, place: usize) -> &Slot {
-        &self.slots[place & (self.slots.len() - 1)]
+    fn slot(&self, position: usize) -> &Slot {
+        &self.slots[position & (self.slots.len() - 1)]
     }
 }
 
-/// What was taken out of a ring but is still part of its account.
-pub struct Taken<'a> {
+/// Events that were taken out of a ring but are still part of its account.
+pub struct TakenBatch<'a> {
     ring: &'a Ring,
     account: u64,
 }
 
-impl Taken<'_> {
-    /// Takes it off the account, and says whether there is more.
-    pub fn settle(&mut self) -> bool {
+impl TakenBatch<'_> {
+    /// Subtracts the batch from the account. Returns whether more events are pending.
+    pub fn release(&mut self) -> bool {
         let taken = std::mem::take(&mut self.account);
-        // Nothing taken: a load is enough, as a push that this pass was asked for came before it.
+        // For an empty batch a load is enough: a push that requested this pass came before it.
         let before = if taken == 0 {
             self.ring.account()
         } else {
@@ -207,11 +227,11 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
-    /// After a panic of whoever was to deal with it.
+impl Drop for TakenBatch<'_> {
+    /// Runs after a panic of the code that processes the batch.
     fn drop(&mut self) {
         if self.account != 0 {
-            self.settle();
+            self.release();
         }
     }
 }

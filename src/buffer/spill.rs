@@ -1,49 +1,55 @@
-//! Where events go that a full stripe has no room for while somebody else has the maintenance lock.
+//! The spill: a queue for the events of a full stripe while another thread holds the maintenance
+//! lock.
 //!
-//! Who holds that lock may have lost its core, for as long as the system pleases: milliseconds on a
-//! busy machine, a tenth of a second in a container that has used up its share. A stripe is full
-//! within a tenth of a millisecond, and its writers would have to wait for the lock all that time.
-//! As long as there is room here, they go on.
+//! The holder of that lock may lose its core, for as long as the system decides. That is
+//! milliseconds on a busy machine, and a tenth of a second in a container that has used up its
+//! share of processor time. A stripe fills up within a tenth of a millisecond. Without the spill,
+//! its writers would wait for the lock all that time. While the spill has room, they go on.
 //!
-//! Order is not kept: events that concern one node may be drained in any order, as between stripes.
+//! The spill keeps no order: events that concern one node may be drained in any order, as between
+//! stripes.
 //!
 //! # Bound
-//! What waits here is so many events at most, and weighs so much. What a pass has taken out counts
-//! until it is applied.
+//! A spill has a limit for the number of its events and a limit for their total weight. Events that
+//! a pass has taken out count until they are applied.
 //!
-//! Pushing waits for nobody but, for some instructions, another who pushes: the queue is made of
-//! blocks. The drainer waits for a pusher that is between its steps, as it does in a
-//! [ring](super::ring).
+//! A push waits only for another pusher, and only for some instructions: the queue consists of
+//! blocks. The drainer waits for a pusher that is between its steps, as in a [ring](super::ring).
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | the queue's own | pushers, the drainer | both | crossbeam's | the events |
-//! | `account` | pushers before they push, the drainer after it has applied; by read-modify-write only | both | Relaxed | nothing: it is raised before the event can be taken out, so it is never below what the queue holds. A pusher asks for a pass after it has pushed, and the pass that this brings about finds both |
+//! | `account` | pushers before they push, the drainer after it has applied the events; by read-modify-write only | both | Relaxed | nothing: a pusher raises it before the event can be taken out, so it is never below what the queue holds. A pusher requests a pass after it has pushed, and that pass finds both the account and the event |
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::queue::SegQueue;
 use crate::sync::seeded;
 
-/// More events than this never wait, whatever the limit: 6 MiB of them.
+/// No spill holds more events than this, whatever its limit. They take 6 MiB (24 bytes each).
 pub const MAX_EVENTS: u64 = if cfg!(cortado_loom) { 4 } else { 1 << 18 };
-/// The account is `count << COUNT_SHIFT | weight`.
+/// The count begins at this bit of the account, which is `count << COUNT_SHIFT | weight`.
 const COUNT_SHIFT: u32 = 44;
+/// This is one event of weight 0 in the account.
 const ONE: u64 = 1 << COUNT_SHIFT;
-/// So that one more weight of 32 bits does not reach the count.
+/// No spill holds more weight than this, so that one more weight of 32 bits does not reach the
+/// count.
 const MAX_WEIGHT: u64 = ONE / 2;
 
+/// See the [module](self).
 #[derive(Debug)]
 pub struct Spill {
     events: SegQueue<(u64, u32)>,
     account: AtomicU64,
+    /// The largest number of events.
     most: u64,
+    /// The largest total weight.
     heaviest: u64,
 }
 
 impl Spill {
-    /// For so many events, which weigh so much together.
+    /// Creates a spill for at most `most` events with a total weight of at most `heaviest`.
     pub fn new(most: u64, heaviest: u64) -> Self {
         Self {
             events: SegQueue::new(),
@@ -53,7 +59,7 @@ impl Spill {
         }
     }
 
-    /// Takes the event in, if there is room for it.
+    /// Stores the event if there is room for it. Returns whether it did.
     pub fn push(&self, event: u64, weight: u32) -> bool {
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
@@ -67,8 +73,9 @@ impl Spill {
         fits
     }
 
-    /// Takes out at most so many events, which stay part of the account. By the drainer.
-    pub fn take(&self, quota: usize, events: &mut Vec<u64>) -> Spilled<'_> {
+    /// Moves events into `events` until it holds `quota` of them or the spill is empty. They stay
+    /// part of the account. Only the drainer calls this.
+    pub fn take_batch(&self, quota: usize, events: &mut Vec<u64>) -> SpilledBatch<'_> {
         let mut account = 0;
         while events.len() < quota
             && let Some((event, weight)) = self.events.pop()
@@ -76,16 +83,16 @@ impl Spill {
             events.push(event);
             account += ONE | u64::from(weight);
         }
-        Spilled { spill: self, account }
+        SpilledBatch { spill: self, account }
     }
 
-    /// How many events wait.
+    /// How many events are pending.
     #[inline]
     pub fn count(&self) -> u64 {
         count_of(self.account.load(Relaxed))
     }
 
-    /// What they weigh.
+    /// The total weight of the pending events.
     pub fn weight(&self) -> u64 {
         weight_of(self.account.load(Relaxed))
     }
@@ -99,26 +106,26 @@ fn weight_of(account: u64) -> u64 {
     account & (ONE - 1)
 }
 
-/// What was taken out but is still part of the account.
-pub struct Spilled<'a> {
+/// Events that were taken out but are still part of the account.
+pub struct SpilledBatch<'a> {
     spill: &'a Spill,
     account: u64,
 }
 
-impl Spilled<'_> {
-    /// Takes it off the account, and says whether there is more.
-    pub fn settle(&mut self) -> bool {
+impl SpilledBatch<'_> {
+    /// Subtracts the batch from the account. Returns whether more events are pending.
+    pub fn release(&mut self) -> bool {
         let taken = std::mem::take(&mut self.account);
         let more = self.spill.account.fetch_sub(taken, Relaxed) != taken;
         more && !seeded("write_spill_forgets_the_rest")
     }
 }
 
-impl Drop for Spilled<'_> {
-    /// After a panic of whoever was to deal with it.
+impl Drop for SpilledBatch<'_> {
+    /// Runs after a panic of the code that processes the batch.
     fn drop(&mut self) {
         if self.account != 0 {
-            self.settle();
+            self.release();
         }
     }
 }

@@ -1,18 +1,18 @@
-//! An array of cache-padded stripes: each thread pushes into its own, one drainer visits all.
+//! An array of cache-padded stripes. Each thread pushes into its own; one drainer visits all.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::thread_stripe;
 
-/// More stripes than this only lengthen the drain.
+/// There are at most this many stripes: more would only lengthen the drain.
 #[cfg(not(cortado_loom))]
 const MAX_STRIPES: usize = 16;
 
-/// A power of two near the number of hardware threads. Asked for once in a process: the answer
-/// takes a look into several files.
+/// The number of hardware threads, rounded up to a power of two. The system is asked once per
+/// process, because it reads several files to find out.
 ///
-/// Tests and benches run as on a machine with other numbers of threads by `CORTADO_STRIPES`.
+/// Tests and benches set `CORTADO_STRIPES` to run as on a machine with more or fewer threads.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
     static COUNT: crate::sync::plain::OnceLock<usize> = crate::sync::plain::OnceLock::new();
@@ -33,7 +33,7 @@ fn forced_stripes() -> Option<usize> {
     None
 }
 
-/// Two: as few as have more than one.
+/// Two stripes: the smallest number that is more than one.
 #[cfg(cortado_loom)]
 pub fn stripe_count() -> usize {
     2
@@ -42,7 +42,7 @@ pub fn stripe_count() -> usize {
 #[derive(Debug)]
 pub(super) struct Stripes<S> {
     stripes: Box<[CachePadded<S>]>,
-    /// Where the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
+    /// The stripe at which the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
     first: AtomicUsize,
 }
 
@@ -54,7 +54,7 @@ impl<S> Stripes<S> {
         }
     }
 
-    /// The stripe of the calling thread, the same at each call.
+    /// The stripe of the calling thread, the same one at each call.
     #[inline]
     pub(super) fn mine(&self) -> &S {
         &self.stripes[thread_stripe() & (self.stripes.len() - 1)]
@@ -64,8 +64,7 @@ impl<S> Stripes<S> {
         self.stripes.iter().map(|stripe| &**stripe)
     }
 
-    /// All stripes, each time beginning with another one, so that a drain with a limit starves
-    /// none.
+    /// All stripes. Each call begins with another one, so that a drain with a limit starves none.
     pub(super) fn rotate(&self) -> impl Iterator<Item = &S> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);

@@ -1,39 +1,46 @@
-//! The write buffer: striped, bounded, lossless; carries events that must be applied exactly once.
+//! The write buffer: a striped, bounded, lossless buffer of events that must be applied exactly
+//! once.
 //!
-//! A writer pushes an event into the stripe of its thread. A stripe never drops and never makes
-//! a writer wait: when it is full, [`push`](WriteBuffer::push) refuses and the writer applies
-//! events itself, or [spills](WriteBuffer::spill) its own while somebody else is at it. Events of
-//! one stripe are drained in the order in which they were pushed; between stripes there is no
-//! order, so events that concern one node may be drained in any order.
+//! A writer pushes an event into the stripe of its thread. A stripe never drops an event and never
+//! makes a writer wait. When the stripe is full, [`push`](WriteBuffer::push) returns the event as
+//! an error. The writer then applies events itself, or [spills](WriteBuffer::spill) its own event
+//! while another thread runs a pass. Events of one stripe are drained in the order in which they
+//! were pushed. Between stripes there is no order, so events that concern one node may be drained
+//! in any order.
 //!
 //! # Rules
 //!
-//! 1. Anyone may push at any time, and then does what the answer says ([`Pressure`]). Whom the
-//!    buffer refuses runs a pass, and pushes again; or it spills the event, and does as if the
-//!    answer had been [`Pressure::Drain`].
-//! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the answer
-//!    has `more`, the pass must leave itself marked as required.
+//! 1. Any thread may push at any time. It must then do what the returned [`Pressure`] says. If
+//!    `push` returns `Err`, the caller must run a pass and retry. Instead, it may spill the event
+//!    and proceed as after [`Pressure::Drain`].
+//! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the result
+//!    has `more`, the pass must leave another pass required.
 //!
-//! With these two rules **no event is forgotten**: as long as a stripe's count is not zero, a
-//! pass is required, running, or about to be asked for. The count leaves zero only by a push, which
-//! learns it from the account it replaced ([`Pressure::First`]); and a drain learns from the
+//! With these two rules **no event is forgotten**: while the count of a stripe is not zero, a pass
+//! is required, running, or about to be requested. Only a push raises the count from zero, and it
+//! learns that from the account that it replaced ([`Pressure::First`]). A drain learns from the
 //! account that *it* replaced whether it brought the stripe to zero. An account is one word of a
-//! [`ring`](super::ring), so there is one order of these steps, and none of them needs a fence.
+//! [`ring`](super::ring), so these steps have one order, and none of them needs a fence.
 //!
 //! # Bounds
 //!
-//! At any time at most [`capacity`](WriteBuffer::capacity) events wait in the stripes, and per
-//! stripe at most the weight limit plus one event for each thread that pushes at that moment; and
-//! what the [spill](super::spill) takes. Add the batch that a drain has taken out and is applying.
+//! The pending events are bounded at any time:
 //!
-//! The weight travels with the event in the ring, so that what is subtracted is what was added.
+//! * The stripes hold at most [`capacity`](WriteBuffer::capacity) events.
+//! * The weight in a stripe is at most the weight limit, plus one event for each thread that is
+//!   pushing at that moment.
+//! * The [spill](super::spill) holds events up to its own limits.
+//! * In addition, a drain holds the batch that it has taken out and is applying.
+//!
+//! The weight travels with the event in the ring, so that a drain subtracts exactly what the push
+//! added.
 //!
 //! # Alternatives that lost
 //!
-//! * Asking for a pass at each push: one shared word written by all writers.
-//! * Skipping that by a load of the shared word: needs a `SeqCst` fence on both sides, or an event
-//!   is forgotten when the load is stale.
-//! * The drainer looks the weight up again: it can have changed.
+//! * A request for a pass at each push: all writers would write one shared word.
+//! * Skipping that request after a load of the shared word: this needs a `SeqCst` fence on both
+//!   sides, or an event is forgotten when the load is stale.
+//! * A drainer that looks the weight up again: the weight can have changed.
 
 use crate::sync::{Patience, seeded};
 
@@ -41,34 +48,34 @@ use super::ring::{Account, MAX_CAPACITY, Ring};
 use super::spill::Spill;
 use super::stripes::Stripes;
 
-/// A stripe holds this many batches: one that is due, one that arrives until somebody drains.
+/// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
 
-/// Largest drain threshold.
+/// This is the largest drain threshold: its batches fill the largest ring.
 pub const MAX_BATCH: usize = MAX_CAPACITY / BATCHES;
 
-/// What a writer owes after its event was stored.
+/// What a writer must do after its event was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub enum Pressure {
-    /// Nothing: others have asked for a pass, or are about to.
+    /// Nothing: other writers have requested a pass, or are about to.
     Low,
-    /// The stripe was empty: ask for a pass. It need not run now.
+    /// The stripe was empty: request a pass. It need not run now.
     First,
-    /// The stripe holds a batch: run a pass if the maintenance lock is free, else ask for one.
+    /// The stripe holds a batch: run a pass if the maintenance lock is free, else request one.
     Drain,
     /// The stripe holds more weight than its limit: wait for the maintenance lock and run a pass
     /// before returning.
     Urgent,
 }
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Drained {
     /// How many events were applied.
     pub count: usize,
-    /// Events are left, or arrived meanwhile.
+    /// Whether events are left, or arrived meanwhile.
     pub more: bool,
 }
 
@@ -83,7 +90,8 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// A buffer whose stripes want a drain at `batch` events and insist on it above `weight_limit`.
+    /// Creates a buffer without a spill. A stripe asks for a drain at `batch` events, and insists
+    /// on one above `weight_limit`.
     ///
     /// # Panics
     ///
@@ -96,36 +104,36 @@ impl WriteBuffer {
         Self { stripes, batch: batch as u64, weight_limit, stripe_capacity, spill }
     }
 
-    /// With room for so many events beside the stripes, that weigh so much.
+    /// Adds a spill for at most `most` events with a total weight of at most `heaviest`.
     #[must_use]
     pub fn spilling(self, most: u64, heaviest: u64) -> Self {
         Self { spill: Spill::new(most, heaviest), ..self }
     }
 
-    /// Stores the event, any number but 0, and says what the caller owes for it; see rule 1.
+    /// Stores the event, any number but 0. Returns what the caller must do then; see rule 1.
     ///
     /// # Errors
     ///
-    /// Gives the event back if the stripe is full.
+    /// Returns the event if the stripe is full.
     #[inline]
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
         Ok(self.pressure(before, now))
     }
 
-    /// Takes in an event that its stripe has refused, if there is room beside the stripes; see rule
-    /// 1.
+    /// Spills an event that its stripe has refused. Returns false if the spill has no room for it.
+    /// See rule 1.
     pub fn spill(&self, event: u64, weight: u32) -> bool {
         self.spill.push(event, weight)
     }
 
-    /// How many events wait beside the stripes.
+    /// How many events are pending in the spill.
     #[inline]
     pub fn spilled(&self) -> usize {
         self.spill.count() as usize
     }
 
-    /// What they weigh.
+    /// The total weight of the pending events in the spill.
     pub fn spilled_weight(&self) -> u64 {
         self.spill.weight()
     }
@@ -143,12 +151,14 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands to `apply` at most `quota` of the events that were spilled, then at most `limit` of
-    /// the others: whatever a stripe has at once, by way of `scratch`. A stripe that is pushed
-    /// into meanwhile gives no more than it can hold at once. With [`Patience::Skip`] events
-    /// behind a writer that is just storing one, and may be off its core, are left.
+    /// Hands events to `apply`: first at most `quota` of the spilled ones, then at most `limit` of
+    /// the others. The events of one stripe are handed over at once, by way of `scratch`. A stripe
+    /// yields at most its capacity, even if writers push into it meanwhile. A writer that is just
+    /// storing an event may be off its core. [`Patience::Skip`] leaves the events behind it for a
+    /// later drain.
     ///
-    /// What was handed over stays accounted as pending until `apply` has returned or panicked.
+    /// Events that were handed over stay part of the account until `apply` has returned or
+    /// panicked.
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
@@ -159,19 +169,19 @@ impl WriteBuffer {
         let mut drained = Drained { count: 0, more: false };
         if self.spilled() > 0 {
             scratch.clear();
-            let mut taken = self.spill.take(quota, scratch);
+            let mut taken = self.spill.take_batch(quota, scratch);
             apply(scratch);
-            drained = Drained { count: scratch.len(), more: taken.settle() };
+            drained = Drained { count: scratch.len(), more: taken.release() };
         }
         let mut left = limit;
         for stripe in self.stripes.rotate() {
             let limit = left.min(self.stripe_capacity);
             scratch.clear();
-            let mut taken = stripe.take(limit, patience, scratch);
+            let mut taken = stripe.take_batch(limit, patience, scratch);
             apply(scratch);
             left -= scratch.len();
             drained.count += scratch.len();
-            let more = taken.settle();
+            let more = taken.release();
             let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < limit;
             drained.more |= more && !forgotten;
         }
@@ -179,22 +189,23 @@ impl WriteBuffer {
         drained
     }
 
-    /// Whether no event waits. An event that is just being pushed may count already.
+    /// Whether no event is pending. An event that is just being pushed may count already.
     pub fn is_empty(&self) -> bool {
         self.spilled() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
-    /// How many events can wait in all stripes together.
+    /// How many events all stripes can hold together.
     pub fn capacity(&self) -> usize {
         self.stripes.len() * self.stripe_capacity
     }
 
-    /// How many spilled events a pass takes out, however many stripes there are.
+    /// How many spilled events a pass takes out: half as many as the stripes can hold, but at most
+    /// [`MAX_CAPACITY`], however many stripes there are.
     pub fn portion(&self) -> usize {
         self.capacity().min(2 * MAX_CAPACITY) / 2
     }
 
-    /// Sum of the weights that wait, in all stripes together and beside them.
+    /// Sum of the weights of all pending events, in the stripes and in the spill.
     pub fn pending_weight(&self) -> u64 {
         let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
         in_stripes + self.spill.weight()

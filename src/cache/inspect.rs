@@ -1,41 +1,42 @@
-//! What can be asked about a cache.
+//! Questions about a cache as a whole.
 
 use super::Cache;
-use crate::clock::NEVER;
 use crate::stats::Stats;
 use std::time::Duration;
 
 impl<K, V, S> Cache<K, V, S> {
-    /// The name that the builder gave it.
+    /// Returns the name that the builder gave the cache.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.engine().name()
     }
 
-    /// How many entries there are, as of the last maintenance: writes of the last moment may not be
-    /// counted yet, and expired entries count until they are removed. After
-    /// [`run_pending_tasks`](Self::run_pending_tasks) it is exact.
+    /// Returns the number of entries as of the last maintenance.
+    ///
+    /// Writes of the last moment may not be counted yet, and expired entries count until they are
+    /// removed. After [`run_pending_tasks`](Self::run_pending_tasks) the number is exact.
     #[must_use]
     pub fn entry_count(&self) -> u64 {
         self.engine().core.entries()
     }
 
-    /// The weight of all entries together; otherwise as [`entry_count`](Self::entry_count), which
-    /// it equals without a weigher.
+    /// Returns the weight of all entries together; otherwise like
+    /// [`entry_count`](Self::entry_count).
+    ///
+    /// Without a weigher it equals the number of entries.
     #[must_use]
     pub fn weighted_size(&self) -> u64 {
         self.engine().core.weight()
     }
 
-    /// The bound that the builder set; `None` without one.
+    /// Returns the bound that the builder set; `None` if there is none.
     #[must_use]
     pub fn max_capacity(&self) -> Option<u64> {
-        let core = &self.engine().core;
-        core.bounded.then_some(core.max_capacity)
+        self.engine().core.capacity()
     }
 
-    /// What the cache has done so far, if the builder said `record_stats(true)`; otherwise only its
-    /// size.
+    /// Returns what the cache has done so far, if the builder said `record_stats(true)`; otherwise
+    /// only its size.
     ///
     /// ```
     /// use cortado::{Cache, RemovalCause};
@@ -54,15 +55,16 @@ impl<K, V, S> Cache<K, V, S> {
         self.engine().core.stats()
     }
 
-    /// How long until the maintenance has an entry to expire, as of the last maintenance: at the
-    /// latest one tick ([`expiry_resolution`](crate::Builder::expiry_resolution)) after the
-    /// earliest deadline, possibly earlier where deadlines are far or were extended. `None` if
-    /// nothing is to expire. For a program that runs
-    /// [`run_pending_tasks`](Self::run_pending_tasks) on a timer of its own.
+    /// Returns the time until the maintenance has an entry to expire, as of the last maintenance.
+    ///
+    /// `None` means that nothing is to expire. The returned time ends at the latest one tick
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) after the earliest deadline. It
+    /// may end earlier where deadlines are far off or were extended.
+    ///
+    /// It serves programs that run [`run_pending_tasks`](Self::run_pending_tasks) on a timer of
+    /// their own.
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
-        let core = &self.engine().core;
-        let due = core.next_due();
-        (due != NEVER).then(|| Duration::from_nanos(due.saturating_sub(core.ticker.now())))
+        self.engine().core.next_expiration()
     }
 }

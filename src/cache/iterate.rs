@@ -11,12 +11,18 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Handles on the living entries, in no particular order.
+    /// Iterates over handles on the living entries, in no particular order.
     ///
-    /// *Consistency*: weak. A key that is there from beginning to end is returned exactly once,
-    /// with a value that it had meanwhile, however often it is updated. One that comes or goes
-    /// meanwhile may or may not be. Expired entries are never returned. It counts as no read.
-    /// *Blocking*: none; an iterator may be kept as long as you like.
+    /// *Consistency*: weak.
+    ///
+    /// * A key that is there from beginning to end is returned exactly once, however often it is
+    ///   updated. Its value is one that it had meanwhile.
+    /// * A key that comes or goes meanwhile may or may not be returned.
+    /// * Expired entries are never returned.
+    ///
+    /// Iteration counts as no read.
+    ///
+    /// *Blocking*: none. An iterator may be kept as long as you like.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -28,7 +34,7 @@ where
         Iter::new(self.engine())
     }
 
-    /// Clones of the keys of living entries; otherwise as [`iter`](Self::iter).
+    /// Iterates over clones of the keys of living entries; otherwise like [`iter`](Self::iter).
     pub fn keys(&self) -> Keys<'_, K, V, S>
     where
         K: Clone,
@@ -36,7 +42,7 @@ where
         Keys::new(self.iter())
     }
 
-    /// Clones of the values of living entries; otherwise as [`iter`](Self::iter).
+    /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
     pub fn values(&self) -> Values<'_, K, V, S>
     where
         V: Clone,

@@ -13,8 +13,10 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// How long the key's entry has to live: `None` if there is no living entry, `Some(None)` if it
-    /// lives for ever. Leaves no trace.
+    /// Returns how long the key's entry has to live: `None` if there is no living entry,
+    /// `Some(None)` if the entry lives forever.
+    ///
+    /// Leaves no trace, like [`peek`](Self::peek).
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -36,7 +38,7 @@ where
         self.engine().deadline(key).map(|(deadline, now)| remaining(deadline, now))
     }
 
-    /// When the key's entry expires; otherwise as [`expires_in`](Self::expires_in).
+    /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
     pub fn expires_at<Q>(&self, key: &Q) -> Option<Option<Instant>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -47,12 +49,15 @@ where
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:
-    /// Redis' `EXPIRE`. Zero ends it now, as `Expired`. False if there is no living entry.
+    /// Redis' `EXPIRE`.
     ///
-    /// In a cache with a `time_to_idle` the idle time still applies, counted from now.
+    /// Returns false if there is no living entry. Zero ends the entry now, as `Expired`. In a cache
+    /// with a `time_to_idle` the idle time still applies, counted from now.
     ///
-    /// *Atomicity*: it changes the value that is there, or, if an update overtakes it, that
-    /// update's; an entry whose deadline came first stays expired.
+    /// *Atomicity*: changes the lifetime of the value that is there, or of an update that overtakes
+    /// this call. An entry whose deadline came first stays expired.
+    ///
+    /// *Blocking* and *Panics*: as for [`insert`](Self::insert).
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -71,29 +76,34 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let ttl = nanos(ttl);
-        self.engine().set_cap(key, |now| now.saturating_add(ttl))
+        self.engine().set_hard_deadline(key, |now| now.saturating_add(ttl))
     }
 
-    /// [`set_ttl`](Self::set_ttl) with the instant at which the entry expires.
+    /// Sets the instant at which the key's living entry expires; otherwise like
+    /// [`set_ttl`](Self::set_ttl).
     pub fn set_expires_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().set_cap(key, |_| until)
+        self.engine().set_hard_deadline(key, |_| until)
     }
 
-    /// Lets the key's living entry live for ever: Redis' `PERSIST`. A `time_to_idle` still applies.
-    /// False if there is no living entry.
+    /// Lets the key's living entry live forever: Redis' `PERSIST`.
+    ///
+    /// A `time_to_idle` still applies. Returns false if there is no living entry. Otherwise like
+    /// [`set_ttl`](Self::set_ttl).
     pub fn persist<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().set_cap(key, |_| NEVER)
+        self.engine().set_hard_deadline(key, |_| NEVER)
     }
 
-    /// A read that returns nothing: Redis' `TOUCH`. It counts as a use and a hit (or a miss), and
-    /// prolongs the life of the entry where reads do. False if there is no living entry.
+    /// Reads the key without returning its value: Redis' `TOUCH`.
+    ///
+    /// Counts as a use and as a hit (or a miss), and prolongs the life of the entry where reads do.
+    /// Returns false if there is no living entry. Otherwise like [`get`](Self::get).
     pub fn touch<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -104,7 +114,7 @@ where
             (lookup.node.is_some(), lookup.due)
         };
         if lookup.1 {
-            self.engine().attend();
+            self.engine().after_read();
         }
         lookup.0
     }

@@ -12,21 +12,27 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// A clone of the key's value; if it has none, `init` makes one, and only one caller at a time
-    /// runs it: the others wait and share its result.
+    /// Returns a clone of the key's value; if the key has none, `init` makes one.
     ///
-    /// The value enters the cache as by [`insert`](Self::insert), unless the key got a value
-    /// meanwhile, which is then returned instead, or unless the key was removed or the cache
-    /// cleared meanwhile: then the callers get the value but it is not kept, so that a load that
-    /// began before an invalidation never undoes it. A value that is not kept (also one with a
-    /// lifetime of zero) is returned to all who waited for it.
+    /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
+    /// counts as a read, like [`get`](Self::get).
     ///
-    /// *Blocking*: waits for a load or computation of the key that is under way. `init` runs on
-    /// this thread with no lock held and may use the cache.
+    /// *Atomicity*: the value enters the cache as by [`insert`](Self::insert), with two exceptions:
+    ///
+    /// * If the key got a value meanwhile, the call returns that value instead.
+    /// * If the key was removed or the cache cleared meanwhile, the callers get the value, but the
+    ///   cache does not keep it. So a load that began before an invalidation never undoes it.
+    ///
+    /// A value that is not kept (also one with a lifetime of zero) is returned to all callers who
+    /// waited for it. The listener is not told of a value that was never inside.
+    ///
+    /// *Blocking*: waits for a load or computation of the key that is under way.
+    ///
+    /// *Callbacks*: `init` runs on this thread, with no lock held, and may use the cache.
     ///
     /// # Panics
-    /// A panic of `init` reaches its caller; one of those who waited runs its own `init` next.
-    /// Panics if `init` asks for the very key that it loads.
+    /// A panic of `init` reaches its caller, and the key is as before. One of the callers who
+    /// waited runs its own `init` next. Panics if `init` asks for the very key that it loads.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -40,7 +46,7 @@ where
         self.engine().load(key, init).into_value()
     }
 
-    /// The entry of a key, to insert or compute its value atomically.
+    /// Returns the place of a key, to insert or compute its value atomically.
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
         KeyEntry { cache: self, key }
@@ -59,8 +65,10 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// The key's entry; if it has none, `init` makes the value. As [`Cache::get_with`], but returns
-    /// a handle, whose [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it.
+    /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
+    ///
+    /// [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it. Otherwise like
+    /// [`Cache::get_with`], but without a clone.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -73,20 +81,25 @@ where
         self.cache.engine().load(self.key, init)
     }
 
-    /// Looks at the key's living entry, decides, and does so, atomically with regard to every other
-    /// operation on the key: other writes wait until `compute` has returned, and the maintenance
-    /// neither evicts nor removes the entry meanwhile. (Reads do not wait. If the entry expires
-    /// while `compute` runs, readers no longer see it. An
-    /// [`invalidate_all`](Cache::invalidate_all) does not wait either: what is put in the place
-    /// of an entry that it took goes at once, as `Explicit`.)
+    /// Looks at the key's living entry, decides, and does what was decided, atomically.
     ///
-    /// *Callbacks*: `compute` runs once, on this thread, with no lock held; it may use the cache
-    /// for other keys, and read this one. [`Op::Put`] asks weigher and expiry policy as an
+    /// *Atomicity*: holds with regard to every other operation on the key. Other writes wait until
+    /// `compute` has returned, and the maintenance neither evicts nor removes the entry meanwhile.
+    /// Terms:
+    ///
+    /// * Reads do not wait. If the entry expires while `compute` runs, readers no longer see it.
+    /// * An [`invalidate_all`](Cache::invalidate_all) does not wait either. If it took the entry, a
+    ///   value that is put in the entry's place goes at once, as `Explicit`.
+    ///
+    /// *Blocking*: waits for a load or computation of the key that is under way.
+    ///
+    /// *Callbacks*: `compute` runs once, on this thread, with no lock held. It may use the cache
+    /// for other keys, and may read this one. [`Op::Put`] asks weigher and expiry policy as an
     /// insert does.
     ///
     /// # Panics
-    /// A panic of `compute` reaches the caller and the entry is as before. Panics if `compute`
-    /// writes to its own key, which would wait for itself.
+    /// A panic of `compute` reaches the caller, and the entry is as before. Panics if `compute`
+    /// writes to its own key, since that write would wait for itself.
     ///
     /// ```
     /// use cortado::{Cache, CompResult, Op};
@@ -114,7 +127,7 @@ impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
 
 #[cfg(cortado_loom)]
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Begins a load and gives it up; false if another is in the air.
+    /// Begins a load and abandons it; returns false if another flight of the key is in progress.
     #[doc(hidden)]
     pub fn abandon_load(&self, key: K) -> bool {
         self.engine().abandon_load(key)

@@ -1,11 +1,5 @@
-//! The face of the crate.
+//! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
-#[cfg(all(test, feature = "internals", not(cortado_loom)))]
-mod damage;
-#[cfg(all(test, feature = "internals", not(cortado_loom)))]
-mod figures;
-#[cfg(all(test, feature = "internals", not(cortado_loom)))]
-mod held_up;
 mod inspect;
 mod iterate;
 mod lifetimes;
@@ -23,14 +17,19 @@ use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
 ///
-/// A `Cache` is a handle: cloning it is cheap and all clones are the same cache. It is made by
-/// [`Cache::new`] or, with a policy, by [`Cache::builder`]. See the [crate] documentation for
-/// what it guarantees.
+/// A `Cache` is a handle: cloning it is cheap, and all clones are the same cache. [`Cache::new`]
+/// makes one, or [`Cache::builder`] with more settings. The [crate] documentation states what a
+/// cache guarantees.
 ///
-/// Keys need `Hash + Eq`, and keys and values `Send + Sync + 'static`. Values need `Clone` only
-/// where a method returns a clone of one; [`get_entry`](Self::get_entry) and [`pin`](Self::pin) do
+/// An entry is *living* while it is in the cache and its deadline has not come.
+///
+/// Keys need `Hash + Eq`; keys and values need `Send + Sync + 'static`. Values need `Clone` only
+/// for methods that return a clone; [`get_entry`](Self::get_entry) and [`pin`](Self::pin) do
 /// without. Lookups take any borrowed form of the key (`&str` for `String`), or a type of your own
 /// that implements [`Equivalent`](crate::Equivalent).
+///
+/// Dropping the last handle drops the values that are still inside, and announces none of them.
+/// [`close`](Self::close) announces them.
 ///
 /// ```
 /// use cortado::Cache;
@@ -49,14 +48,16 @@ where
     K: std::hash::Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    /// A cache of at most `max_capacity` entries, which live until they are removed or there is no
-    /// room for them, or as long as a call says ([`insert_with_ttl`](Self::insert_with_ttl)).
+    /// Makes a cache of at most `max_capacity` entries.
+    ///
+    /// An entry lives until it is removed or there is no room for it. A call can give it a lifetime
+    /// ([`insert_with_ttl`](Self::insert_with_ttl)).
     #[must_use]
     pub fn new(max_capacity: u64) -> Self {
         Self::builder().max_capacity(max_capacity).build()
     }
 
-    /// Starts the configuration of a cache.
+    /// Returns a builder, which configures a cache.
     pub fn builder() -> Builder<K, V> {
         Builder::new()
     }
@@ -73,14 +74,14 @@ impl<K, V, S> Cache<K, V, S> {
 }
 
 impl<K, V, S> Clone for Cache<K, V, S> {
-    /// Another handle on the same cache.
+    /// Returns another handle on the same cache.
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine) }
     }
 }
 
 impl<K, V, S> fmt::Debug for Cache<K, V, S> {
-    /// Name and size; not the entries.
+    /// Shows name and size, not the entries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
             .field("name", &self.engine.name())

@@ -12,13 +12,20 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// A clone of the key's value, if it has a living entry.
+    /// Returns a clone of the key's value, if the key has a living entry.
     ///
-    /// Counts as a read: a hit or a miss in the statistics, a use for the eviction policy, and a
-    /// new lease of life where the cache has an idle time or the expiry policy a read hook.
+    /// Counts as a read:
     ///
-    /// *Expiration*: an entry is never returned at or after its deadline, by the cache's clock.
-    /// *Blocking*: takes no lock, waits for nobody. It may run a bounded piece of maintenance.
+    /// * as a hit or a miss in the statistics,
+    /// * as a use for the eviction policy,
+    /// * as a new lease of life, if the cache has an idle time or its expiry policy has a read
+    ///   hook.
+    ///
+    /// *Expiration*: an entry is never returned at or after its deadline, by the cache's clock
+    /// ([terms](crate#precision-of-the-clock)).
+    ///
+    /// *Blocking*: takes no lock and waits for no other thread. It may run a bounded piece of
+    /// maintenance.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -38,14 +45,14 @@ where
             (value.cloned(), due)
         };
         if due {
-            self.engine().attend();
+            self.engine().after_read();
         }
         value
     }
 
-    /// A handle on the key's living entry: key, value, age, remaining life, weight. Clones neither.
+    /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.
     ///
-    /// Otherwise as [`get`](Self::get).
+    /// It clones neither key nor value. Otherwise like [`get`](Self::get).
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -71,13 +78,14 @@ where
             (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
         };
         if due {
-            self.engine().attend();
+            self.engine().after_read();
         }
         entry
     }
 
-    /// A handle on the key's living entry, without a trace: no statistics, no use counted, no life
-    /// prolonged, no maintenance.
+    /// Returns a handle on the key's living entry, without a trace.
+    ///
+    /// It changes no statistics, counts no use, prolongs no life and runs no maintenance.
     pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -86,7 +94,7 @@ where
         self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
     }
 
-    /// Whether the key has a living entry; like [`peek`](Self::peek) it leaves no trace.
+    /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -95,17 +103,26 @@ where
         self.engine().peek(&guard, key).is_some()
     }
 
-    /// A view whose lookups return references, with no clone and no write to shared memory: the
-    /// fastest way to read.
+    /// Returns a view whose lookups return references, with no clone and no write to shared memory.
     ///
-    /// While it is held, memory of values removed from *any* cache of the process cannot be
-    /// released: hold it for a request, not for ever, and not across an `await`.
+    /// This is the fastest way to read.
     ///
-    /// *Expiration*: as for [`get`](Self::get), by a clock that is read at least every 64 lookups,
-    /// after a [`repin`](Pinned::repin), and for each entry that had no more than 68.7 s to
-    /// live by the last reading. A view that makes fewer than 64 lookups in 68.7 s may return
-    /// an entry that has ended meanwhile. With a clock of your own, or where reads prolong
-    /// lives, each lookup reads the clock.
+    /// While a view is held, the memory of values that were removed from *any* cache of the process
+    /// cannot be released. Hold it for a request, not forever, and not across an `await`.
+    ///
+    /// *Expiration*: as for [`get`](Self::get), but lookups share readings of the system clock. The
+    /// view reads that clock:
+    ///
+    /// * at least every 64 lookups,
+    /// * after a [`repin`](Pinned::repin),
+    /// * for each entry that had no more than 68.7 s to live by the last reading.
+    ///
+    /// Between two readings, an entry that had more than 68.7 s to live by the first is taken to be
+    /// alive. So the view returns an entry after its deadline only if fewer than 64 of its lookups
+    /// take longer than 68.7 s. Guarantees 1 and 3 of the [crate](crate#guarantees) hold with this
+    /// lag.
+    ///
+    /// With a clock of your own, or where reads prolong lives, each lookup reads the clock.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);

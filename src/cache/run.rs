@@ -1,4 +1,4 @@
-//! Running the maintenance, and ending it.
+//! Maintenance on request, and the end of a cache.
 
 use super::Cache;
 use crate::engine::Pending;
@@ -10,30 +10,36 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Finishes the maintenance: applies recorded reads and writes, removes every entry that is
-    /// due, evicts down to the capacity, sweeps after an `invalidate_all`, releases memory that
-    /// no thread can be reading, and delivers all notifications.
+    /// Finishes the maintenance.
     ///
-    /// No program has to call this: operations do the same piece by piece, and with a
-    /// [`scheduler`](crate::Builder::scheduler) so does a background thread. It serves tests, and
+    /// It applies recorded reads and writes, removes every entry that is due, evicts down to the
+    /// capacity, sweeps after an `invalidate_all`, releases memory that no thread can be reading,
+    /// and delivers all notifications.
+    ///
+    /// No program has to call this: operations do the same work piece by piece, and so does the
+    /// background thread of a [`scheduler`](crate::Builder::scheduler). The call serves tests, and
     /// programs that want the work done at a time of their choosing.
     ///
-    /// *Expiration*: everything whose deadline has come, by a precise reading of the clock after
-    /// the call began, is removed and announced, whatever the
-    /// [`expiry_resolution`](crate::Builder::expiry_resolution). *Blocking*: waits for a pass
-    /// that is running; takes as long as the work does. *Callbacks*: the listener and
-    /// destructors may run here. A call from within them does the work but leaves notifications
-    /// and destructors to the outer call; one from within a load, a computation or another
-    /// callback leaves them to the end of the outermost of these.
+    /// *Expiration*: removes and announces every entry whose deadline has come, whatever the
+    /// [`expiry_resolution`](crate::Builder::expiry_resolution). A precise reading of the clock
+    /// after the call began decides.
+    ///
+    /// *Blocking*: waits for a pass that is running, and takes as long as the work does.
+    ///
+    /// *Callbacks*: the listener and destructors may run here. A call from within them does the
+    /// work, but leaves notifications and destructors to the outer call. A call from within a load,
+    /// a computation or another callback leaves them to the end of the outermost of these.
     pub fn run_pending_tasks(&self) {
         self.engine().run_pending();
     }
 
-    /// At most `units` units of maintenance (an expiration, an eviction, an entry moved in the
-    /// wheel, a notification) and what is left.
+    /// Does at most `units` units of maintenance and returns what is left.
     ///
-    /// *Expiration*: entries are due when the tick of the timer wheel
-    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) in which their deadline lies is
+    /// *Units*: a unit is an expiration, an eviction, an entry moved in the wheel, or a
+    /// notification.
+    ///
+    /// *Expiration*: an entry is due when the tick of the timer wheel
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) that contains its deadline is
     /// over.
     ///
     /// ```
@@ -55,15 +61,19 @@ where
     }
 
     /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers
-    /// all notifications. Values inserted from now on are not stored and leave at once, as
-    /// `Explicit`. Dropping the last handle without this announces nothing. A value that the
-    /// listener itself puts back from now on is dropped without an announcement, which would
-    /// have no end, and counted in
-    /// [`Stats::refused_after_close`](crate::Stats::refused_after_close).
+    /// all notifications.
     ///
-    /// *Blocking*: waits for the listener, if another thread is running it, without using the core.
-    /// A call from within a listener, a destructor, a load, a computation or another callback
-    /// does not, and leaves the rest of the notifications to that thread.
+    /// Values that are inserted from now on are not stored and leave at once, as `Explicit`. A
+    /// value that the listener itself puts back from now on is dropped without an announcement,
+    /// since announcing it would have no end.
+    /// [`Stats::refused_after_close`](crate::Stats::refused_after_close) counts these values.
+    ///
+    /// Dropping the last handle without this call announces nothing.
+    ///
+    /// *Blocking*: does all the maintenance, however much there is. If another thread is running
+    /// the listener, the call waits for it without using the core. A call from within a listener, a
+    /// destructor, a load, a computation or another callback does not wait: it leaves the rest of
+    /// the notifications to that thread.
     pub fn close(&self) {
         self.engine().close();
     }
@@ -71,10 +81,10 @@ where
 
 #[cfg(any(feature = "internals", cortado_loom))]
 impl<K, V, S> Cache<K, V, S> {
-    /// Runs all maintenance and recounts every invariant, at quiescence.
+    /// Runs all maintenance, then recounts every invariant. The cache must be at rest.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// If an invariant does not hold.
     #[doc(hidden)]
     pub fn audit(&self) {
         if let Err(why) = self.engine().audit() {
@@ -82,15 +92,15 @@ impl<K, V, S> Cache<K, V, S> {
         }
     }
 
-    /// Whether reads ask the expiry policy.
+    /// Returns whether reads ask the expiry policy.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
-    pub fn asks_after_reads(&self) -> bool {
-        self.engine().asks_after_reads()
+    pub fn has_read_hook(&self) -> bool {
+        self.engine().has_read_hook()
     }
 
-    /// The memory of its nodes.
+    /// Returns the pool, which holds the memory of the cache's nodes.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
@@ -98,15 +108,16 @@ impl<K, V, S> Cache<K, V, S> {
         &self.engine().core.pool
     }
 
-    /// Tables of the index that were outgrown and still have memory.
+    /// Returns how many retired tables of the index still have memory.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]
-    pub fn outgrown_tables(&self) -> usize {
-        self.engine().core.index.outgrown()
+    pub fn retired_tables(&self) -> usize {
+        self.engine().core.index.retired_tables()
     }
 
-    /// Buckets of the index, and how many of them have an overflow, be it empty or not.
+    /// Returns how many buckets the index has, and how many of them have an overflow, be it empty
+    /// or not.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
     #[must_use]

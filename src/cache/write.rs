@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::clock::nanos;
 use crate::entry::Entry;
-use crate::expiration::Term;
+use crate::expiration::Lifetime;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -14,30 +14,38 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Puts a value into the cache, in the place of the key's old one.
+    /// Inserts a value, in the place of the key's old value.
     ///
-    /// Its lifetime is what the builder's settings say: `time_to_live`, `time_to_idle` and the
-    /// expiry policy, the earliest wins. Over a living entry the policy's update hook is asked,
-    /// else (also over an expired one) the create hook. The old value leaves as `Replaced`, or
-    /// as `Expired` if its life was over. A value with a lifetime of zero is not stored and
-    /// leaves at once as `Expired`, one heavier than the capacity as `Size`; both replace the
-    /// old value all the same.
+    /// *Lifetime*: the builder's settings determine it: of `time_to_live`, `time_to_idle` and the
+    /// expiry policy, the earliest end wins. Over a living entry, the policy's update hook is
+    /// asked. Otherwise, also over an expired entry, the create hook is asked.
     ///
-    /// *Blocking*: locks one bucket of the index for a few instructions; waits while a computation
-    /// ([`and_compute_with`](crate::KeyEntry::and_compute_with)) of this key runs; may run a
-    /// bounded piece of maintenance, including the listener.
+    /// *Removals*: the old value leaves as `Replaced`, or as `Expired` if its life was over. Two
+    /// kinds of new values are not stored and leave at once. Both replace the old value all the
+    /// same:
+    ///
+    /// * a value with a lifetime of zero leaves as `Expired`;
+    /// * a value that is heavier than the capacity leaves as `Size`.
+    ///
+    /// *Blocking*: locks one bucket of the index for a few instructions. It waits while a
+    /// computation ([`and_compute_with`](crate::KeyEntry::and_compute_with)) of this key runs. It
+    /// may run a bounded piece of maintenance, including the listener. If the write buffer is full,
+    /// it waits for the thread that runs the maintenance.
     ///
     /// # Panics
     /// Panics of the weigher, the expiry policy, the clock, `Hash` and `Eq` reach the caller; the
-    /// insert has then not happened. Also panics when called for the key of a computation from
-    /// within it.
+    /// insert has then not happened.
+    ///
+    /// It also panics when it is called for the key of a computation from within that computation,
+    /// or for the key of a callback (hook, weigher, condition) from within that callback.
     pub fn insert(&self, key: K, value: V) {
-        self.engine().insert(key, value, Term::Policy);
+        self.engine().insert(key, value, Lifetime::Policy);
     }
 
-    /// [`insert`](Self::insert) with a lifetime of its own, which takes the place of what
-    /// `time_to_live` and the expiry policy would say; a `time_to_idle` still applies. Zero means
-    /// not stored; more than 292 years means never.
+    /// Inserts a value with a lifetime of its own; otherwise like [`insert`](Self::insert).
+    ///
+    /// The lifetime takes the place of `time_to_live` and of the expiry policy. A `time_to_idle`
+    /// still applies. Zero means not stored; more than 292 years means never.
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -51,18 +59,25 @@ where
     /// assert_eq!((cache.get("short"), cache.get("long")), (None, Some(2)));
     /// ```
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.engine().insert(key, value, Term::For(nanos(ttl)));
+        self.engine().insert(key, value, Lifetime::For(nanos(ttl)));
     }
 
-    /// [`insert_with_ttl`](Self::insert_with_ttl) with the instant at which the entry expires. One
-    /// that has passed means not stored.
+    /// Inserts a value with the instant at which the entry expires; otherwise like
+    /// [`insert_with_ttl`](Self::insert_with_ttl).
+    ///
+    /// An instant that has passed means not stored.
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().insert(key, value, Term::Until(until));
+        self.engine().insert(key, value, Lifetime::Until(until));
     }
 
-    /// Removes the key's entry and returns a clone of its value. The value leaves as `Explicit`; an
-    /// expired one that was still there leaves as `Expired`, and the answer is `None`.
+    /// Removes the key's entry and returns a clone of its value.
+    ///
+    /// The value leaves as `Explicit`. An expired value that was still there leaves as `Expired`,
+    /// and the call returns `None`.
+    ///
+    /// *Blocking* and *Panics*: as for [`insert`](Self::insert). A panic of `Clone` reaches the
+    /// caller after the removal.
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -71,7 +86,8 @@ where
         self.remove_entry(key).map(Entry::into_value)
     }
 
-    /// [`remove`](Self::remove) that returns a handle on what was removed, and clones nothing.
+    /// Removes the key's entry and returns a handle on it. It clones nothing; otherwise like
+    /// [`remove`](Self::remove).
     pub fn remove_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -80,11 +96,19 @@ where
         self.engine().remove(hash, key, None)
     }
 
-    /// Removes the key's entry if `condition` holds for it, atomically: what was judged is what is
-    /// removed. Returns a clone of the value if so. The condition runs with no lock held. It is
-    /// asked once more if the entry changes meanwhile, this time with the key held as by a
-    /// computation: conditions that write each other's keys may then wait for each other. It
-    /// must not write its own key: that write panics.
+    /// Removes the key's entry if `condition` holds for it, and returns a clone of the value if so.
+    ///
+    /// Otherwise like [`remove`](Self::remove).
+    ///
+    /// *Atomicity*: the entry that was judged is the entry that is removed. If the entry changes
+    /// meanwhile, the condition is asked once more, with the key held as by a computation.
+    ///
+    /// *Callbacks*: the condition runs on this thread, with no lock held. It must not write its own
+    /// key: that write panics. When conditions are asked once more, those that write each other's
+    /// keys may wait for each other.
+    ///
+    /// # Panics
+    /// A panic of the condition reaches the caller; the entry is as before.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -101,7 +125,8 @@ where
         self.engine().remove(hash, key, Some(&mut condition)).map(Entry::into_value)
     }
 
-    /// Removes the key's entry, if there is one, as `Explicit`.
+    /// Removes the key's entry, if there is one, as `Explicit`. It returns nothing; otherwise like
+    /// [`remove`](Self::remove).
     pub fn invalidate<Q>(&self, key: &Q)
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -110,18 +135,30 @@ where
         self.engine().remove(hash, key, None);
     }
 
-    /// Removes everything: no later read sees an entry that was inserted before this call. Takes
-    /// constant time; the entries leave as `Explicit`, each announced, in the course of the
-    /// maintenance, and until then count in [`entry_count`](Self::entry_count).
+    /// Removes all entries: no later read sees an entry that was inserted before this call.
+    ///
+    /// The entries leave as `Explicit`, each announced, in the course of the maintenance. Until
+    /// then they count in [`entry_count`](Self::entry_count).
+    ///
+    /// *Blocking*: takes constant time, with one exception. If more than 4,080 clearings, with
+    /// inserts between them, come faster than passes sweep, each further one sweeps 1/4,080 of the
+    /// cache.
     pub fn invalidate_all(&self) {
         self.engine().invalidate_all();
     }
 
-    /// Keeps the entries for which `keep` holds and removes the others as `Explicit`. Goes through
-    /// the whole cache; entries that come or go meanwhile may be missed. What `keep` judged is what
-    /// is removed: an entry that was replaced meanwhile is judged again once, with its key held
-    /// as by a computation. `keep` runs with no lock held. It must not write the key that it
-    /// judges: that write panics.
+    /// Keeps the entries for which `keep` holds, and removes the others as `Explicit`.
+    ///
+    /// It goes through the whole cache. Entries that come or go meanwhile may be missed.
+    ///
+    /// *Atomicity*: the entry that `keep` judged is the entry that is removed. An entry that was
+    /// replaced meanwhile is judged once again, with its key held as by a computation.
+    ///
+    /// *Callbacks*: `keep` runs on this thread, with no lock held. It must not write the key that
+    /// it judges: that write panics.
+    ///
+    /// # Panics
+    /// A panic of `keep` reaches the caller; earlier removals stand.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.engine().retain(keep);
     }

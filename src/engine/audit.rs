@@ -4,7 +4,6 @@ use super::Engine;
 use crate::node::{GONE, life};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
-use crate::sync::atomic::Ordering;
 use std::collections::HashSet;
 
 /// Fails the audit with a message.
@@ -34,20 +33,23 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn recount(&self) -> Result<(), String> {
         let core = &self.core;
         let guard = crate::epoch::pin();
-        let mut state = core.maintenance.lock();
+        let mut state = core.upkeep.state.lock();
         let state = &mut *state;
-        ensure!(core.writes.is_empty(), "writes are pending");
+        ensure!(core.upkeep.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be at both, with nobody's leave.
-        ensure!(core.scheduled || core.outbox.is_idle(), "removals are not announced");
-        ensure!(core.scheduled || core.doomed.is_empty(), "keys and values wait to be dropped");
+        ensure!(core.upkeep.scheduled || core.notices.is_idle(), "removals are not announced");
+        ensure!(
+            core.upkeep.scheduled || core.notices.has_nothing_to_drop(),
+            "keys and values wait to be dropped"
+        );
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
         let mut ids = Vec::new();
         let mut cursor = Some(0);
         while let Some(position) = cursor {
-            cursor = core.index.collect(&guard, &*core.pool, position, &mut ids);
+            cursor = core.index.ids_at(&guard, &*core.pool, position, &mut ids);
         }
         let (mut weight, mut timed) = (0, 0);
         for &id in &ids {
@@ -56,7 +58,7 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(meta.life() == wanted, "node {id}: life {:#b}", meta.life());
             ensure!(meta.deadline() != GONE, "node {id} is indexed and gone");
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
-            ensure!(!core.is_cleared(meta), "node {id} should have been swept");
+            ensure!(!core.hot.is_cleared(meta), "node {id} should have been swept");
             weight += u64::from(meta.weight());
             timed += usize::from(meta.deadline() != u64::MAX);
         }
@@ -104,8 +106,8 @@ impl<K, V, S> Engine<K, V, S> {
             owned += usize::from(bits & life::OWNED != 0 && !indexed.contains(&id));
             ensure!(pool.meta(id).refs() > 0 || bits == 0, "node {id} is held by nobody");
         }
-        let undropped = self.core.undropped.load(Ordering::Relaxed);
-        ensure!(owned == undropped, "{owned} nodes wait to be reclaimed, {undropped} counted");
+        let unreclaimed = self.core.unreclaimed();
+        ensure!(owned == unreclaimed, "{owned} nodes wait to be reclaimed, {unreclaimed} counted");
         Ok(())
     }
 }

@@ -1,29 +1,51 @@
-//! Loads and computations in progress, and how other operations of their keys get along with them.
+//! Loads and computations in progress, and how other operations on their keys deal with them.
 //!
 //! * A **computation** owns its key: other writes wait for it, and the maintenance leaves its entry
 //!   alone.
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
-//!   *overtaken*; the result of an overtaken load reaches those who wait for it but not the cache.
-//! * Both keep other loads and computations of the key waiting. An overtaken load does not: whoever
-//!   finds it takes it off the board and goes on, so that what begins after the write never gets
-//!   what was loaded before it.
+//!   *overtaken*. The result of an overtaken load reaches its waiters but not the cache.
+//! * Both make other loads and computations of the key wait. An overtaken load does not: the
+//!   operation that finds it takes it off the board and goes on. So an operation that begins after
+//!   the write never gets a value that was loaded before it.
 //!
-//! Both lock their key's bucket once after they took off (`Engine::settled`), and whoever writes
-//! the key, a removal that finds nothing included, asks under that lock whether the shard is idle.
-//! So a write comes before the flight's first look or knows of the flight. A writer marks a load
-//! *before* it locks the bucket, and the load looks at the mark under that lock: it lands before
-//! the write, which then finds what it put there, or not at all. An `invalidate_all` marks by its
-//! generation.
+//! # Why no write is missed
+//! A load or computation first puts its flight on the board. Then it locks its key's bucket once
+//! ([`stable_entry`](super::claim)). A writer of the key, also one that finds nothing, checks under
+//! the bucket's lock whether the board's shard is idle. So either the flight's first look sees the
+//! write, or the write sees the flight.
+//!
+//! A writer marks a load *before* it locks the bucket, and the load reads the mark under that lock.
+//! So the load either lands before the write, which then finds the loaded entry, or does not land.
+//! An `invalidate_all` marks all loads by its generation.
+//!
+//! # Operations do not wait
+//! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
+//! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
+//! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds no
+//! epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
+//! operation: until its last step nothing is committed. [`block_on`] turns steps into a call that
+//! blocks its thread.
 
-use super::commit::Obstacle;
-use super::reentry::Mark;
-use crate::engine::core::Core;
+use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Patience, seeded};
+
+/// Why a commit did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The bucket changed since the search. The operation must search again.
+    Changed,
+    /// A load or computation in the same shard may have the key. The operation must compare keys
+    /// and come back with a [`Clearance`].
+    Flight,
+    /// The load's key was written, or everything was cleared, since the load began.
+    Overtaken,
+    /// The key's entry is not the one that the hooks were asked about.
+    EntryChanged,
+}
 
 /// What a flight is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,28 +59,52 @@ pub struct InFlight {
     /// The node under construction, for its key.
     draft: RawHandle,
     kind: Kind,
-    owner: ThreadId,
-    /// The generation when it took off.
+    /// The generation at take-off.
     generation: u64,
     overtaken: AtomicBool,
     landing: Arc<Flight<Option<Landed>>>,
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Clone)]
 pub struct Landed {
     pub node: RawHandle,
-    /// When its life ends; never for a value that was not to be kept, which all who waited share.
+    /// The end of the value's life; never for a value that was not to be kept, which all waiters
+    /// share.
     pub ends: u64,
 }
 
-/// What becomes of a load of the key that is in the way of somebody who takes it.
+/// How an operation that takes a key treats a load of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joining {
-    /// It is waited for.
+    /// It waits for the load.
     Waiting,
-    /// It is overtaken: the caller is about to write the key.
+    /// It overtakes the load, since it is about to write the key.
     Overtaking,
+}
+
+/// Whether an operation has ended.
+#[must_use = "an operation goes on until it is done"]
+pub enum Step<T> {
+    /// The operation has ended. Whatever it had to commit is committed.
+    Done(T),
+    /// Nothing is committed. The next step follows when this flight has landed.
+    Wait(Arc<InFlight>),
+}
+
+/// Runs the steps of an operation and blocks this thread between them.
+///
+/// # Panics
+/// If an operation would wait for a flight whose owner is further up on this thread's stack.
+pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
+    loop {
+        match step() {
+            Step::Done(result) => return result,
+            Step::Wait(flight) => {
+                let _ = flight.wait();
+            }
+        }
+    }
 }
 
 impl InFlight {
@@ -70,13 +116,17 @@ impl InFlight {
         self.kind
     }
 
-    /// Waits for the end; what a load came to, if it came to something.
+    fn token(&self) -> FlightToken {
+        FlightToken::of(self)
+    }
+
+    /// Blocks until the flight has landed. Returns the result of a load, if it has one.
     ///
     /// # Panics
-    /// If this thread is the one to end it.
+    /// If this thread runs the code that the flight is for.
     pub fn wait(&self) -> Option<Landed> {
         assert!(
-            self.owner != thread::current().id(),
+            !reentrancy::is_flying(self.token()),
             "a load or computation waits for its own key"
         );
         match self.landing.wait() {
@@ -85,14 +135,22 @@ impl InFlight {
         }
     }
 
-    /// Keeps its result out of the cache. Relaxed: the bucket's lock orders it, which the caller
-    /// takes next.
+    /// The result of a load that has landed, if it has one.
+    pub fn landed(&self) -> Option<Landed> {
+        match self.landing.outcome() {
+            Some(Outcome::Done(landed)) => landed,
+            Some(Outcome::Abandoned) | None => None,
+        }
+    }
+
+    /// Keeps the result of a load out of the cache. Relaxed: the caller takes the bucket's lock
+    /// next, which orders the store.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what it found out may be outdated, when everything was last cleared by `generation`.
-    /// Under the lock of its key's bucket.
+    /// Whether the load's result may be outdated, given the present generation. To be called under
+    /// the lock of the key's bucket.
     pub fn is_overtaken(&self, generation: u64) -> bool {
         self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
@@ -101,14 +159,14 @@ impl InFlight {
 /// How a writer knows that no load or computation is in its way.
 #[derive(Clone, Copy)]
 pub enum Clearance<'a> {
-    /// If none is in the shard.
+    /// It commits only if the shard has no flight.
     Idle,
-    /// It has compared its key with all that were there by then.
+    /// It has compared its key with all flights of its hash up to this version.
     Seen(Version),
     /// It is the computation itself.
     Own,
     /// It is the load itself.
-    Landing(&'a Airborne<'a>),
+    Landing(&'a FlightGuard),
 }
 
 /// All loads and computations in progress.
@@ -125,57 +183,56 @@ impl Flights {
         self.board.shard(hash)
     }
 
-    /// Whether nothing can be in the way of this hash; see the board's rules for who may rely on
-    /// it.
+    /// Whether no flight can have this hash. The board's rules say who may rely on the answer.
     #[inline]
     pub fn is_idle(&self, hash: u32) -> bool {
         self.board.shard(hash).is_idle()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.board.is_empty()
+    }
+
     /// Keeps computations of keys with this hash from taking off; `None` if there is one. For the
-    /// maintenance, which waits for none.
-    pub fn hold_unclaimed(&self, hash: u32, patience: Patience) -> Option<Hold<'_>> {
+    /// maintenance, which waits for no flight.
+    pub fn permit_unclaimed(&self, hash: u32, patience: Patience) -> Option<CommitPermit<'_>> {
         let shard = self.board.shard(hash);
         shard
             .lock_unless(hash, patience, |flight| flight.kind == Kind::Computation)
-            .map(|shard| Hold::Locked { _shard: shard })
+            .map(|shard| CommitPermit::Locked { _shard: shard })
     }
 
     /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
-    /// one did since the writer looked.
-    pub fn hold<'a>(&'a self, hash: u32, clearance: Clearance<'a>) -> Option<Hold<'a>> {
+    /// one took off after the writer compared keys.
+    pub fn permit<'a>(&'a self, hash: u32, clearance: Clearance<'a>) -> Option<CommitPermit<'a>> {
         match clearance {
-            Clearance::Idle => Some(Hold::IfIdle),
-            Clearance::Own => Some(Hold::Own),
-            Clearance::Landing(airborne) => Some(Hold::Landing(&airborne.flight)),
+            Clearance::Idle => Some(CommitPermit::IfIdle),
+            Clearance::Own => Some(CommitPermit::Own),
+            Clearance::Landing(guard) => Some(CommitPermit::Landing(&guard.flight)),
             Clearance::Seen(version) => self
                 .board
                 .shard(hash)
                 .lock_if(hash, version)
-                .map(|shard| Hold::Locked { _shard: shard }),
+                .map(|shard| CommitPermit::Locked { _shard: shard }),
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.board.is_empty()
     }
 }
 
-/// See [`Flights::hold`]. Taken before the bucket's lock, which it must outlive.
-pub enum Hold<'a> {
+/// See [`Flights::permit`]. Taken before the bucket's lock, which it must outlive.
+pub enum CommitPermit<'a> {
     /// The shard has to be idle when the bucket is locked.
     IfIdle,
     Own,
-    /// The load has not been overtaken.
+    /// The load must not be overtaken.
     Landing(&'a InFlight),
-    /// Nothing new takes off while this is held.
+    /// No flight takes off while this lock is held.
     Locked {
         _shard: ShardGuard<'a, InFlight>,
     },
 }
 
-impl Hold<'_> {
-    /// Whether it keeps what it promises, with the bucket locked.
+impl CommitPermit<'_> {
+    /// Whether the commit may go on. To be called with the bucket locked.
     #[inline(always)]
     pub fn check(
         &self,
@@ -193,51 +250,68 @@ impl Hold<'_> {
     }
 }
 
-/// A flight of this thread that is on the board. Dropping it takes it off and abandons it.
-pub struct Airborne<'a> {
-    core: &'a Core,
+/// A flight on the board, for its owner. Dropping it takes the flight off and abandons it.
+pub struct FlightGuard {
+    flights: Arc<Flights>,
     hash: u32,
     flight: Arc<InFlight>,
     leader: Option<Leader<Option<Landed>>>,
-    /// Nothing is delivered on this thread until it has landed.
-    _mark: Option<Mark>,
 }
 
-impl<'a> Airborne<'a> {
-    /// Puts a flight on the board; `None` if another with the hash was put there since `seen`.
+impl FlightGuard {
+    /// Puts a flight on the board; `None` if another one of this hash took off since `seen`.
     pub fn take_off(
-        core: &'a Core,
-        hash: u32,
-        kind: Kind,
+        flights: &Arc<Flights>,
+        (kind, generation): (Kind, u64),
         draft: RawHandle,
         seen: Version,
     ) -> Option<Self> {
+        let hash = draft.meta().hash();
         let (leader, landing) = Flight::start();
-        let flight = Arc::new(InFlight {
-            draft,
-            kind,
-            generation: core.full_generation(),
-            owner: thread::current().id(),
-            overtaken: AtomicBool::new(false),
-            landing,
-        });
-        core.flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
-        Some(Self { core, hash, flight, leader: Some(leader), _mark: Mark::flight() })
+        let overtaken = AtomicBool::new(false);
+        let flight = Arc::new(InFlight { draft, kind, generation, overtaken, landing });
+        flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
+        Some(Self { flights: Arc::clone(flights), hash, flight, leader: Some(leader) })
     }
 
-    /// Ends the flight; those who waited get `result`.
-    pub fn land(mut self, result: Option<Landed>) {
-        self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
+    /// Marks this thread as the one that runs the owner's code.
+    pub fn enter(self) -> Entered {
+        let _mark = ReentrancyMark::flight(self.flight.token());
+        Entered { guard: self, _mark }
+    }
+
+    fn land(&mut self, result: Option<Landed>) {
+        self.flights.shard(self.hash).remove(self.hash, &self.flight);
         if let Some(leader) = self.leader.take() {
             leader.complete(result);
         }
     }
 }
 
-impl Drop for Airborne<'_> {
+impl Drop for FlightGuard {
     fn drop(&mut self) {
         if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
-            self.core.flights.shard(self.hash).remove(self.hash, &self.flight);
+            self.flights.shard(self.hash).remove(self.hash, &self.flight);
         }
+    }
+}
+
+/// A flight whose owner's code runs on this thread. Until this is dropped or landed, nothing is
+/// delivered on this thread, and a wait for the flight panics.
+pub struct Entered {
+    // Dropped before the mark, whose end delivers what was deferred: a listener may write the key.
+    guard: FlightGuard,
+    _mark: Option<ReentrancyMark>,
+}
+
+impl Entered {
+    /// Ends the flight with a result for its waiters.
+    pub fn land(mut self, result: Option<Landed>) {
+        self.guard.land(result);
+    }
+
+    /// How the owner of a load commits it.
+    pub fn clearance(&self) -> Clearance<'_> {
+        Clearance::Landing(&self.guard)
     }
 }

@@ -32,127 +32,23 @@
 //! old table, then one of the new). Each but the first is held for a few instructions. What each
 //! protects is said where it is.
 
-mod apply;
-mod ask;
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
-mod budget;
 mod bulk;
-mod commit;
-mod compute;
+mod claim;
 mod core;
-mod deliver;
+mod delivery;
 mod event;
-mod evict;
 mod flights;
-mod glance;
-mod life;
-mod load;
-mod lookup;
+mod loads;
 mod maintenance;
 mod read;
 mod read_mode;
-mod reclaim;
-mod reentry;
-mod remove;
-mod run;
+mod reentrancy;
+mod typed;
 mod write;
 
-pub use self::core::Core;
-pub use deliver::Pending;
-pub use glance::Moment;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
-pub use maintenance::Maintenance;
-
-use self::read_mode::{Facts, ReadMode};
-use self::reentry::Deliver;
-use crate::clock::Ticker;
-use crate::config::Config;
-use crate::entry::Removed;
-use crate::expiry::Expiry;
-use crate::pool::Pool;
-#[cfg(not(cortado_loom))]
-use crate::scheduler::{Scheduled, Scheduler};
-use crate::sync::atomic::AtomicBool;
-use std::sync::Arc;
-use std::sync::Weak;
-
-/// Tells the weight of an entry.
-pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
-/// Hears of removals.
-pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
-
-/// What the user plugs in.
-pub struct Hooks<K, V> {
-    pub expiry: Option<Box<dyn Expiry<K, V>>>,
-    pub weigher: Option<Weigher<K, V>>,
-    pub listener: Option<Listener<K, V>>,
-}
-
-/// See the [module](self).
-pub struct Engine<K, V, S> {
-    pub core: Arc<Core>,
-    pool: Pool<K, V>,
-    hasher: S,
-    hooks: Hooks<K, V>,
-    /// What reads have to do beside finding the entry.
-    mode: ReadMode,
-    /// Whether the policy's update hook is known to be the trait's own, which asks the create
-    /// hook.
-    updates_create: AtomicBool,
-    name: Option<String>,
-}
-
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
-    /// # Errors
-    /// If the scheduler's thread cannot be started.
-    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
-        let idle = config.lifetimes.idle;
-        let ticker = Ticker::new(config.clock.clone());
-        let pool = Pool::new(idle.is_some());
-        let facts = Facts {
-            margin: ticker.margin(),
-            idle,
-            idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
-            counts: config.record_stats,
-        };
-        let mode = ReadMode::new(facts, hooks.expiry.is_some());
-        let core = Arc::new(Core::new(&config, ticker, pool.raw().clone(), mode.renews()));
-        let engine = Arc::new(Self {
-            core,
-            pool,
-            hasher,
-            mode,
-            updates_create: AtomicBool::new(false),
-            hooks,
-            name: config.name,
-        });
-        // A model has no process, and so no scheduler of one.
-        #[cfg(not(cortado_loom))]
-        if config.scheduled {
-            // The core: the scheduler's thread must not be the one that drops keys and values.
-            let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
-            let registration = Scheduler::global().register(client)?;
-            let _ = engine.core.registration.set(registration);
-        }
-        let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
-        let _ = engine.core.client.set(client);
-        Ok(engine)
-    }
-}
-
-impl<K, V, S> Engine<K, V, S> {
-    /// Whether reads ask the expiry policy: for tests.
-    pub fn asks_after_reads(&self) -> bool {
-        self.mode.asks()
-    }
-
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-}
+pub use self::core::{Core, Maintenance};
+pub use delivery::Pending;
+pub use typed::{Engine, Hooks};

@@ -1,27 +1,24 @@
-//! What reads of a cache have to do beside finding the entry: set when the cache is built, and
-//! again when the first read finds out that the policy's read hook is the trait's own.
+//! What reads of a cache have to do beside finding the entry. This is decided when the cache is built,
+//! and once more when the first read finds out that the policy's read hook is the trait's own.
 //!
-//! All words are relaxed. A read by the older mode asks a hook that changes nothing.
+//! All words are relaxed. A read that sees the older mode asks a hook that changes nothing.
 
 use crate::clock::NEVER;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What an entry must have to live, from a reading of the clock on, for a view to rely on that
-/// reading: 68.7 s.
-const FAR: u64 = 1 << 36;
-
-/// A read that would prolong an idle time by less than this part of it leaves it, and the cache
-/// line, as it is: with an idle time of an hour, reads within 3.5 s of each other write once.
+/// A read that would prolong a life by less than this part of the idle time leaves the deadline, and
+/// the cache line, as they are. With an idle time of an hour, reads within 3.5 s of each other write
+/// once.
 const TOLERANCE: u64 = 1024;
 
-/// What there is to know of a cache when its reads are configured.
+/// What the read mode depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// How far a coarse reading may be behind; zero if there are only precise ones.
+    /// How far a coarse reading of the clock may be behind; zero if all readings are precise.
     pub margin: u64,
     /// The idle time.
     pub idle: Option<u64>,
-    /// Whether a life of the idle time may begin at a coarse reading.
+    /// Whether an idle time may be counted from a coarse reading.
     pub idles_coarsely: bool,
     /// Whether each read is counted.
     pub counts: bool,
@@ -35,20 +32,17 @@ pub struct ReadMode {
     renews: AtomicBool,
     /// Whether the expiry policy is asked after a read.
     asks: AtomicBool,
-    /// Whether nobody knows as yet whether its read hook is the trait's own.
+    /// Whether it is still unknown if the policy's read hook is the trait's own.
     unknown: AtomicBool,
-    /// Whether reads may prolong lives by the coarse clock: where an idle time is all that they
-    /// prolong by, and that is long.
+    /// Whether reads may prolong lives by the coarse clock. That needs a long idle time and no read
+    /// hook.
     coarsely: AtomicBool,
-    /// How far after a coarse reading of the same call a deadline must be for the read to be a
-    /// plain hit.
-    reach: AtomicU64,
-    /// The same after a reading that a view shares among lookups.
-    shared_reach: AtomicU64,
+    /// How far beyond a coarse reading a deadline must lie for the read to be a plain hit.
+    freshness: AtomicU64,
 }
 
 impl ReadMode {
-    /// For a cache with a policy, whose read hook may be anything, or without.
+    /// The mode of a cache with a policy, whose read hook may be anything, or without a policy.
     pub fn new(facts: Facts, has_policy: bool) -> Self {
         let mode = Self {
             facts,
@@ -56,8 +50,7 @@ impl ReadMode {
             asks: AtomicBool::new(false),
             unknown: AtomicBool::new(has_policy),
             coarsely: AtomicBool::new(false),
-            reach: AtomicU64::new(NEVER),
-            shared_reach: AtomicU64::new(NEVER),
+            freshness: AtomicU64::new(NEVER),
         };
         mode.set(has_policy);
         mode
@@ -66,7 +59,7 @@ impl ReadMode {
     fn set(&self, asks: bool) {
         let Facts { margin, idle, idles_coarsely, counts } = self.facts;
         let coarsely = !asks && idles_coarsely;
-        // The life that a read does not prolong.
+        // A read leaves a remaining life of more than this alone.
         let enough = match idle {
             _ if asks => NEVER,
             Some(idle) if coarsely => idle - idle / TOLERANCE,
@@ -74,18 +67,13 @@ impl ReadMode {
             None => 0,
         };
         let is_plain = !counts && enough != NEVER;
-        // With no coarse clock each reading is worth having. And a life is prolonged from the
-        // present on.
-        let shares = is_plain && margin > 0 && enough == 0;
         self.asks.store(asks, Relaxed);
         self.renews.store(asks || idle.is_some(), Relaxed);
         self.coarsely.store(coarsely, Relaxed);
-        self.reach.store(if is_plain { margin.max(enough) } else { NEVER }, Relaxed);
-        self.shared_reach.store(if shares { margin.max(FAR) } else { NEVER }, Relaxed);
+        self.freshness.store(if is_plain { margin.max(enough) } else { NEVER }, Relaxed);
     }
 
-    /// What the first read that asks finds out: if the hook is the trait's own, no other read has
-    /// to.
+    /// Takes in what the first read found out: if the hook is the trait's own, no other read asks it.
     #[cold]
     pub fn learn(&self, is_default: bool) {
         self.unknown.store(false, Relaxed);
@@ -114,17 +102,11 @@ impl ReadMode {
         self.coarsely.load(Relaxed)
     }
 
-    /// Where the reach of a coarse reading of the same call ends. Nothing is beyond the end of
-    /// time.
+    /// A read at `coarse` is a plain hit if the deadline lies beyond this instant. No deadline lies
+    /// beyond the end of time.
     #[inline(always)]
-    pub fn reach_at(&self, coarse: u64) -> u64 {
-        coarse.saturating_add(self.reach.load(Relaxed))
-    }
-
-    /// Where the reach of a reading ends that a view shares among lookups.
-    #[inline(always)]
-    pub fn shared_reach_at(&self, coarse: u64) -> u64 {
-        coarse.saturating_add(self.shared_reach.load(Relaxed))
+    pub fn freshness_bound(&self, coarse: u64) -> u64 {
+        coarse.saturating_add(self.freshness.load(Relaxed))
     }
 }
 
@@ -135,25 +117,24 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const PLAIN: Facts = Facts { margin: SECOND, idle: None, idles_coarsely: false, counts: false };
 
-    fn reaches(mode: &ReadMode) -> (u64, u64) {
-        (mode.reach_at(0), mode.shared_reach_at(0))
+    fn freshness(mode: &ReadMode) -> u64 {
+        mode.freshness_bound(0)
     }
 
     #[test]
-    fn a_reach_is_as_far_as_what_may_not_be_overlooked() {
-        // The time 68.7 s that the guarantees state; a precise clock shares no reading.
-        assert_eq!(reaches(&ReadMode::new(PLAIN, false)), (SECOND, 1 << 36));
-        assert_eq!(ReadMode::new(Facts { margin: 0, ..PLAIN }, false).shared_reach_at(0), NEVER);
+    fn plain_hits_need_more_life_than_may_be_overlooked() {
+        assert_eq!(freshness(&ReadMode::new(PLAIN, false)), SECOND);
+        assert_eq!(freshness(&ReadMode::new(Facts { margin: 0, ..PLAIN }, false)), 0);
         let hour = 3600 * SECOND;
         let idle = Facts { idle: Some(hour), idles_coarsely: true, ..PLAIN };
-        assert_eq!(reaches(&ReadMode::new(idle, false)), (hour - hour / TOLERANCE, NEVER));
+        assert_eq!(freshness(&ReadMode::new(idle, false)), hour - hour / TOLERANCE);
         let short = Facts { idles_coarsely: false, ..idle };
-        for far in [
+        for never_plain in [
             ReadMode::new(PLAIN, true),
             ReadMode::new(short, false),
             ReadMode::new(Facts { counts: true, ..PLAIN }, false),
         ] {
-            assert_eq!(reaches(&far), (NEVER, NEVER));
+            assert_eq!(freshness(&never_plain), NEVER);
         }
     }
 
@@ -166,13 +147,13 @@ mod tests {
             assert!(mode.asks() && mode.renews() && mode.is_unknown() && !mode.coarsely());
             mode.learn(true);
             let plain = ReadMode::new(facts, false);
-            assert_eq!(reaches(&mode), reaches(&plain));
+            assert_eq!(freshness(&mode), freshness(&plain));
             assert_eq!((mode.asks(), mode.is_unknown()), (false, false));
             assert_eq!((mode.renews(), mode.coarsely()), (plain.renews(), plain.coarsely()));
             let own = ReadMode::new(facts, true);
             own.learn(false);
             assert!(own.asks() && !own.is_unknown());
-            assert_eq!(reaches(&own), (NEVER, NEVER));
+            assert_eq!(freshness(&own), NEVER);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What one client has given to an executor: one word that says whether a job of it is on the way.
+//! The hand-off of one client to an executor: one word that says whether a job of the client is
+//! outstanding.
 //!
 //! ```text
 //!        request            begin             request
@@ -17,55 +18,62 @@
 //! | running | 1 | 0 | runs | was seen when the job began |
 //! | running again | 1 | 1 | runs, and another one follows it | will be seen by the one that follows |
 //!
-//! The word does not tell *queued* from *running again*: a request does the same in both.
+//! The word does not distinguish *queued* from *running again*: a request does the same in both
+//! states.
 //!
 //! # Rules
 //!
-//! 1. Who leaves work calls [`request`](Handoff::request) *after* leaving it. A [`Ticket`] in
-//!    return means: submit a job that owns this ticket.
+//! 1. A thread that leaves work calls [`request`](Handoff::request) *after* leaving it. If it gets
+//!    a [`Ticket`], it must submit a job that owns this ticket.
 //! 2. The job calls [`begin`](Ticket::begin) *before* it looks for work, and
-//!    [`finish`](Running::finish) when it found no more. A ticket in return means: submit another
-//!    job.
-//! 3. A job that leaves work behind on purpose (it is bounded) requests it before it finishes.
+//!    [`finish`](Running::finish) when it finds no more. If it gets a ticket from `finish`, it must
+//!    submit another job.
+//! 3. A job that leaves work behind on purpose (it is bounded) requests that work before it
+//!    finishes.
 //! 4. A ticket that is dropped leaves work behind, and so does a job that panics. The client knows
-//!    whether it has work: from time to time, if it has and no job [is out](Handoff::is_out), it
-//!    requests one again.
-//! 5. An executor may run a job before `execute` returns. So a job is submitted with no lock held
-//!    that it needs. On such an executor, a job that follows another one is nested in it. A client
-//!    that must bound the depth begins the ticket itself, and goes on in the same job.
+//!    whether it has work. From time to time, if it has work and no job [is out](Handoff::is_out),
+//!    it requests a job again.
+//! 5. An executor may run a job before `execute` returns. So a job must be submitted with no lock
+//!    held that it needs. On such an executor, a job that follows another one is nested in it. A
+//!    client that must bound the depth begins the ticket itself, and goes on in the same job.
 //!
-//! Then **at most one job is on the way**: only the request that raises `OUT` gets a ticket, and
-//! `OUT` stays raised until that ticket, or the one that `finish` made of it, is gone. And **no
-//! request is lost** but by a drop: all transitions are read-modify-writes of one word, so each
-//! request comes before a `begin`, whose job then sees the work, or before a drop. Nothing else
-//! lowers `WANTED`.
+//! Then **at most one job is outstanding**. Only the request that raises `OUT` gets a ticket. `OUT`
+//! stays raised until that ticket, or the one that `finish` made of it, is gone.
+//!
+//! And **no request is lost** except by a drop. All transitions are read-modify-writes of one word,
+//! so each request comes before a `begin`, whose job then sees the work, or before a drop. Nothing
+//! else lowers `WANTED`.
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | `word` | requesters: `fetch_or` of both bits | `begin` | AcqRel with AcqRel | the work that was left before the request |
-//! | | `begin`: `swap` | requesters | AcqRel with AcqRel | nothing that they need |
-//! | | `finish`: compare-exchange from `RUNNING`; drops: `swap` | the requester that gets the next ticket | AcqRel with AcqRel | what one job did, to the next one |
+//! | | `begin`: `swap` | requesters | AcqRel with AcqRel | nothing that requesters need |
+//! | | `finish`: compare-exchange from `RUNNING`; drops: `swap` | the requester that gets the next ticket | AcqRel with AcqRel | the effects of one job, to the next one |
 //! | | | `is_out` | Relaxed | nothing: a hint |
 //!
 //! # Alternatives that lost
 //!
-//! * The drain status (`drain`): it says who *may* run a pass, and may say so to any number of
-//!   callers at once. Here each answer becomes a job in a queue.
-//! * A count of requests: a job does all the work that it finds, whoever asked for it.
+//! * The drain status (`drain`): it says which threads *may* run a pass, and may say so to any
+//!   number of callers at once. Here each such answer becomes a job in a queue.
+//! * A count of requests: a job does all the work that it finds, no matter which thread requested
+//!   it.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use crate::sync::seeded;
 
-/// A job is wanted that begins after now.
+/// This bit says that a job is wanted that begins after the request.
 const WANTED: u32 = 0b01;
-/// A job is queued or running.
+/// This bit says that a job is queued or running.
 const OUT: u32 = 0b10;
 
+/// No job is outstanding.
 const IDLE: u32 = 0;
+/// A job is queued, or it runs and another one follows it.
 const QUEUED: u32 = OUT | WANTED;
+/// A job runs, and no request came since it began.
 const RUNNING: u32 = OUT;
 
 /// See the [module](self). Tickets share the word, so that a job need not keep its client alive.
@@ -81,12 +89,12 @@ impl Default for Handoff {
 }
 
 impl Handoff {
-    /// Idle.
+    /// Creates an idle hand-off.
     pub fn new() -> Self {
         Self { word: Arc::new(AtomicU32::new(IDLE)) }
     }
 
-    /// Makes sure that a job begins after this. See rule 1.
+    /// Ensures that a job begins after this call. See rule 1.
     #[must_use = "a ticket that is dropped leaves the work behind"]
     pub fn request(&self) -> Option<Ticket> {
         let order = if seeded("handoff_request_is_relaxed") { Relaxed } else { AcqRel };
@@ -99,7 +107,7 @@ impl Handoff {
         (!is_out).then(|| self.ticket())
     }
 
-    /// Whether a job is on the way, as it was a moment ago.
+    /// Whether a job is outstanding. The answer may be outdated when this returns.
     pub fn is_out(&self) -> bool {
         self.word.load(Relaxed) & OUT != 0
     }
@@ -109,11 +117,11 @@ impl Handoff {
     }
 }
 
-/// The raised `OUT`. A drop of it lowers `OUT`, and leaves the work behind.
+/// The raised bit `OUT`. Dropping this lowers the bit and leaves the work behind.
 #[derive(Debug)]
 struct Out {
     word: Arc<AtomicU32>,
-    /// False once `OUT` was lowered otherwise.
+    /// False once `OUT` was lowered by other means.
     raised: bool,
 }
 
@@ -125,13 +133,13 @@ impl Drop for Out {
     }
 }
 
-/// The right to submit one job, which owns it.
+/// The right to submit one job, which owns the ticket.
 #[derive(Debug)]
 #[must_use = "a ticket that is dropped leaves the work behind"]
 pub struct Ticket(Out);
 
 impl Ticket {
-    /// The job begins. It sees the work that was left before any request until now.
+    /// Begins the job. It sees the work that was left before any request until now.
     pub fn begin(self) -> Running {
         let Self(out) = self;
         out.word.swap(RUNNING, AcqRel);
@@ -139,17 +147,17 @@ impl Ticket {
     }
 }
 
-/// A running job. One that unwinds leaves its work behind.
+/// A running job. If it unwinds, it leaves its work behind.
 #[derive(Debug)]
 #[must_use = "dropping this means that the job was broken off"]
 pub struct Running(Out);
 
 impl Running {
-    /// The job has done what it saw. A ticket in return is for another one: there were requests
-    /// since.
+    /// Ends the job, which has done the work that it saw. Returns a ticket for another job if there
+    /// were requests since it began.
     pub fn finish(self) -> Option<Ticket> {
         let Self(mut out) = self;
-        // Only requests change the word meanwhile, and they make `QUEUED` of it.
+        // Only requests change the word meanwhile, and they turn it into `QUEUED`.
         let ended = if seeded("handoff_finish_forgets_requests") {
             Ok(out.word.swap(IDLE, AcqRel))
         } else {

@@ -1,4 +1,4 @@
-//! The queue of the workers, and their threads.
+//! The job queue of the workers, and their threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -7,25 +7,26 @@ use std::time::{Duration, Instant};
 use super::Job;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
-/// How long a job may run before it counts as blocked. A job that only works takes less, even if
-/// its thread loses the core for a time slice. Nobody notices if the jobs behind it start that much
-/// later.
+/// A job may run for this long before it counts as blocked. A job that only works takes less, even
+/// if its thread loses its core for a time slice. For the jobs behind it, a delay of this length
+/// goes unnoticed.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How long an idle worker waits for work before it ends. The start of a thread takes tens of
+/// An idle worker waits for work for this long before it ends. Starting a thread takes tens of
 /// microseconds, which do not matter once a second.
 const LINGER: Duration = Duration::from_secs(1);
-/// Idle workers that are kept: one takes the next job, and one watches it. With fewer, each burst
-/// of jobs would start a thread.
+/// The pool keeps this many idle workers: one takes the next job, and one watches it. With fewer,
+/// each burst of jobs would start a thread.
 const IDLE: usize = 2;
 
-/// The times and numbers that govern the workers. Only tests and models choose their own.
+/// The times and numbers that govern the workers. Only tests and models set other values than the
+/// defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long a job may run before it counts as blocked.
     pub patience: Duration,
     /// How long an idle worker waits for work before it ends.
     pub linger: Duration,
-    /// More threads are refused, as if by the operating system.
+    /// The largest number of threads. More are refused, as if by the operating system.
     pub threads: usize,
 }
 
@@ -35,17 +36,18 @@ impl Default for Limits {
     }
 }
 
-/// What is going on among the workers.
+/// The counters of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Threads that there are, and those of them that are in a job.
+    /// How many threads exist.
     pub threads: usize,
+    /// How many of the threads run a job.
     pub busy: usize,
-    /// Threads started so far.
+    /// How many threads were started so far.
     pub threads_started: u64,
-    /// Jobs that no worker has taken.
+    /// How many jobs no worker has taken yet.
     pub waiting: usize,
-    /// Panics caught so far.
+    /// How many panics were caught so far.
     pub panics: u64,
     /// How often an idle worker was woken or woke up by itself so far.
     pub wake_ups: u64,
@@ -53,18 +55,20 @@ pub struct Counts {
 
 struct State {
     jobs: VecDeque<Job>,
-    /// When each running job began. Numbers are given in order, so the last is the youngest.
+    /// When each running job began, by number. Numbers are given in order, so the last is the
+    /// youngest job.
     running: BTreeMap<u64, Instant>,
     next_number: u64,
-    /// Workers without a job, those included whose threads are about to begin.
+    /// How many workers have no job, including those whose threads are about to begin.
     idle: usize,
-    /// Whether one of them sleeps no longer than the youngest running job makes progress.
+    /// Whether an idle worker watches: it sleeps no longer than the youngest running job makes
+    /// progress.
     watched: bool,
     closed: bool,
     threads_started: u64,
     panics: u64,
     wake_ups: u64,
-    /// Whose threads these are.
+    /// The id of the process that has the threads.
     process: u32,
 }
 
@@ -93,7 +97,7 @@ impl State {
         }
     }
 
-    /// Forgets the threads of the process that this one was forked from: they are not here.
+    /// After a fork, forgets the threads of the parent process, which do not exist in this one.
     fn adopt(&mut self) {
         if self.process != std::process::id() {
             self.process = std::process::id();
@@ -107,20 +111,20 @@ impl State {
         self.running.len() + self.idle
     }
 
-    /// For how long the youngest running job still makes progress; none if no job does.
+    /// How long the youngest running job still makes progress; `None` if no job does.
     fn progress(&self, patience: Duration, now: Instant) -> Option<Duration> {
         let (_, began) = self.running.last_key_value()?;
         let left = patience.saturating_sub(now.saturating_duration_since(*began));
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether somebody will look again before the youngest running job counts as blocked.
+    /// Whether a worker will look again before the youngest running job counts as blocked.
     fn is_watched(&self, patience: Duration) -> bool {
         self.watched && self.progress(patience, Instant::now()).is_some()
     }
 
-    /// Decides for an idle worker, which counts among `idle`. Forgets its idle time while jobs
-    /// wait.
+    /// Decides what an idle worker, which counts among `idle`, does next. Resets its idle time
+    /// while jobs wait.
     fn next(&mut self, limits: &Limits, idle_since: &mut Instant, now: Instant) -> Next {
         let dispensable = self.closed || self.idle > IDLE;
         if self.jobs.is_empty() {
@@ -132,11 +136,11 @@ impl State {
             Some(left) if !self.watched => Next::Watch(left),
             Some(_) if dispensable => Next::End,
             Some(_) => Next::Wait(limits.linger),
-            None => self.take(now),
+            None => self.take_job(now),
         }
     }
 
-    fn take(&mut self, now: Instant) -> Next {
+    fn take_job(&mut self, now: Instant) -> Next {
         let Some(job) = self.jobs.pop_front() else { return Next::End };
         let number = self.next_number;
         self.next_number += 1;
@@ -192,7 +196,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Releases the lock, and makes sure that somebody looks at the waiting jobs in time (rule 4).
+    /// Releases the lock, and ensures that a worker looks at the waiting jobs in time (rule 4).
     /// Returns the jobs for which there is no thread.
     #[must_use]
     fn staff(shared: &Arc<Self>, mut state: MutexGuard<'_, State>) -> VecDeque<Job> {
@@ -225,7 +229,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A worker's thread.
+    /// The main loop of a worker's thread.
     fn work(shared: &Arc<Self>) {
         let mut state = shared.state.lock();
         let mut idle_since = Instant::now();
@@ -253,18 +257,18 @@ impl Shared {
         }
         state.idle -= 1;
         if state.closed {
-            // Another one may wait for what this one found: an empty queue.
+            // Another worker may be waiting for the state that this one found: an empty queue.
             shared.wake.notify_all();
         }
     }
 
-    /// Releases the lock of a worker that goes into a job.
+    /// Releases the lock when a worker starts a job.
     fn leave(shared: &Arc<Self>, state: MutexGuard<'_, State>) {
         if seeded("executor_takes_in_silence") {
             return;
         }
         let refused = Self::staff(shared, state);
-        debug_assert!(refused.is_empty(), "this worker can run them");
+        debug_assert!(refused.is_empty(), "jobs are refused only if no job runs");
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
@@ -281,12 +285,12 @@ mod tests {
 
     const NEAR: Duration = Duration::from_millis(1);
 
-    /// Asks for an idle worker at some time after the start.
+    /// Asks what an idle worker does next, at some time after the start.
     fn ask(state: &mut State, start: Instant, after: Duration) -> Next {
         state.next(&Limits::default(), &mut start.clone(), start + after)
     }
 
-    /// With so many jobs and idle workers, none of which has worked as yet.
+    /// A state with this many jobs and idle workers, none of which has worked yet.
     fn state(jobs: usize, idle: usize) -> (State, Instant) {
         let jobs = (0..jobs).map(|_| Box::new(|| ()) as Job).collect();
         (State { jobs, idle, ..State::new() }, Instant::now())
@@ -299,12 +303,12 @@ mod tests {
         let left = |next| if let Next::Watch(left) = next { Some(left) } else { None };
         assert_eq!(left(ask(&mut state, start, NEAR)), Some(PATIENCE - NEAR));
         assert_eq!(left(ask(&mut state, start, PATIENCE - NEAR)), Some(NEAR));
-        // The first is blocked. The second does not wait for it, from one job to the next.
+        // The first job is blocked. The second worker does not wait for it between its jobs.
         assert!(matches!(ask(&mut state, start, PATIENCE), Next::Run(1, _)));
         assert_eq!(left(ask(&mut state, start, PATIENCE + NEAR)), Some(PATIENCE - NEAR));
         state.finish(1, false);
         assert!(matches!(ask(&mut state, start, PATIENCE + NEAR), Next::Run(2, _)));
-        // When the first comes back, it is the second's turn to make progress.
+        // When the first worker is back, the job of the second one makes progress.
         state.finish(0, false);
         assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Watch(_)));
         state.finish(2, false);

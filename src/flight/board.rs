@@ -1,34 +1,35 @@
-//! The table of flights that are in the air, by hash, with the keys compared outside the lock.
+//! The table of the flights that are in flight, by hash. Keys are compared outside its locks.
 //!
-//! The board knows no keys: an entry is `Arc<F>`, and `F` holds whatever the client compares.
-//! Comparing keys is user code and runs under no lock. So a client takes a
-//! [`snapshot`](Shard::snapshot) of the flights with its hash, compares, and then registers its own
-//! *on condition* that no other flight with that hash has been registered since; if one has, it
-//! compares again.
+//! The board does not know keys: an entry is `Arc<F>`, and `F` holds whatever the client compares.
+//! Comparing keys is user code and must not run under a lock. So a client takes a
+//! [`snapshot`](Shard::snapshot) of the flights with its hash, and compares keys. It then registers
+//! its own flight *on condition* that no other flight with that hash has been registered since the
+//! snapshot. If one has, the client compares again.
 //!
 //! # Layout
 //!
-//! 64 shards by the top bits of the hash, each a cache line with a counter and a mutex around a
-//! `hashbrown::HashTable` of (hash, serial, `Arc<F>`). Serials count the registrations in the
-//! shard; a [`Version`] is the serial that the next one will get. A flight of the same hash whose
-//! serial is not below the version is news to the holder of the version. Other hashes of the shard,
-//! and removals, disturb nobody.
+//! There are 64 shards, chosen by the top bits of the hash. Each is a cache line with a counter and
+//! a mutex around a `hashbrown::HashTable` of (hash, serial, `Arc<F>`). Serials count the
+//! registrations in the shard. A [`Version`] is the serial that the next registration will get. To
+//! the holder of a version, a flight of the same hash is new if its serial is not below the
+//! version. Flights of other hashes in the shard, and removals, make no difference.
 //!
 //! # Rules
 //!
 //! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove), [`lock_if`](Shard::lock_if) and
 //!    [`lock_unless`](Shard::lock_unless) lock the shard for a few instructions and run no user
 //!    code.
-//! 2. A load or computation first registers its flight; *then* it takes its key's bucket lock in
-//!    the index, once, and looks at what is there. (A flight of the same key may have begun and
-//!    ended between the snapshot and the registration: the look finds what it left.)
-//! 3. A writer that holds the bucket lock may ask [`is_idle`](Shard::is_idle). If it says yes, no
-//!    load or computation of this key has passed rule 2: one that is registering now will take the
-//!    bucket lock later and find what the writer did. The bucket lock makes the registration of one
-//!    that has passed it visible here, so a relaxed load is enough. *No* may be stale or meant for
-//!    another key of the shard; then the writer leaves the bucket, compares, and holds a
-//!    [`ShardGuard`] to keep new flights of its key away.
-//! 4. Order of locks: shard before bucket. Under a bucket lock only `is_idle` is allowed.
+//! 2. A load or computation first registers its flight. *Then* it takes its key's bucket lock in
+//!    the index, once, and looks at the entry. (A flight of the same key may have begun and ended
+//!    between the snapshot and the registration. This look finds the result of that flight.)
+//! 3. A writer that holds the bucket lock may ask [`is_idle`](Shard::is_idle).
+//!    * *Yes* means that no load or computation of this key has passed rule 2. A flight that is
+//!      registering now will take the bucket lock later, and find the result of the write. If a
+//!      flight has passed rule 2, the bucket lock makes its registration visible to the writer. So
+//!      a relaxed load is enough.
+//!    * *No* may be stale, or concern another key of the shard. The writer then leaves the bucket,
+//!      compares keys, and holds a [`ShardGuard`] to keep new flights of its key away.
+//! 4. Lock order: shard before bucket. Under a bucket lock only `is_idle` is allowed.
 //! 5. The client removes a flight before it lands it.
 //!
 //! # Atomics
@@ -39,9 +40,9 @@
 //!
 //! # Alternatives that lost
 //!
-//! * A map by key: runs `Eq` and `Hash` of the user under the shard's lock.
-//! * One version for the whole shard, also counting removals: computations of unrelated keys make
-//!   each other compare again.
+//! * A map by key: it would run the user's `Eq` and `Hash` under the shard's lock.
+//! * One version for the whole shard, which also counts removals: computations of unrelated keys
+//!   would make each other compare again.
 
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
@@ -49,16 +50,17 @@ use hashbrown::HashTable;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard, Patience, seeded};
 
+/// This many top bits of the hash choose the shard.
 #[cfg(not(cortado_loom))]
 const SHARD_BITS: u32 = 6;
 #[cfg(cortado_loom)]
 const SHARD_BITS: u32 = 1;
 
-/// Flights with the hash have been registered since the snapshot: compare again.
+/// Flights with this hash have been registered since the snapshot: the caller must compare again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
-/// How much of a shard a snapshot has seen.
+/// The state of a shard that a snapshot has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
@@ -75,7 +77,7 @@ struct Table<F> {
     entries: HashTable<Entry<F>>,
 }
 
-/// The part of a board that a hash belongs to.
+/// One part of a board, with all flights of certain hashes.
 #[derive(Debug)]
 pub struct Shard<F> {
     flights: AtomicUsize,
@@ -95,7 +97,7 @@ impl<F> Default for Board<F> {
 }
 
 impl<F> Board<F> {
-    /// No flights.
+    /// Creates a board without flights.
     pub fn new() -> Self {
         let shard = || Shard {
             flights: AtomicUsize::new(0),
@@ -110,36 +112,37 @@ impl<F> Board<F> {
         &self.shards[(hash >> (u32::BITS - SHARD_BITS)) as usize]
     }
 
-    /// How many flights are registered; exact when nobody is at it.
+    /// How many flights are registered. Exact while no flight is being registered or removed.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.flights.load(Relaxed)).sum()
     }
 
-    /// Whether no flight is registered; exact when nobody is at it.
+    /// Whether no flight is registered. Exact while no flight is being registered or removed.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.is_idle())
     }
 }
 
 impl<F> Shard<F> {
-    /// Whether no flight is registered here; see rule 3 for who may rely on it.
+    /// Whether no flight is registered in this shard. Rule 3 says when a caller may rely on the
+    /// answer.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.flights.load(Relaxed) == 0
     }
 
-    /// The flights with this hash, for the caller to compare keys.
+    /// The flights with this hash, so that the caller can compare keys.
     pub fn snapshot(&self, hash: u32) -> (Version, Vec<Arc<F>>) {
         let table = self.table.lock();
         let flights = table.of(hash).map(|entry| Arc::clone(&entry.flight)).collect();
         (Version(table.next_serial), flights)
     }
 
-    /// Registers a flight, after the caller has compared its key with those of the snapshot.
+    /// Registers a flight. The caller has compared its key with those of the snapshot `seen`.
     ///
     /// # Errors
     ///
-    /// If flights with this hash have been registered since.
+    /// Fails if flights with this hash have been registered since the snapshot.
     pub fn try_insert(&self, hash: u32, flight: Arc<F>, seen: Version) -> Result<(), Changed> {
         let mut table = self.table.lock();
         if table.has_news(hash, seen) && !seeded("board_registers_over_news") {
@@ -153,7 +156,7 @@ impl<F> Shard<F> {
         Ok(())
     }
 
-    /// Takes a flight off the board, and tells whether it was there.
+    /// Removes a flight. Returns whether it was registered.
     pub fn remove(&self, hash: u32, flight: &Arc<F>) -> bool {
         let mut table = self.table.lock();
         let same = |entry: &Entry<F>| entry.hash == hash && Arc::ptr_eq(&entry.flight, flight);
@@ -168,18 +171,21 @@ impl<F> Shard<F> {
         true
     }
 
-    /// Keeps registrations out of the shard as long as the guard lives, unless flights with this
-    /// hash have been registered since the snapshot.
+    /// Keeps registrations out of the shard as long as the guard lives. Returns `None` if flights
+    /// with this hash have been registered since the snapshot.
     pub fn lock_if(&self, hash: u32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
         (!table.has_news(hash, seen) || seeded("board_lock_ignores_news"))
             .then(|| ShardGuard { _table: table })
     }
 
-    /// Keeps registrations out of the shard as long as the guard lives, unless `is_in_the_way` says
-    /// so of a flight with this hash, or somebody has the lock and the caller does not wait. It
-    /// is asked under the lock: no user code, no waiting. No reference to a flight leaves the
-    /// lock, whose drop would be the last and run destructors wherever the caller stands.
+    /// Keeps registrations out of the shard as long as the guard lives. Returns `None` if
+    /// `is_in_the_way` returns true for a flight with this hash. With [`Patience::Skip`] it also
+    /// returns `None` if another thread holds the lock.
+    ///
+    /// `is_in_the_way` is called under the lock: it must run no user code and must not wait. No
+    /// reference to a flight leaves the lock. It might be the last one, and its drop would then run
+    /// destructors, whatever locks the caller holds.
     pub fn lock_unless(
         &self,
         hash: u32,
@@ -195,7 +201,7 @@ impl<F> Shard<F> {
     }
 }
 
-/// Keeps flights from being registered or removed. No user code may run meanwhile.
+/// Keeps flights from being registered or removed. No user code may run while this guard lives.
 #[derive(Debug)]
 #[must_use]
 pub struct ShardGuard<'a, F> {
@@ -212,7 +218,8 @@ impl<F> Table<F> {
     }
 }
 
-/// hashbrown takes its tags from the top of 64 bits and its positions from the bottom.
+/// Spreads the hash over 64 bits: hashbrown takes its tags from the top and its positions from the
+/// bottom. The factor is 2^64 divided by the golden ratio.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

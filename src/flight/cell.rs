@@ -1,9 +1,9 @@
 //! The cell in which threads and tasks wait for one result.
 //!
-//! [`Flight::start`] makes a cell and its one [`Leader`]. The leader lands it by
-//! [`complete`](Leader::complete); a leader that is dropped before that, by a panic, a cancelled
-//! task or an early return, abandons it. Threads wait by [`Flight::wait`], tasks by awaiting a
-//! [`Follow`]; both can wait for the same flight.
+//! [`Flight::start`] makes a cell and its only [`Leader`]. The leader lands the flight by
+//! [`complete`](Leader::complete). A leader that is dropped before that, by a panic, a cancelled
+//! task or an early return, abandons the flight. Threads wait by [`Flight::wait`], and tasks by
+//! awaiting a [`Follow`]. Both can wait for the same flight.
 //!
 //! ```text
 //!     Running ──── complete(T) ───► Done(T)
@@ -13,18 +13,19 @@
 //! # Rules
 //!
 //! 1. Only the leader leaves `Running`, once. Therefore `complete` consumes it.
-//! 2. Who leaves `Running` takes the wakers out under the lock and wakes all of them, and all
-//!    waiting threads, after it. Who finds `Running` is registered (as a waiting thread or by its
-//!    waker) before the lock is released. Thus nobody sleeps through the landing.
-//! 3. Nobody's code runs under the lock: the result is cloned, wakers are cloned, called and
-//!    dropped outside. A waker that panics is passed over; the others are called.
-//! 4. A `Follow` that is dropped takes its waker along.
-//! 5. A follower that sees [`Outcome::Abandoned`] starts again from the beginning and may become
-//!    the leader of another flight. The client removes a flight from its table *before* it is
-//!    abandoned or completed, or they would find it there again.
+//! 2. When the leader leaves `Running`, it takes the wakers out under the lock. After releasing the
+//!    lock it wakes all of them, and all waiting threads. A waiter that finds `Running` is
+//!    registered (as a waiting thread or by its waker) before the lock is released. Thus no waiter
+//!    sleeps through the landing.
+//! 3. No user code runs under the lock: the result is cloned outside, and wakers are cloned, called
+//!    and dropped outside. If a waker panics, the others are still called.
+//! 4. A `Follow` that is dropped removes its waker.
+//! 5. A waiter that sees [`Outcome::Abandoned`] starts again from the beginning, and may become the
+//!    leader of another flight. The client removes a flight from its table *before* the flight is
+//!    abandoned or completed. Otherwise the waiters would find it there again.
 //!
-//! The mutex is the only synchronisation: all that the leader did before it landed is seen by those
-//! who saw the landing. A thread that waits for the flight that it leads itself waits for ever.
+//! The mutex is the only synchronisation: a waiter that sees the landing sees all that the leader
+//! did before it. A thread that waits for a flight that it leads itself waits forever.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -38,20 +39,20 @@ use crate::sync::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 pub enum Outcome<T> {
     /// The leader's result.
     Done(T),
-    /// The leader went away without a result.
+    /// The leader was dropped without a result.
     Abandoned,
 }
 
 #[derive(Debug)]
 enum State<T> {
     Running(Waiting),
-    /// Behind an `Arc` so that it can be cloned after the lock is released.
+    /// Behind an `Arc`, so that it can be cloned after the lock is released.
     Done(Arc<T>),
     Abandoned,
 }
 
-/// Tasks by ticket. Tickets rather than `Waker::will_wake`, so that a task costs a logarithmic
-/// search at each poll and not a comparison with all others.
+/// The wakers of waiting tasks, by ticket. With a ticket, a poll costs a logarithmic search. With
+/// `Waker::will_wake` it would cost a comparison with all other wakers.
 #[derive(Debug, Default)]
 struct Waiting {
     next_ticket: u64,
@@ -66,7 +67,7 @@ pub struct Flight<T> {
 }
 
 impl<T> Flight<T> {
-    /// A flight in the air, and its leader.
+    /// Starts a flight. Returns its leader and the flight.
     pub fn start() -> (Leader<T>, Arc<Self>) {
         let flight = Arc::new(Self {
             state: Mutex::new(State::Running(Waiting::default())),
@@ -75,7 +76,7 @@ impl<T> Flight<T> {
         (Leader { flight: Some(Arc::clone(&flight)) }, flight)
     }
 
-    /// Whether the leader is still at it.
+    /// Whether the flight has not landed yet.
     pub fn is_running(&self) -> bool {
         matches!(*self.state.lock(), State::Running(_))
     }
@@ -98,6 +99,20 @@ impl<T> Flight<T> {
 }
 
 impl<T: Clone> Flight<T> {
+    /// How the flight ended; `None` while it is in the air.
+    pub fn outcome(&self) -> Option<Outcome<T>> {
+        let state = self.state.lock();
+        match &*state {
+            State::Running(_) => None,
+            State::Done(result) => {
+                let result = Arc::clone(result);
+                drop(state);
+                Some(Outcome::Done(T::clone(&result)))
+            }
+            State::Abandoned => Some(Outcome::Abandoned),
+        }
+    }
+
     /// Blocks until the flight has landed.
     pub fn wait(&self) -> Outcome<T> {
         let mut state = self.state.lock();
@@ -119,7 +134,7 @@ impl<T: Clone> Flight<T> {
 #[derive(Debug)]
 #[must_use = "dropping the leader abandons the flight"]
 pub struct Leader<T> {
-    /// `None` once landed.
+    /// `None` once the flight has landed.
     flight: Option<Arc<Flight<T>>>,
 }
 
@@ -140,7 +155,7 @@ impl<T> Drop for Leader<T> {
     }
 }
 
-/// A task's wait for a flight.
+/// A future that waits for a flight.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<T> {
@@ -149,7 +164,7 @@ pub struct Follow<T> {
 }
 
 impl<T> Follow<T> {
-    /// Waits for this flight, from the first poll on.
+    /// Creates a future that waits for `flight` from its first poll on.
     pub fn new(flight: Arc<Flight<T>>) -> Self {
         Self { flight, ticket: None }
     }

@@ -1,8 +1,8 @@
-//! Single flight: many who want one result, one who makes it.
+//! Single flight: many callers want one result, and one of them makes it.
 //!
-//! * [`cell`]: the cell in which threads and tasks wait for one result, and its leader, who lands
+//! * [`cell`]: the cell in which threads and tasks wait for one result, and its leader, which lands
 //!   or abandons it.
-//! * [`board`]: the table of the flights that are in the air.
+//! * [`board`]: the table of the flights that are in flight.
 
 pub mod board;
 pub mod cell;

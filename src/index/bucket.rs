@@ -1,6 +1,7 @@
-//! One cache line of slots: layout, the control word, and matching of tags.
+//! A bucket, which is one cache line of slots: its layout, its control word, and access to its
+//! fingerprints.
 
-use super::tags::Tags;
+use super::fingerprint::Fingerprints;
 use crate::links::NIL;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
@@ -8,35 +9,41 @@ use crate::sync::atomic::{
 };
 use crate::sync::seeded;
 
-/// Tags in the word of their own, and tags in the low bytes of the control word. The model checker
-/// gets one of each, so that its few entries reach both kinds and the overflow.
-pub const WORD_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
-pub const CTRL_TAGS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
-/// Slots of a bucket.
-pub const SLOTS: usize = WORD_TAGS + CTRL_TAGS;
+/// The number of fingerprints in the fingerprint word. The model checker gets one here and one in
+/// the control word, so that its few entries reach both kinds and the overflow.
+pub const WORD_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
+/// The number of fingerprints in the low bytes of the control word.
+pub const CTRL_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
+/// The number of slots in a bucket.
+pub const SLOTS: usize = WORD_FINGERPRINTS + CTRL_FINGERPRINTS;
 
-/// The tag of an empty slot.
+/// The fingerprint of an empty slot.
 pub const EMPTY: u8 = 0;
 
-/// The tag of a hash: its low byte, but never that of an empty slot.
+/// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]
-pub fn tag_of(hash: u32) -> u8 {
+pub fn fingerprint_of(hash: u32) -> u8 {
     (hash as u8).max(1)
 }
 
-/// The control word as it was read: tags of the last slots in bits 0..16, then [`Ctrl::LOCKED`],
-/// [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`], and the version in the 45 bits that are left. At 20
-/// million changes of one bucket a second the version comes round after 20 days.
+/// The control word as it was read. From the low bits up it contains:
+///
+/// * bits 0..16: the fingerprints of the last slots;
+/// * [`Ctrl::LOCKED`], [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`];
+/// * the version in the remaining 45 bits. At 20 million changes of one bucket per second the
+///   version wraps around after 20 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ctrl(u64);
 
 impl Ctrl {
-    /// A writer is at work in this bucket or its overflow.
+    /// A writer is working in this bucket or its overflow.
     const LOCKED: u64 = 1 << 16;
-    /// The entries live in the next table; what is here is for readers that came before.
+    /// The entries are in the next table. The contents of this bucket are for readers that came
+    /// earlier.
     const MOVED: u64 = 1 << 17;
-    /// There are entries in the overflow, or have been a moment ago.
+    /// The overflow has entries, or had some a moment ago.
     const OVERFLOWS: u64 = 1 << 18;
+    /// One step of the version, which occupies this bit and all higher ones.
     const VERSION: u64 = 1 << 19;
 
     #[inline]
@@ -59,14 +66,14 @@ impl Ctrl {
         Self(self.0 | Self::LOCKED)
     }
 
-    /// Open again, with the contents as they were.
+    /// The word without the lock bit; the contents are unchanged.
     #[inline]
     #[must_use]
     pub fn unlocked(self) -> Self {
         Self(self.0 & !Self::LOCKED)
     }
 
-    /// So many versions later.
+    /// The word with a version that is `times` higher.
     #[inline]
     #[must_use]
     pub fn changed(self, times: u64) -> Self {
@@ -80,13 +87,13 @@ impl Ctrl {
     }
 }
 
-/// Ten slots in one cache line. A slot is empty (tag and id 0) or names a node.
+/// Ten slots in one cache line. A slot is empty (fingerprint and id are 0) or names a node.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Bucket {
-    tags: AtomicU64,
+    fingerprints: AtomicU64,
     ctrl: AtomicU64,
-    /// Followed, extended and freed by [`memory`](super::memory) only.
+    /// Only [`memory`](super::memory) follows, extends and frees it.
     pub(super) overflow: AtomicPtr<Bucket>,
     ids: [AtomicU32; SLOTS],
 }
@@ -97,30 +104,32 @@ const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 impl Bucket {
     pub fn new() -> Self {
         Self {
-            tags: AtomicU64::new(0),
+            fingerprints: AtomicU64::new(0),
             ctrl: AtomicU64::new(0),
             overflow: AtomicPtr::new(std::ptr::null_mut()),
             ids: std::array::from_fn(|_| AtomicU32::new(NIL)),
         }
     }
 
-    /// Pairs with [`Bucket::release`]: what the writer did before it is seen.
+    /// Reads the control word. Acquire pairs with [`Bucket::release`]: the reader sees everything
+    /// that the writer did before it.
     #[inline]
     pub fn ctrl(&self) -> Ctrl {
         Ctrl(self.ctrl.load(Acquire))
     }
 
-    /// Locks a bucket that is still exactly as it was `seen`.
+    /// Locks a bucket if its control word is still exactly `seen`.
     ///
-    /// Acquire pairs with [`Bucket::release`]: the holder sees all that earlier holders did. That
-    /// the loads *before* this are current, too, is rule 6 of the [module](super).
+    /// Acquire pairs with [`Bucket::release`]: the holder sees everything that earlier holders did.
+    /// Rule 6 of the [module](super) explains why the loads *before* this one are current, too.
     #[inline]
     pub fn try_lock(&self, seen: Ctrl) -> bool {
         let seen = if seeded("index_lock_ignores_version") { self.ctrl().unlocked() } else { seen };
         self.ctrl.compare_exchange(seen.0, seen.locked().0, Acquire, Relaxed).is_ok()
     }
 
-    /// Ends the lock with the control word that `end` makes of the present one. By the holder.
+    /// Ends the lock. `end` makes the new control word from the present one. Only the holder may
+    /// call it.
     ///
     /// Release pairs with [`Bucket::ctrl`] and [`Bucket::try_lock`].
     #[inline]
@@ -130,60 +139,62 @@ impl Bucket {
         self.ctrl.store(ctrl.0, order);
     }
 
-    /// A tag is a hint, the id is the truth (rule 2 of the [module](super)). Acquire pairs with the
-    /// stores of tags: who sees that of a slot's new entry does not see its old one's id.
+    /// Reads the fingerprints. They are hints, and the ids are authoritative (rule 2 of the
+    /// [module](super)). Acquire pairs with the stores of fingerprints: a reader that sees the
+    /// fingerprint of a slot's new entry does not see the id of its old entry.
     #[inline]
-    pub fn tags(&self) -> Tags {
+    pub fn fingerprints(&self) -> Fingerprints {
         let order = if seeded("index_tags_relaxed") { Relaxed } else { Acquire };
-        Tags::new(self.tags.load(order), self.ctrl.load(order))
+        Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
     }
 
-    /// [`tags`](Self::tags) for whoever has just read the control word.
+    /// [`fingerprints`](Self::fingerprints) for a caller that has just read the control word.
     #[inline]
-    pub fn tags_beside(&self, ctrl: Ctrl) -> Tags {
-        Tags::new(self.tags.load(Acquire), ctrl.0)
+    pub fn fingerprints_beside(&self, ctrl: Ctrl) -> Fingerprints {
+        Fingerprints::new(self.fingerprints.load(Acquire), ctrl.0)
     }
 
     /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
-    /// [`Bucket::replace`]: the node that it names is seen complete.
+    /// [`Bucket::replace`]: the reader sees the node that the id names complete.
     #[inline]
     pub fn id(&self, slot: usize) -> u32 {
         self.ids[slot].load(Acquire)
     }
 
-    /// Fills an empty slot. By the holder of the lock, or before the bucket can be reached.
+    /// Fills an empty slot. The caller holds the lock, or no other thread can reach the bucket yet.
     #[inline]
-    pub fn put(&self, slot: usize, tag: u8, id: u32) {
+    pub fn put(&self, slot: usize, fingerprint: u8, id: u32) {
         self.replace(slot, id);
-        self.set_tag(slot, tag);
+        self.set_fingerprint(slot, fingerprint);
     }
 
-    /// Release pairs with [`Bucket::id`]. By the holder of the lock.
+    /// Stores an id in a slot. Release pairs with [`Bucket::id`]. The caller holds the lock.
     #[inline]
     pub fn replace(&self, slot: usize, id: u32) {
         let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
         self.ids[slot].store(id, order);
     }
 
-    /// Empties a slot. By the holder of the lock.
+    /// Empties a slot. The caller holds the lock.
     #[inline]
     pub fn clear(&self, slot: usize) {
-        self.set_tag(slot, EMPTY);
+        self.set_fingerprint(slot, EMPTY);
         self.ids[slot].store(NIL, Relaxed);
     }
 
-    /// Whether there is an overflow, be there entries in it or not. To be relied on by the holder
-    /// of the lock only.
+    /// Whether there is an overflow, with or without entries in it. Only the holder of the lock may
+    /// rely on the answer.
     #[inline(always)]
     pub fn has_overflow(&self) -> bool {
         !self.overflow.load(Relaxed).is_null()
     }
 
-    /// Says whether there are entries in the overflow: before the first one is put there, and after
-    /// the last one has left. By the holder of the lock, or before the bucket can be reached.
+    /// Records whether there are entries in the overflow. To be called before the first entry is
+    /// put there, and after the last one has left. The caller holds the lock, or no other thread
+    /// can reach the bucket yet.
     ///
-    /// Release pairs with [`Bucket::ctrl`]: who sees the bit sees what earlier holders did to the
-    /// overflow.
+    /// Release pairs with [`Bucket::ctrl`]: a thread that sees the bit sees what earlier holders
+    /// did to the overflow.
     #[cold]
     pub fn set_overflows(&self, overflows: bool) {
         let others = self.ctrl.load(Relaxed) & !Ctrl::OVERFLOWS;
@@ -191,16 +202,18 @@ impl Bucket {
         self.ctrl.store(others | bit, Release);
     }
 
-    /// Release pairs with the loads of [`tags`](Self::tags); and in the control word a weaker store
-    /// would hide what came before it from those who read it.
-    fn set_tag(&self, slot: usize, tag: u8) {
+    /// Stores the fingerprint of a slot. Release pairs with the loads of
+    /// [`fingerprints`](Self::fingerprints). In the control word, a weaker store would also hide
+    /// everything that came before it from the readers of the word.
+    fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
         let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
-        let with =
-            |word: u64, byte: usize| word & !(0xff << (8 * byte)) | u64::from(tag) << (8 * byte);
-        if slot < WORD_TAGS {
-            self.tags.store(with(self.tags.load(Relaxed), slot), order);
+        let with = |word: u64, byte: usize| {
+            word & !(0xff << (8 * byte)) | u64::from(fingerprint) << (8 * byte)
+        };
+        if slot < WORD_FINGERPRINTS {
+            self.fingerprints.store(with(self.fingerprints.load(Relaxed), slot), order);
         } else {
-            self.ctrl.store(with(self.ctrl.load(Relaxed), slot - WORD_TAGS), order);
+            self.ctrl.store(with(self.ctrl.load(Relaxed), slot - WORD_FINGERPRINTS), order);
         }
     }
 }

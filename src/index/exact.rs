@@ -1,13 +1,18 @@
-//! Locking what was found even if the bucket has changed, as long as the entries of this hash have
-//! not.
+//! Locking the result of a search even if the bucket has changed, as long as the entries of this
+//! hash have not.
 //!
-//! A search by version fails whenever a neighbour in the bucket is written. So an operation that
-//! has to run user code between search and lock, or that writers of other keys keep losing to,
-//! takes this way: note the ids of all entries with the hash, lock the bucket whatever its version,
-//! and compare ids. The guard under which they were found keeps ids from being used anew. So the
-//! same ids mean the same keys, and no key is compared under the lock.
+//! A search by version fails whenever a neighbour in the bucket is written. Two kinds of operations
+//! use the exact search instead: those that must run user code between search and lock, and those
+//! that keep losing to writers of other keys. An exact search takes three steps:
+//!
+//! 1. It notes the ids of all entries with the hash.
+//! 2. It locks the bucket, whatever its version is.
+//! 3. It compares the ids.
+//!
+//! The guard under which the ids were found keeps them from being reused. So the same ids mean the
+//! same keys, and no key is compared under the lock.
 
-use super::bucket::tag_of;
+use super::bucket::fingerprint_of;
 use super::lock::HomeLock;
 use super::memory::{Chain, Root};
 use super::table::HashOf;
@@ -23,9 +28,9 @@ pub struct Exact<'g, H> {
     guard: &'g Guard,
     store: &'g H,
     hash: u32,
-    /// Entries with the hash, in the order of the chain.
+    /// The ids of the entries with the hash, in the order of the chain.
     ids: Vec<u32>,
-    /// The one that matched, or [`NIL`].
+    /// The id that matched, or [`NIL`].
     hit: u32,
 }
 
@@ -55,12 +60,12 @@ impl<'g, H: HashOf> Exact<'g, H> {
         (self.hit != NIL).then_some(self.hit)
     }
 
-    /// Locks the bucket, waiting for whoever has it.
+    /// Locks the bucket, and waits while another thread holds it.
     ///
     /// # Errors
     ///
-    /// [`Changed`] if another entry has this hash by now, or one of them has left: the key's own or
-    /// one that cannot be told from it by its hash.
+    /// [`Changed`] if another entry has this hash by now, or if one of the noted entries has left.
+    /// That entry may be the key's own, or another one with the same hash.
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         let mut table = self.root.current(self.guard);
         let mut spin = Spin::default();
@@ -77,14 +82,14 @@ impl<'g, H: HashOf> Exact<'g, H> {
                 spin.pause();
             }
         };
-        let tag = tag_of(self.hash);
+        let fingerprint = fingerprint_of(self.hash);
         let mut same = 0;
         let (mut hit, mut free) = (None, None);
         let mut last = lock.home();
         for bucket in Chain::locked(&lock) {
             last = bucket;
-            let tags = bucket.tags();
-            for slot in tags.matching(tag) {
+            let fingerprints = bucket.fingerprints();
+            for slot in fingerprints.matching(fingerprint) {
                 let id = bucket.id(slot);
                 if id == NIL || self.store.hash(id) != self.hash {
                     continue;
@@ -98,7 +103,7 @@ impl<'g, H: HashOf> Exact<'g, H> {
                 }
             }
             if free.is_none() {
-                let slot = tags.free().next();
+                let slot = fingerprints.free().next();
                 free = slot.map(|slot| Seen { bucket, slot: slot as u32, id: NIL });
             }
         }
@@ -110,24 +115,25 @@ impl<'g, H: HashOf> Exact<'g, H> {
             Some(hit) => hit,
             None => free.unwrap_or(none),
         };
-        Ok(Locked::of(lock, tag, seen))
+        Ok(Locked::of(lock, fingerprint, seen))
     }
 }
 
-/// The result of either search.
+/// The result of either kind of search.
 #[must_use = "a search changes nothing"]
 pub enum Search<'g, H> {
-    /// Of the home bucket alone.
+    /// The result of a search of the home bucket alone.
     Home(Found<'g>),
+    /// The result of a search for all entries of the hash.
     Exact(Exact<'g, H>),
 }
 
 impl<'g, H: HashOf> Search<'g, H> {
-    /// Locks the bucket, if the search still holds.
+    /// Locks the bucket if the result of the search still holds.
     ///
     /// # Errors
     ///
-    /// [`Changed`] if it does not: search again.
+    /// [`Changed`] if it does not. The caller must search again.
     #[inline(always)]
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         match self {

@@ -2,12 +2,12 @@
 
 use crate::epoch::Guard;
 
-use super::bucket::{Bucket, tag_of};
+use super::bucket::{Bucket, fingerprint_of};
 use super::memory::{Chain, Root};
 use crate::links::NIL;
 use crate::sync::seeded;
 
-/// What the caller finds when it looks at a node whose tag matches.
+/// The caller's verdict on a node whose fingerprint matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// The node of another key.
@@ -18,38 +18,42 @@ pub enum Probe {
     Gone,
 }
 
-/// What one look at a home bucket says of a key.
+/// The result of one look at a home bucket, for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glimpse {
-    /// This node is the key's, or another must be looked for [at length](find).
+pub enum HomeLookup {
+    /// Either this node is the key's, or [`find`] must search for another one.
     Candidate(u32),
     /// There is no entry.
     Absent,
-    /// The bucket does not tell.
-    Unsettled,
+    /// The home bucket alone does not tell.
+    Incomplete,
 }
 
-/// See [`Index::glimpse`](super::Index::glimpse).
+/// See [`Index::lookup_home`](super::Index::lookup_home).
 #[inline(always)]
-pub fn glimpse(root: &Root, guard: &Guard, hash: u32) -> Glimpse {
+pub fn lookup_home(root: &Root, guard: &Guard, hash: u32) -> HomeLookup {
     let home = root.current(guard).home(hash);
     let Some((ctrl, _)) = Chain::open(home) else {
-        return if seeded("index_glimpse_at_moved") { Glimpse::Absent } else { Glimpse::Unsettled };
+        return if seeded("index_glimpse_at_moved") {
+            HomeLookup::Absent
+        } else {
+            HomeLookup::Incomplete
+        };
     };
-    match home.tags_beside(ctrl).matching(tag_of(hash)).next() {
+    match home.fingerprints_beside(ctrl).matching(fingerprint_of(hash)).next() {
         Some(slot) => match home.id(slot) {
-            NIL => Glimpse::Unsettled,
-            id => Glimpse::Candidate(id),
+            NIL => HomeLookup::Incomplete,
+            id => HomeLookup::Candidate(id),
         },
-        None if !ctrl.overflows() => Glimpse::Absent,
-        None => Glimpse::Unsettled,
+        None if !ctrl.overflows() => HomeLookup::Absent,
+        None => HomeLookup::Incomplete,
     }
 }
 
 enum Scan {
     Hit(u32),
     Miss,
-    /// A node was gone that was not known to be.
+    /// A node was gone that the previous scan had not found gone.
     Again,
 }
 
@@ -61,7 +65,7 @@ pub fn find(
     hash: u32,
     mut probe: impl FnMut(u32) -> Probe,
 ) -> Option<u32> {
-    let tag = tag_of(hash);
+    let fingerprint = fingerprint_of(hash);
     let mut table = root.current(guard);
     let mut gone = NIL;
     loop {
@@ -70,9 +74,9 @@ pub fn find(
             continue;
         };
         let chain = chain.in_use(ctrl);
-        let mut result = scan(chain.clone(), tag, &mut gone, &mut probe);
+        let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
         if seeded("index_gone_without_moved_check") && matches!(result, Scan::Again) {
-            result = scan(chain, tag, &mut gone, &mut probe);
+            result = scan(chain, fingerprint, &mut gone, &mut probe);
         }
         match result {
             Scan::Hit(id) => return Some(id),
@@ -82,18 +86,18 @@ pub fn find(
     }
 }
 
-/// Looks for an entry in one chain. `gone` is the node that the last scan found gone, and will be
-/// the one that this scan does; if it is the same, there is no entry (rule 5 of the
-/// [module](super)).
+/// Searches one chain for an entry. On entry `gone` is the node that the previous scan found gone;
+/// on exit, the node that this scan found gone. If both are the same node, there is no entry (rule
+/// 5 of the [module](super)).
 #[inline(always)]
 fn scan<'g>(
     buckets: impl Iterator<Item = &'g Bucket>,
-    tag: u8,
+    fingerprint: u8,
     gone: &mut u32,
     probe: &mut impl FnMut(u32) -> Probe,
 ) -> Scan {
     for bucket in buckets {
-        for slot in bucket.tags().matching(tag) {
+        for slot in bucket.fingerprints().matching(fingerprint) {
             let id = bucket.id(slot);
             if id == NIL {
                 continue;

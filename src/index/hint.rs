@@ -1,4 +1,4 @@
-//! Where the buckets are, for asking for one before there is a guard.
+//! The address of the buckets, for prefetching one before the thread has a guard.
 
 use super::bucket::Bucket;
 use super::memory::Root;
@@ -8,22 +8,23 @@ use crate::prefetch::prefetch_address;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::ptr;
 
-/// The address of the current table's first bucket, whose low bits are free for the table's shift.
-/// Relaxed, and at times out of date: what is asked for may be of use to nobody, or no longer be
-/// there.
+/// The address of the current table's first bucket. Its low bits are free, and hold the table's
+/// shift. Accesses are relaxed, and the address is out of date at times: then the prefetched line
+/// is useless, or no longer exists.
 #[derive(Debug)]
 pub struct Hint(AtomicUsize);
 
 impl Hint {
-    /// For a table that is to be the first.
+    /// A hint for the first table of an index.
     pub fn new(table: &Table) -> Self {
         Self(AtomicUsize::new(Self::of(table)))
     }
 
-    /// Follows the root, also when it moves on meanwhile; if it does so at the very moment, perhaps
-    /// not before it moves again.
+    /// Updates the hint to the root's current table, even if the root advances meanwhile. If the
+    /// root advances at the very moment, the hint may stay out of date until the root advances
+    /// again.
     pub fn follow(&self, root: &Root, guard: &Guard) {
-        // The model checker need not look at what changes nothing.
+        // The model checker skips the hint, because it has no effect on any result.
         while !cfg!(cortado_loom) {
             let table = root.current(guard);
             self.0.store(Self::of(table), Relaxed);

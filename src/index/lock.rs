@@ -1,5 +1,5 @@
-//! The lock of a home bucket, which covers the bucket and its overflow, and how long to wait for
-//! it.
+//! The lock of a home bucket, and how long to wait for it. The lock covers the bucket and its
+//! overflow.
 
 use super::bucket::{Bucket, Ctrl};
 use crate::sync::{Patience, ShortWait, Spin};
@@ -9,10 +9,10 @@ use std::mem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held;
 
-/// The lock, held. Dropping it unlocks, with a new version if anything was changed.
+/// The lock, held. Dropping it unlocks the bucket, with a new version if anything was changed.
 ///
-/// A number where an `enum` would do: what has no padding and no unused values is kept in
-/// registers.
+/// `changed` is a number where an `enum` would do: a type without padding and unused values is kept
+/// in registers.
 #[derive(Debug)]
 pub struct HomeLock<'g> {
     home: &'g Bucket,
@@ -21,19 +21,19 @@ pub struct HomeLock<'g> {
 }
 
 impl<'g> HomeLock<'g> {
-    /// Locks a bucket that is still as it was `seen`.
+    /// Locks a bucket if its control word is still `seen`.
     #[inline(always)]
     pub fn exactly(home: &'g Bucket, seen: Ctrl) -> Option<Self> {
         home.try_lock(seen).then(|| Self { home, changed: 0 })
     }
 
-    /// Locks a bucket, however it looks. For the mover of the bucket, or of what goes into it: it
-    /// has not moved.
+    /// Locks a bucket, whatever its control word is. Only for the mover of the bucket, or of ids
+    /// that go into it: such a bucket has not moved.
     ///
     /// # Errors
     ///
-    /// [`Held`] if another thread has locked it, and the caller does not want to wait for longer
-    /// than what is left of `short`.
+    /// [`Held`] if another thread has locked the bucket, and the caller does not want to wait
+    /// longer than the rest of `short`.
     pub fn acquire(
         home: &'g Bucket,
         patience: Patience,
@@ -42,7 +42,7 @@ impl<'g> HomeLock<'g> {
         let mut spin = Spin::default();
         loop {
             let seen = home.ctrl();
-            debug_assert!(!seen.is_moved(), "rule 7: one mover, one move");
+            debug_assert!(!seen.is_moved(), "rule 7: one mover moves a bucket, once");
             if !seen.is_locked() && home.try_lock(seen) {
                 return Ok(Self { home, changed: 0 });
             }
@@ -59,13 +59,13 @@ impl<'g> HomeLock<'g> {
         self.home
     }
 
-    /// To be called with each change: scans that began before it must not lock.
+    /// Must be called with each change: scans that began before the change must not lock.
     #[inline(always)]
     pub fn mark_changed(&mut self) {
         self.changed = 1;
     }
 
-    /// Unlocks for good: the entries are in the next table.
+    /// Unlocks the bucket for the last time: its entries are in the next table.
     pub fn release_moved(self) -> &'g Bucket {
         let home = mem::ManuallyDrop::new(self).home;
         home.release(|ctrl| ctrl.unlocked().changed(1).moved());

@@ -1,6 +1,6 @@
-//! Where pointers are followed: tables, their memory, and overflow buckets. All of the index's
-//! `unsafe` is here; the rules cited are those of the [module](super).
-#![expect(unsafe_code, reason = "tables and overflow buckets live until the epoch lets go of them")]
+//! The code that follows pointers: to tables, to their memory, and to overflow buckets. All of the
+//! index's `unsafe` is here. The rules cited are those of the [module](super).
+#![expect(unsafe_code, reason = "the epoch decides when tables and overflow buckets are freed")]
 
 use std::ops::Deref;
 use std::{mem, ptr};
@@ -10,7 +10,7 @@ use crossbeam_epoch::{Atomic, Owned, Shared};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
-use super::outgrown::Outgrown;
+use super::retired::RetiredTables;
 use super::table::Table;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Arc, seeded};
@@ -26,20 +26,19 @@ impl TableLink {
         Self(Atomic::new(table))
     }
 
-    /// The table, if there is one. Acquire pairs with [`TableLink::install`] and
-    /// [`Root::advance`].
+    /// The table, if there is one. Acquire pairs with [`TableLink::install`] and [`Root::advance`].
     #[inline]
     pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
         debug_assert!(
             guard.collector() == Some(crate::epoch::collector()),
             "rule 8: the index is used under the default collector"
         );
-        // SAFETY: rule 8: `guard` keeps a table that was reachable from being freed.
+        // SAFETY: rule 8: a table that was reachable is not freed as long as `guard` lives.
         unsafe { self.0.load(Acquire, guard).as_ref() }
     }
 
-    /// Sets an empty link; drops `table` if another was faster. Release pairs with
-    /// [`TableLink::get`]: the table is seen complete.
+    /// Sets the link if it is empty; drops `table` if another thread was faster. Release pairs with
+    /// [`TableLink::get`]: readers see the table complete.
     pub fn install(&self, table: Table, guard: &Guard) {
         let null = Shared::null();
         drop(self.0.compare_exchange(null, Owned::new(table), Release, Relaxed, guard));
@@ -47,97 +46,98 @@ impl TableLink {
 }
 
 impl Drop for Table {
-    /// The buckets that have not moved own their overflow (rule 9). A table is retired when all
-    /// have moved, so whoever clears it away does not walk it, nor look at what was given back.
+    /// Buckets that have not moved own their overflow (rule 9). A table is retired only when all of
+    /// its buckets have moved. So the thread that frees a retired table does not walk it, and does
+    /// not read memory that was given back.
     fn drop(&mut self) {
         if self.is_finished() {
             return;
         }
         for bucket in self.buckets().iter().filter(|bucket| !bucket.ctrl().is_moved()) {
-            // SAFETY: rule 9: the bucket has not moved, so the chain is its own; nobody else is
-            // here (`&mut self`), and the pointer was taken out.
+            // SAFETY: rule 9: the bucket has not moved, so the chain is its own. No other thread
+            // can reach the table (`&mut self`), and the swap took the pointer out.
             unsafe { free_chain(bucket.overflow.swap(ptr::null_mut(), Relaxed)) };
         }
     }
 }
 
-/// The index's hold on its tables.
+/// The index's current table, and its retired tables.
 #[derive(Debug)]
 pub struct Root {
     current: TableLink,
-    outgrown: Arc<Outgrown>,
+    retired_tables: Arc<RetiredTables>,
 }
 
 impl Root {
     pub fn new(table: Table) -> Self {
-        Self { current: TableLink::new(table), outgrown: Arc::new(Outgrown::new()) }
+        Self { current: TableLink::new(table), retired_tables: Arc::new(RetiredTables::new()) }
     }
 
-    pub fn outgrown(&self) -> &Outgrown {
-        &self.outgrown
+    pub fn retired_tables(&self) -> &RetiredTables {
+        &self.retired_tables
     }
 
     /// The table at which every search begins.
     #[inline]
     pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g Table {
-        self.current.get(guard).expect("the index has a table from its making to its drop")
+        self.current.get(guard).expect("the index has a current table until it is dropped")
     }
 
-    /// Passes on from `done`, all of whose buckets have moved, to the table after it, and retires
-    /// it. By the helper that moved the last bucket, so only once, with [`Table::moving`] still
-    /// locked.
+    /// Advances `current` from `done`, all of whose buckets have moved, to the next table, and
+    /// retires `done`. Called by the helper that moved the last bucket, so only once, with
+    /// [`Table::moving`] still locked.
     ///
-    /// Release pairs with [`TableLink::get`]: who finds the new table here sees what all helpers
-    /// put into it (that lock has gathered it).
+    /// Release pairs with [`TableLink::get`]: a thread that finds the new table here sees what all
+    /// helpers put into it, because the lock of [`Table::moving`] has gathered that.
     pub fn advance(&self, done: &Table, guard: &Guard) {
         // Acquire pairs with `TableLink::install`.
         let next = done.next().0.load(Acquire, guard);
-        assert!(!next.is_null(), "buckets move when there is a table to move to");
+        assert!(!next.is_null(), "buckets move only if there is a next table");
         let old = self.current.0.swap(next, Release, guard);
         assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
         if seeded("index_free_without_grace") {
             done.buckets().iter().for_each(wipe);
         }
-        self.outgrown.begin();
-        let outgrown = Arc::clone(&self.outgrown);
-        // SAFETY: rule 8: the swap took `old` out of the one link to it, so that only threads
-        // that are pinned now can know it, and made this thread the one to retire it. So the
-        // closure, which runs when they are not any more, may own it; it has all that it
-        // touches, on whichever thread.
-        unsafe { guard.defer_unchecked(move || outgrown.leave(old.into_owned().into_box())) };
+        self.retired_tables.begin();
+        let retired_tables = Arc::clone(&self.retired_tables);
+        // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
+        // pinned now can know it, and this thread is the one that retires it. The closure runs when
+        // those threads are no longer pinned, so it may own the table. The closure owns everything
+        // that it touches, on whichever thread it runs.
+        unsafe { guard.defer_unchecked(move || retired_tables.leave(old.into_owned().into_box())) };
     }
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
         let mut link = mem::take(&mut self.current);
-        // SAFETY: rule 8: the link owns its table, and nobody else is here (`&mut self`).
+        // SAFETY: rule 8: the link owns its table, and no other thread can reach it (`&mut self`).
         while let Some(mut table) = unsafe { link.0.try_into_owned() } {
             link = mem::take(table.next_mut());
         }
     }
 }
 
-/// A home bucket and its overflow, for scanning. Having one is the proof that rule 9 asks for.
+/// A home bucket and its overflow, for scanning. Having a `Chain` is the proof that rule 9
+/// requires.
 #[derive(Clone)]
 pub struct Chain<'g>(Option<&'g Bucket>);
 
 impl<'g> Chain<'g> {
-    /// Opens a home bucket; `None` if its entries have moved to the next table.
+    /// Opens a home bucket. Returns `None` if its entries have moved to the next table.
     #[inline]
     pub fn open(home: &'g Bucket) -> Option<(Ctrl, Self)> {
         let ctrl = home.ctrl();
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
     }
 
-    /// The buckets of a chain that has just been opened, with this control word, in which there are
-    /// entries.
+    /// The buckets that have entries, of a chain that was just opened with the control word `ctrl`.
     #[inline(always)]
     pub fn in_use(self, ctrl: Ctrl) -> impl Iterator<Item = &'g Bucket> + Clone {
         self.take(if ctrl.overflows() { usize::MAX } else { 1 })
     }
 
-    /// The chain of a bucket that is locked, hence has not moved.
+    /// The chain of a locked bucket. Being locked, the bucket has not moved.
     pub fn locked(lock: &HomeLock<'g>) -> Self {
         Self(Some(lock.home()))
     }
@@ -154,66 +154,71 @@ impl<'g> Iterator for Chain<'g> {
     }
 }
 
-/// The overflow of a bucket. Acquire pairs with [`append`]: the bucket is seen complete.
+/// The overflow of a bucket. Acquire pairs with [`append`]: the reader sees the overflow bucket
+/// complete.
 #[inline]
 fn follow(bucket: &Bucket) -> Option<&Bucket> {
-    // SAFETY: rule 9: callers hold a `Chain` (its home was seen unmoved under the pin that its
-    // lifetime stands for) or have just appended under the lock.
+    // SAFETY: rule 9: the caller holds a `Chain`, or has just appended under the lock. For a
+    // `Chain`, the home bucket was seen unmoved under the pin that the lifetime of the `Chain`
+    // stands for.
     unsafe { bucket.overflow.load(Acquire).as_ref() }
 }
 
-/// Extends a chain by an empty bucket. By the holder of the lock, or before the chain can be
-/// reached. Release pairs with [`follow`].
+/// Extends a chain by an empty bucket. The caller holds the lock, or no other thread can reach the
+/// chain yet. Release pairs with [`follow`].
 pub fn append(tail: &Bucket) -> &Bucket {
     tail.overflow.store(Box::into_raw(Box::new(Bucket::new())), Release);
-    follow(tail).expect("it was set in the line above")
+    follow(tail).expect("the line above has set the pointer")
 }
 
-/// The overflow of a bucket, taken off by the holder of its lock when no entry was in it. To be
-/// [kept](Spares::keep), or its memory is lost.
+/// The overflow of a bucket, taken off by the holder of the bucket's lock while it had no entries.
+/// The caller must pass it to [`EmptyOverflows::keep`], or its memory leaks.
 #[derive(Debug)]
 #[must_use = "it is to be retired"]
-pub struct Spare(ptr::NonNull<Bucket>);
+pub struct EmptyOverflow(ptr::NonNull<Bucket>);
 
-impl Spare {
+impl EmptyOverflow {
     /// Takes the overflow off a locked bucket, if it has one.
     pub fn take(lock: &HomeLock<'_>) -> Option<Self> {
-        debug_assert!(!lock.home().ctrl().overflows(), "there are entries in it");
+        debug_assert!(!lock.home().ctrl().overflows(), "the overflow has entries");
         ptr::NonNull::new(lock.home().overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
     }
 }
 
-/// Overflows that were taken off, to be retired together: what is left to the epoch one by one
-/// keeps the rest waiting when there is much of it, as after a guard was held for long.
+/// Overflows that were taken off, to be retired together. If each were handed to the epoch by
+/// itself, a large number of them would delay all other garbage, for example after a guard was held
+/// for long.
 #[derive(Debug, Default)]
-pub struct Spares(Vec<Spare>);
+pub struct EmptyOverflows(Vec<EmptyOverflow>);
 
-// SAFETY: rule 9: the chains are its own, and what frees them in the end may be any thread.
-unsafe impl Send for Spares {}
+// SAFETY: rule 9: the chains are its own, and any thread may free them in the end.
+unsafe impl Send for EmptyOverflows {}
 
-impl Spares {
-    /// Keeps one until the next [`retire`](Self::retire).
+impl EmptyOverflows {
+    /// Keeps an overflow until the next [`retire`](Self::retire).
     #[inline]
-    pub fn keep(&mut self, spare: Spare) {
-        self.0.push(spare);
+    pub fn keep(&mut self, empty_overflow: EmptyOverflow) {
+        self.0.push(empty_overflow);
     }
 
-    /// Leaves them to the epoch. With no bucket locked.
+    /// Retires them through the epoch. The caller must not hold the lock of a bucket.
     pub fn retire(&mut self, guard: &Guard) {
         if self.0.is_empty() {
             return;
         }
-        let spares = mem::take(&mut self.0);
-        // SAFETY: rule 9: the holders of the locks took them off, so that only threads that are
-        // pinned now can reach the chains, and nobody else frees them, on whichever thread
-        // it is.
+        let empty_overflows = mem::take(&mut self.0);
+        // SAFETY: rule 9: the holders of the locks took the chains off. So only threads that are
+        // pinned now can reach them, and no other thread frees them. The closure may run on any
+        // thread.
         unsafe {
-            guard.defer_unchecked(move || spares.iter().for_each(|it| free_chain(it.0.as_ptr())))
+            guard.defer_unchecked(move || {
+                empty_overflows.iter().for_each(|it| free_chain(it.0.as_ptr()))
+            })
         };
     }
 }
 
-impl Drop for Spares {
+impl Drop for EmptyOverflows {
     fn drop(&mut self) {
         if !self.0.is_empty() {
             self.retire(&crate::epoch::pin());
@@ -224,7 +229,7 @@ impl Drop for Spares {
 /// Marks a bucket moved, unlocks it, and retires its overflow.
 pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     let home = lock.release_moved();
-    // Relaxed: the lock's holder has seen all of the chain.
+    // Relaxed: the holder of the lock has seen the whole chain.
     let overflow = home.overflow.load(Relaxed);
     if overflow.is_null() {
         return;
@@ -232,44 +237,45 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     if seeded("index_chain_without_grace") {
         follow(home).into_iter().for_each(wipe);
     }
-    // SAFETY: rule 9: the bucket has moved, by the one holder of its lock, so that only threads
-    // that are pinned now can reach the chain, and nobody else frees it, on whichever thread it
-    // is.
+    // SAFETY: rule 9: the one holder of its lock has moved the bucket. So only threads that are
+    // pinned now can reach the chain, and no other thread frees it. The closure may run on any
+    // thread.
     unsafe { guard.defer_unchecked(move || free_chain(overflow)) };
 }
 
-/// Frees overflow buckets, in a loop: a chain may be long.
+/// Frees overflow buckets, in a loop instead of a recursion, because a chain may be long.
 ///
 /// # Safety
 ///
-/// The chain is the caller's alone.
+/// The chain belongs to the caller alone.
 unsafe fn free_chain(first: *mut Bucket) {
     let mut next = first;
     while !next.is_null() {
-        // SAFETY: the caller guarantees that nobody else can reach it; `append` made it of a box.
+        // SAFETY: the caller guarantees that no other thread can reach the bucket; `append` made it
+        // from a box.
         let bucket = unsafe { Box::from_raw(next) };
         next = bucket.overflow.load(Relaxed);
     }
 }
 
-/// What a seeded bug does in place of freeing too early.
+/// Empties a bucket. A seeded bug does this instead of freeing the bucket too early.
 fn wipe(bucket: &Bucket) {
-    bucket.tags().occupied().for_each(|slot| bucket.clear(slot));
+    bucket.fingerprints().occupied().for_each(|slot| bucket.clear(slot));
 }
 
 /// The home buckets of a table, zeroed without being touched.
 ///
 /// A big table must not stall the caller that happens to start its growth. Fresh memory from the
-/// operating system is zero already, and the system allocator makes use of that (`calloc`) only up
-/// to its natural alignment: asked for 64 it would write every page. So the memory is one of
-/// `u64`s, with a slack of seven of them to reach a cache line.
+/// operating system is already zero. The system allocator makes use of that (`calloc`), but only up
+/// to its natural alignment: asked for an alignment of 64, it would write every page. So the memory
+/// is allocated as `u64`s, with seven more than needed to reach a cache line boundary.
 #[cfg(not(cortado_loom))]
 #[derive(Debug)]
 pub struct Buckets {
     memory: *mut [u64],
     first: *const Bucket,
     len: usize,
-    /// Bytes from the beginning of the memory that were not given back.
+    /// The number of bytes, from the beginning of the memory, that were not given back.
     kept: usize,
 }
 
@@ -292,8 +298,8 @@ impl Buckets {
         };
         let Some(start) = ptr::NonNull::new(self.memory.cast::<u8>()) else { return false };
         self.kept = kept;
-        // SAFETY: rule 8: the grace period is over and the table out of the queue, so it is ours
-        // alone (`&mut self`). Rule 10: the piece is part of its one allocation, and
+        // SAFETY: rule 8: the grace period is over and the table is out of the queue, so it is ours
+        // alone (`&mut self`). Rule 10: the piece is part of the table's one allocation, and
         // buckets may be zero.
         unsafe { system::give_back(start.add(kept), bytes) };
         true
@@ -306,8 +312,8 @@ impl Deref for Buckets {
 
     #[inline]
     fn deref(&self) -> &[Bucket] {
-        // SAFETY: rule 10: `len` buckets from `first` lie inside `memory`, are aligned and began as
-        // zeros, which is a valid `Bucket`: integers and a null pointer.
+        // SAFETY: rule 10: `len` buckets from `first` on lie inside `memory`, are aligned, and
+        // began as zeros. All zeros is a valid `Bucket`: integers and a null pointer.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 }
@@ -315,19 +321,19 @@ impl Deref for Buckets {
 #[cfg(not(cortado_loom))]
 impl Drop for Buckets {
     fn drop(&mut self) {
-        // SAFETY: rule 10: `memory` came out of a box in `new` and is given back this once.
+        // SAFETY: rule 10: `memory` came out of a box in `new`, and is given back only here, once.
         drop(unsafe { Box::from_raw(self.memory) });
     }
 }
 
-// SAFETY: rule 10: `Buckets` owns its memory as a `Box<[Bucket]>` would, and that is `Send`.
+// SAFETY: rule 10: `Buckets` owns its memory as a `Box<[Bucket]>` would, and such a box is `Send`.
 #[cfg(not(cortado_loom))]
 unsafe impl Send for Buckets {}
-// SAFETY: as above; and that is `Sync`: all of a bucket is atomic.
+// SAFETY: as above, and such a box is `Sync`, because every field of a bucket is atomic.
 #[cfg(not(cortado_loom))]
 unsafe impl Sync for Buckets {}
 
-/// The home buckets of a table, as the model checker needs them: made one by one.
+/// The home buckets of a table for the model checker, which needs them made one by one.
 #[cfg(cortado_loom)]
 #[derive(Debug)]
 pub struct Buckets(Box<[Bucket]>);

@@ -1,36 +1,37 @@
-//! Growing and shrinking: a table of another size, and moving to it a few buckets at a time.
+//! Growing and shrinking: creates a table of another size, and moves a few buckets to it at a time.
 
 use std::mem;
 
 use crate::epoch::Guard;
 
-use super::bucket::{Bucket, tag_of};
+use super::bucket::{Bucket, fingerprint_of};
+use super::fingerprint::Slots;
 use super::hint::Hint;
 use super::lock::{Held, HomeLock};
 use super::memory::{Chain, Root, append, retire_moved};
 use super::table::{HashOf, LOAD, Table};
-use super::tags::Slots;
 use crate::sync::seeded;
 use crate::sync::{Patience, ShortWait};
 
-/// How many buckets to ask of [`Index::help`](super::Index::help) for so many additions to the
-/// index.
+/// The number of buckets to request from [`Index::help`](super::Index::help) for `additions`
+/// additions to the index.
 ///
-/// A table of `n` buckets begins to grow when it is full, with `LOAD * n` entries. The next one,
-/// twice as large, is full after `LOAD * n` more, and can grow only when all `n` have moved. So
-/// each addition has to pay for `1 / LOAD` of a bucket.
+/// A table of `n` buckets begins to grow when it is full, with `LOAD * n` entries. The next table
+/// is twice as large, so it is full after `LOAD * n` more additions. It can grow only when all `n`
+/// buckets have moved. So each addition has to pay for `1 / LOAD` of a bucket.
 ///
 /// A table that shrinks to `n` buckets has a quarter of the entries for which those have room, and
-/// all is moved with `n` moves. At this rate that takes half as many additions as they have room
-/// for.
+/// `n` moves complete the shrinking. At this rate that takes half as many additions as those `n`
+/// buckets have room for.
 pub fn moves_for(additions: usize) -> usize {
-    // For additions that the pass hears of late, and helps that had to skip a bucket.
+    // A safety factor for additions that the pass learns of late, and for helps that had to skip a
+    // bucket.
     const MARGIN: usize = 2;
     additions.saturating_mul(MARGIN).div_ceil(LOAD)
 }
 
-/// See [`Index::reserve`](super::Index::reserve).
-pub fn reserve(root: &Root, guard: &Guard, entries: usize, least_bits: u32) -> bool {
+/// See [`Index::resize_for`](super::Index::resize_for).
+pub fn resize_for(root: &Root, guard: &Guard, entries: usize, least_bits: u32) -> bool {
     let table = root.current(guard);
     if table.next().get(guard).is_some() {
         return true;
@@ -52,13 +53,13 @@ pub fn help(
     let Some(next) = table.next().get(guard) else {
         return false;
     };
-    // Another helper is at it, and may have lost its core.
+    // Another helper is at work, and may be preempted.
     let Some(mut moving) = table.moving(patience) else { return true };
     let len = table.buckets().len();
     if !moving.has_more(len) {
         return false;
     }
-    // One wait for all, or a help that meets many locks would take long.
+    // One waiting budget for all buckets. Otherwise a help that meets many locks would take long.
     let wait = &mut (patience, ShortWait::default());
     let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
     if seeded("index_moves_unlocked") {
@@ -74,7 +75,7 @@ pub fn help(
         return !is_last;
     }
     let mut left = buckets.saturating_mul(table.sources_of(next));
-    // Each at most once, so that a help ends while they stay locked.
+    // Each of these is retried at most once, so that the help ends even if they stay locked.
     let mut held = mem::take(&mut moving.held);
     while left > 0
         && let Some(position) = held.pop().or_else(|| moving.claim(len))
@@ -94,8 +95,8 @@ pub fn help(
     moving.has_more(len)
 }
 
-/// Copies the entries of a bucket to where they belong in the next table, then marks it moved.
-/// Changes nothing if somebody else has locked one of the buckets, and the caller does not wait.
+/// Copies the entries of a bucket to their places in the next table, then marks the bucket moved.
+/// Changes nothing if another thread has locked one of the buckets, and the caller does not wait.
 fn move_bucket<'g>(
     (table, next): (&'g Table, &'g Table),
     position: usize,
@@ -121,27 +122,28 @@ fn move_bucket<'g>(
     Ok(())
 }
 
-/// Copies the entries of a bucket to the two that take its place, which nobody else can reach yet.
+/// Copies the entries of a bucket to the two buckets that take its place. No other thread can reach
+/// these two yet.
 fn split(chain: Chain<'_>, next: &Table, halves: &[Bucket], store: &impl HashOf) {
     let mut halves = [Filling::new(&halves[0]), Filling::new(&halves[1])];
     for bucket in chain {
-        for slot in bucket.tags().occupied() {
+        for slot in bucket.fingerprints().occupied() {
             let id = bucket.id(slot);
             let hash = store.hash(id);
-            halves[next.position(hash) % 2].put(tag_of(hash), id);
+            halves[next.position(hash) % 2].put(fingerprint_of(hash), id);
         }
     }
 }
 
-/// Copies the entries of a bucket to the one that takes its place and that of its neighbours, in
-/// which readers and writers may be already. No code of the user runs, so there is no half of a
-/// copy.
+/// Copies the entries of a bucket to the one that takes its place and that of its neighbours.
+/// Readers and writers may already be in that bucket. No user code runs here, so a copy is never
+/// left half done.
 fn merge(
     chain: Chain<'_>,
     target: &Bucket,
     (patience, short): &mut (Patience, ShortWait),
 ) -> Result<(), Held> {
-    let slots = |bucket: &Bucket| bucket.tags().occupied();
+    let slots = |bucket: &Bucket| bucket.fingerprints().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {
         return Ok(());
     }
@@ -152,17 +154,17 @@ fn merge(
     let mut filling = Filling::new(target);
     for bucket in chain {
         for slot in slots(bucket) {
-            filling.put(bucket.tags().get(slot), bucket.id(slot));
+            filling.put(bucket.fingerprints().get(slot), bucket.id(slot));
         }
     }
     Ok(())
 }
 
-/// A chain whose free slots are filled from the first on. Nobody else can reach it, or its home is
-/// locked.
+/// A chain whose free slots are filled from the first one on. Either no other thread can reach the
+/// chain, or its home bucket is locked.
 struct Filling<'t> {
     home: &'t Bucket,
-    /// What comes after `bucket`.
+    /// The part of the chain after `bucket`.
     rest: Chain<'t>,
     bucket: &'t Bucket,
     free: Slots,
@@ -170,19 +172,19 @@ struct Filling<'t> {
 
 impl<'t> Filling<'t> {
     fn new(home: &'t Bucket) -> Self {
-        let (_, mut rest) = Chain::open(home).expect("what is moved to has not moved");
+        let (_, mut rest) = Chain::open(home).expect("rule 7: the target has not moved");
         rest.next();
-        Self { home, rest, bucket: home, free: home.tags().free() }
+        Self { home, rest, bucket: home, free: home.fingerprints().free() }
     }
 
-    fn put(&mut self, tag: u8, id: u32) {
+    fn put(&mut self, fingerprint: u8, id: u32) {
         loop {
             if let Some(slot) = self.free.next() {
-                return self.bucket.put(slot, tag, id);
+                return self.bucket.put(slot, fingerprint, id);
             }
             self.bucket = self.rest.next().unwrap_or_else(|| append(self.bucket));
-            self.free = self.bucket.tags().free();
-            // Before an id is put there (rule 11).
+            self.free = self.bucket.fingerprints().free();
+            // The bit must be set before an id is put into the overflow (rule 11).
             self.home.set_overflows(true);
         }
     }

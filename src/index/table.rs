@@ -1,4 +1,4 @@
-//! A table: home buckets by the top bits of the hash, and the state of its migration.
+//! A table: its home buckets, selected by the top bits of the hash, and the state of its migration.
 
 use crate::epoch::Guard;
 use crossbeam_utils::CachePadded;
@@ -8,35 +8,40 @@ use super::memory::{Buckets, TableLink};
 use crate::sync::Patience;
 use crate::sync::{Mutex, MutexGuard};
 
-/// The caller's nodes, as far as moving and walking need them.
+/// The view of the caller's nodes that moving and walking need.
 pub trait HashOf {
-    /// The hash under which an id was inserted. Asked of ids that are in the index, or were after
-    /// the asking thread had pinned itself. A bucket may be locked: a load or two, nothing that
-    /// waits or panics.
+    /// The hash under which an id was inserted. The id is in the index, or was in it after the
+    /// calling thread had pinned itself. The caller may hold the lock of a bucket. So this must be
+    /// a load or two, and must neither wait nor panic.
     fn hash(&self, id: u32) -> u32;
 }
 
-/// A table smaller than this would save nothing. The model checker starts from one bucket.
+/// The size of the smallest table, as a power of two: a smaller one would save nothing. The model
+/// checker starts from one bucket.
 const MIN_BITS: u32 = if cfg!(cortado_loom) { 0 } else { 4 };
-/// Enough for every id (they end at 2^31) at [`LOAD`]; on a small machine, a quarter of its memory.
+/// The size of the largest table, as a power of two. It is enough for every id (they end at 2^31)
+/// at [`LOAD`]. On a small machine, such a table takes a quarter of the memory.
 const MAX_BITS: u32 = if usize::BITS >= 64 { 28 } else { 24 };
 
-/// Entries per home bucket, on average, above which a table is too small. Hashes being random, one
-/// bucket in ten then needs an overflow bucket, and it holds one entry in forty.
+/// The load factor: the average number of entries per home bucket above which a table is too small.
+/// Hashes are random, so at this load one bucket in ten needs an overflow bucket. These overflow
+/// buckets hold one entry in forty.
 pub const LOAD: usize = 7;
 
 /// A table shrinks when this is more than its room divided by its entries: one half as large would
 /// be filled to an eighth.
 const SPARSE: usize = 16;
-/// A table that is shrunk to has room for so many times its entries. It grows when it has four
-/// times as many, and shrinks again when it has a quarter: neither follows the other soon.
+/// A table that the index shrinks to has room for this many times its entries. It grows when it has
+/// four times as many entries, and shrinks again when it has a quarter of them. So neither follows
+/// soon.
 const SLACK: usize = 4;
-/// Shrinking once makes a table smaller by two to this at most. While buckets move, the next table
-/// takes the new entries of those that have moved: it must not be so small that the moving cannot
-/// keep up. Going from 2^20 buckets to 2^4 moves 7 % more buckets in such steps than in one.
+/// One step of shrinking makes a table smaller by at most two to this power. While buckets move,
+/// the next table takes the new entries of the buckets that have moved. It must not be so small
+/// that the moving cannot keep up. Going from 2^20 buckets to 2^4 moves 7 % more buckets in such
+/// steps than in one.
 const MAX_STEP: u32 = 4;
 
-/// Home buckets, and the link to the table they are moving to.
+/// The home buckets, and the link to the table that they are moving to.
 #[derive(Debug)]
 pub struct Table {
     buckets: Buckets,
@@ -45,25 +50,26 @@ pub struct Table {
     moving: CachePadded<Mutex<Moving>>,
 }
 
-/// How far the buckets of a table have moved. For one helper at a time.
+/// How far the buckets of a table have moved. One helper at a time uses it.
 #[derive(Debug, Default)]
 pub struct Moving {
-    /// Buckets that have been taken up, from the first on.
+    /// The number of buckets that helpers have claimed, from the first bucket on.
     claimed: usize,
-    /// Those of them that somebody had locked, and a helper did not wait for.
+    /// The positions of claimed buckets that another thread had locked, and that the helper did not
+    /// wait for.
     pub held: Vec<usize>,
-    /// Buckets that have moved.
+    /// The number of buckets that have moved.
     pub moved: usize,
 }
 
 impl Moving {
-    /// Whether there are buckets to be taken up. If there are none, and not all have moved, the
-    /// caller's nodes have panicked.
+    /// Whether there are buckets left to claim or to retry. If there are none, and not all have
+    /// moved, the caller's nodes ([`HashOf`]) have panicked.
     pub fn has_more(&self, len: usize) -> bool {
         self.claimed < len || !self.held.is_empty()
     }
 
-    /// The next bucket to be moved, of so many.
+    /// Claims the next bucket to be moved, of `len` buckets.
     pub fn claim(&mut self, len: usize) -> Option<usize> {
         let position = self.claimed;
         (position < len).then(|| {
@@ -73,7 +79,7 @@ impl Moving {
     }
 }
 
-/// The size of a table that has room for so many entries.
+/// The size of a table that has room for `entries` entries, as a power of two.
 pub fn bits_for(entries: usize) -> u32 {
     let buckets = entries.div_ceil(LOAD).max(1);
     let bits = usize::BITS - (buckets - 1).leading_zeros();
@@ -91,7 +97,8 @@ impl Table {
         }
     }
 
-    /// The size of the table to move to, if so many entries are too many or too few for this one.
+    /// The size of the table to move to, as a power of two. `None` if `entries` are neither too
+    /// many nor too few for this table.
     pub fn bits_wanted(&self, entries: usize, least: u32) -> Option<u32> {
         let bits = 32 - self.shift;
         let room = self.buckets.len() * LOAD;
@@ -107,7 +114,7 @@ impl Table {
         next.shift > self.shift
     }
 
-    /// How many buckets of this table become one or two of the next.
+    /// The number of buckets of this table that become one or two buckets of the next.
     pub fn sources_of(&self, next: &Self) -> usize {
         1 << next.shift.saturating_sub(self.shift)
     }
@@ -117,12 +124,13 @@ impl Table {
         &self.buckets
     }
 
-    /// How far a hash is shifted to get the position of its home bucket; 32 at most.
+    /// The number of bits by which a hash is shifted right to get the position of its home bucket;
+    /// 32 at most.
     pub fn shift(&self) -> u32 {
         self.shift
     }
 
-    /// Where the home bucket of a hash is.
+    /// The position of the home bucket of a hash.
     #[inline]
     pub fn position(&self, hash: u32) -> usize {
         (u64::from(hash) >> self.shift) as usize
@@ -134,7 +142,7 @@ impl Table {
         &self.buckets[self.position(hash)]
     }
 
-    /// The first hash after those of a bucket.
+    /// The first hash after the hashes of a bucket.
     pub fn end_of(&self, position: usize) -> u64 {
         (position as u64 + 1) << self.shift
     }
@@ -148,17 +156,18 @@ impl Table {
         &mut self.next
     }
 
-    /// The table in which the entries of a moved bucket are.
+    /// The table that holds the entries of a moved bucket.
     pub fn successor<'g>(&'g self, guard: &'g Guard) -> &'g Table {
-        self.next.get(guard).expect("a bucket moves when there is a table to move to")
+        self.next.get(guard).expect("a bucket moves only if there is a next table")
     }
 
-    /// Whether a bucket was left because another thread held it.
+    /// Whether a helper left a bucket because another thread held it.
     pub fn is_held_up(&self) -> bool {
         self.moving(Patience::Skip).is_some_and(|moving| !moving.held.is_empty())
     }
 
-    /// The state of the moving; `None` if another helper has it, and this one does not wait.
+    /// Locks and returns the state of the moving. `None` if another helper holds the lock and
+    /// `patience` says not to wait.
     pub fn moving(&self, patience: Patience) -> Option<MutexGuard<'_, Moving>> {
         match patience {
             Patience::Wait => Some(self.moving.lock()),
@@ -166,8 +175,8 @@ impl Table {
         }
     }
 
-    /// Gives some of the memory back to the system, from the end of a table in which nobody is any
-    /// more; false if that leaves nothing to be given back in pieces.
+    /// Gives some of the memory back to the system, from the end of a table that no thread is in
+    /// any more. Returns false if nothing can be given back in pieces any more.
     pub fn give_back(&mut self, bytes: usize) -> bool {
         self.buckets.give_back(bytes)
     }

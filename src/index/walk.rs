@@ -5,17 +5,17 @@ use std::ops::Range;
 
 use crate::epoch::Guard;
 
-use super::bucket::{SLOTS, tag_of};
+use super::bucket::{SLOTS, fingerprint_of};
 use super::memory::{Chain, Root};
 use super::table::{HashOf, Table};
 use crate::links::NIL;
 use crate::sync::seeded;
 
-/// Hashes are below this.
+/// All hashes are below this value.
 const END: u64 = 1 << 32;
 
-/// A bucket that has not moved, and the hashes whose entries it holds: all of them, from a cursor
-/// on.
+/// A bucket that has not moved, and the range of hashes for which it holds all entries. The range
+/// begins at a cursor.
 struct Place<'g> {
     table: &'g Table,
     position: usize,
@@ -29,10 +29,11 @@ impl Place<'_> {
     }
 }
 
-/// Where the entries with hashes from `cursor` on are, wherever they have moved.
+/// Finds the bucket that holds the entries with hashes from `cursor` on, in whichever table they
+/// are.
 ///
-/// A bucket of a smaller table takes the place of several, of which some may not have moved yet. So
-/// what is known to be there ends with the first bucket on the way that ends.
+/// A bucket of a smaller table takes the place of several buckets, and some of those may not have
+/// moved yet. So the range ends where the first of the buckets on the way ends.
 fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
     let mut table = root.current(guard);
     let mut end = END;
@@ -49,8 +50,8 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
     }
 }
 
-/// See [`Index::collect`](super::Index::collect).
-pub fn collect(
+/// See [`Index::ids_at`](super::Index::ids_at).
+pub fn ids_at(
     root: &Root,
     guard: &Guard,
     store: &impl HashOf,
@@ -62,7 +63,7 @@ pub fn collect(
         id != NIL && (place.is_for(store.hash(id)) || seeded("index_walk_takes_neighbours"))
     };
     for bucket in place.chain.clone() {
-        let ids = bucket.tags().occupied().map(|slot| bucket.id(slot));
+        let ids = bucket.fingerprints().occupied().map(|slot| bucket.id(slot));
         out.extend(ids.filter(|&id| is_wanted(id)));
     }
     let next = if seeded("index_walk_strides_current") {
@@ -86,7 +87,7 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
             return Err(format!("bucket {position} is locked"));
         }
         let mut overflow = place.chain.clone().skip(1);
-        let overflows = overflow.any(|bucket| bucket.tags().occupied().next().is_some());
+        let overflows = overflow.any(|bucket| bucket.fingerprints().occupied().next().is_some());
         if overflows != ctrl.overflows() {
             return Err(format!("bucket {position} overflows: {overflows}, but says otherwise"));
         }
@@ -104,7 +105,7 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
     Ok(ids.len())
 }
 
-/// An error if the next table has entries of a bucket that has not moved there.
+/// Returns an error if the next table has entries of a bucket that has not moved there.
 fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
     let Some(next) = place.table.next().get(guard) else { return Ok(()) };
     let hashes = &place.hashes;
@@ -123,20 +124,22 @@ fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(
     Ok(())
 }
 
-/// The ids of a chain with their hashes; an error if a tag does not fit.
+/// The ids of a chain with their hashes, or an error if a fingerprint does not fit its hash.
 fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(u32, u32)>, String> {
     let mut entries = Vec::new();
     for bucket in chain {
-        let tags = bucket.tags();
+        let fingerprints = bucket.fingerprints();
         for slot in 0..SLOTS {
-            let (tag, id) = (tags.get(slot), bucket.id(slot));
-            if (tag == 0) != (id == NIL) {
-                return Err(format!("slot {slot} has tag {tag:#x} and id {id}"));
+            let (fingerprint, id) = (fingerprints.get(slot), bucket.id(slot));
+            if (fingerprint == 0) != (id == NIL) {
+                return Err(format!("slot {slot} has fingerprint {fingerprint:#x} and id {id}"));
             }
             if id != NIL {
                 let hash = store.hash(id);
-                if tag != tag_of(hash) {
-                    return Err(format!("id {id} with hash {hash:#x} has tag {tag:#x}"));
+                if fingerprint != fingerprint_of(hash) {
+                    return Err(format!(
+                        "id {id} with hash {hash:#x} has fingerprint {fingerprint:#x}"
+                    ));
                 }
                 entries.push((id, hash));
             }

@@ -1,34 +1,34 @@
-//! Writing: look without a lock, then lock exactly what was seen.
+//! Writing: search without a lock, then lock exactly the state that the search has seen.
 
 use crate::epoch::Guard;
 
-use super::bucket::{Bucket, Ctrl, SLOTS, tag_of};
+use super::bucket::{Bucket, Ctrl, SLOTS, fingerprint_of};
 use super::lock::{Held, HomeLock};
-use super::memory::{Chain, Root, Spare, append};
+use super::memory::{Chain, EmptyOverflow, Root, append};
 use crate::links::NIL;
 use crate::sync::ShortWait;
 use crate::sync::{Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 
-/// With so many free slots a home bucket gives up an overflow that is empty: it will not need it
+/// A home bucket with this many free slots gives up an empty overflow, because it will not need one
 /// soon.
 const ROOM: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
-/// So often does [`try_lock_id`] look at a bucket that others keep changing.
+/// The number of times that [`try_lock_id`] searches a bucket that other threads keep changing.
 const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
-/// The bucket changed between a search and the attempt to lock it: search again.
+/// The bucket changed between a search and the attempt to lock it. The caller must search again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
-/// What a scan of a chain came upon: the entry that matched, else the first free slot, else no slot
-/// of the last bucket.
+/// The result of scanning a chain: the matching entry; else the first free slot; else the last
+/// bucket, with no slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'g> {
     pub(super) bucket: &'g Bucket,
     pub(super) slot: u32,
-    /// The entry's, or [`NIL`].
+    /// The id of the entry, or [`NIL`].
     pub(super) id: u32,
 }
 
@@ -41,32 +41,32 @@ impl Seen<'_> {
     }
 }
 
-/// The result of a search, and what it was found in.
+/// The result of a search, and the state of the bucket in which it was found.
 #[derive(Debug)]
 #[must_use = "a search changes nothing"]
 pub struct Found<'g> {
     home: &'g Bucket,
     version: Ctrl,
-    tag: u32,
+    fingerprint: u32,
     seen: Seen<'g>,
 }
 
-/// See [`Index::search_in_passing`](super::Index::search_in_passing).
+/// See [`Index::search_home`](super::Index::search_home).
 #[inline(always)]
-pub fn search_in_passing<'g>(
+pub fn search_home<'g>(
     root: &'g Root,
     guard: &'g Guard,
     hash: u32,
     is_match: impl FnOnce(u32) -> bool,
 ) -> Option<Found<'g>> {
-    let tag = tag_of(hash);
+    let fingerprint = fingerprint_of(hash);
     let home = root.current(guard).home(hash);
     let (version, _) = Chain::open(home)?;
     if version.is_locked() {
         return None;
     }
-    let tags = home.tags_beside(version);
-    let (slot, id) = match tags.matching(tag).next() {
+    let fingerprints = home.fingerprints_beside(version);
+    let (slot, id) = match fingerprints.matching(fingerprint).next() {
         Some(slot) => {
             let id = home.id(slot);
             if id == NIL || !is_match(id) {
@@ -74,10 +74,15 @@ pub fn search_in_passing<'g>(
             }
             (slot as u32, id)
         }
-        None if !version.overflows() => (tags.free().next()? as u32, NIL),
+        None if !version.overflows() => (fingerprints.free().next()? as u32, NIL),
         None => return None,
     };
-    Some(Found { home, version, tag: tag.into(), seen: Seen { bucket: home, slot, id } })
+    Some(Found {
+        home,
+        version,
+        fingerprint: fingerprint.into(),
+        seen: Seen { bucket: home, slot, id },
+    })
 }
 
 /// See [`Index::search`](super::Index::search).
@@ -96,7 +101,7 @@ pub fn search<'g>(
     found
 }
 
-/// Searches; `pause` is called while the bucket is locked, until it gives up.
+/// Searches for an entry. While the bucket is locked, calls `pause`, until that returns an error.
 #[inline(always)]
 fn search_while<'g, E>(
     root: &'g Root,
@@ -105,7 +110,7 @@ fn search_while<'g, E>(
     mut is_match: impl FnMut(u32) -> bool,
     mut pause: impl FnMut() -> Result<(), E>,
 ) -> Result<Found<'g>, E> {
-    let tag = tag_of(hash);
+    let fingerprint = fingerprint_of(hash);
     let mut table = root.current(guard);
     loop {
         let home = table.home(hash);
@@ -113,8 +118,8 @@ fn search_while<'g, E>(
             None => table = table.successor(guard),
             Some((version, _)) if version.is_locked() => pause()?,
             Some((version, chain)) => {
-                let seen = scan(home, chain, tag, &mut is_match);
-                return Ok(Found { home, version, tag: tag.into(), seen });
+                let seen = scan(home, chain, fingerprint, &mut is_match);
+                return Ok(Found { home, version, fingerprint: fingerprint.into(), seen });
             }
         }
     }
@@ -123,20 +128,20 @@ fn search_while<'g, E>(
 fn scan<'g>(
     home: &'g Bucket,
     chain: Chain<'g>,
-    tag: u8,
+    fingerprint: u8,
     is_match: &mut impl FnMut(u32) -> bool,
 ) -> Seen<'g> {
     let mut seen = Seen { bucket: home, slot: Seen::NO_SLOT, id: NIL };
     for bucket in chain {
-        let tags = bucket.tags();
-        for slot in tags.matching(tag) {
+        let fingerprints = bucket.fingerprints();
+        for slot in fingerprints.matching(fingerprint) {
             let id = bucket.id(slot);
             if id != NIL && is_match(id) {
                 return Seen { bucket, slot: slot as u32, id };
             }
         }
         if seen.slot == Seen::NO_SLOT {
-            let slot = tags.free().next().map_or(Seen::NO_SLOT, |slot| slot as u32);
+            let slot = fingerprints.free().next().map_or(Seen::NO_SLOT, |slot| slot as u32);
             seen = Seen { bucket, slot, id: NIL };
         }
     }
@@ -146,24 +151,19 @@ fn scan<'g>(
 /// See [`Index::lock_id`](super::Index::lock_id).
 #[inline(always)]
 pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
-    let first = search_in_passing(root, guard, hash, |other| other == id);
+    let first = search_home(root, guard, hash, |other| other == id);
     if let Some(found) = first {
         found.id()?;
         if let Ok(locked) = found.lock() {
             return Some(locked);
         }
     }
-    lock_id_at_length(root, guard, hash, id)
+    lock_id_slow(root, guard, hash, id)
 }
 
 #[cold]
 #[inline(never)]
-fn lock_id_at_length<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: u32,
-    id: u32,
-) -> Option<Locked<'g>> {
+fn lock_id_slow<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
     loop {
         let found = search(root, guard, hash, |other| other == id);
         found.id()?;
@@ -181,7 +181,7 @@ pub fn try_lock_id<'g>(
     hash: u32,
     id: u32,
 ) -> Result<Option<Locked<'g>>, Held> {
-    let first = search_in_passing(root, guard, hash, |other| other == id);
+    let first = search_home(root, guard, hash, |other| other == id);
     if let Some(found) = first {
         if found.id().is_none() {
             return Ok(None);
@@ -190,12 +190,12 @@ pub fn try_lock_id<'g>(
             return Ok(Some(locked));
         }
     }
-    try_lock_id_at_length(root, guard, hash, id)
+    try_lock_id_slow(root, guard, hash, id)
 }
 
 #[cold]
 #[inline(never)]
-fn try_lock_id_at_length<'g>(
+fn try_lock_id_slow<'g>(
     root: &'g Root,
     guard: &'g Guard,
     hash: u32,
@@ -225,40 +225,40 @@ fn try_lock_id_at_length<'g>(
 }
 
 impl<'g> Found<'g> {
-    /// The id that matched, when it was looked at.
+    /// The id that matched when the search examined it.
     #[inline(always)]
     pub fn id(&self) -> Option<u32> {
         self.seen.hit()
     }
 
-    /// Locks the bucket, if it has not changed since the search began: what was found (or not
-    /// found) is then so until the lock is dropped.
+    /// Locks the bucket if it has not changed since the search began. The result of the search,
+    /// entry or no entry, then stays true until the lock is dropped.
     ///
     /// # Errors
     ///
-    /// [`Changed`] if anything in the bucket was changed, or is just being.
+    /// [`Changed`] if anything in the bucket has been changed, or is just being changed.
     #[inline(always)]
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
-        let Self { home, version, tag, seen } = self;
+        let Self { home, version, fingerprint, seen } = self;
         let lock = HomeLock::exactly(home, version).ok_or(Changed)?;
-        Ok(Locked { lock, tag, seen })
+        Ok(Locked { lock, fingerprint, seen })
     }
 }
 
 /// A locked bucket, with the place of the entry that was searched for. Dropping it unlocks.
 ///
-/// Whoever holds one runs no code of the user, waits for nothing, and locks no second bucket.
+/// A thread that holds one runs no user code, waits for nothing, and locks no second bucket.
 #[derive(Debug)]
 #[must_use = "dropping it unlocks"]
 pub struct Locked<'g> {
     lock: HomeLock<'g>,
-    tag: u32,
+    fingerprint: u32,
     seen: Seen<'g>,
 }
 
 impl<'g> Locked<'g> {
-    pub(super) fn of(lock: HomeLock<'g>, tag: u8, seen: Seen<'g>) -> Self {
-        Self { lock, tag: tag.into(), seen }
+    pub(super) fn of(lock: HomeLock<'g>, fingerprint: u8, seen: Seen<'g>) -> Self {
+        Self { lock, fingerprint: fingerprint.into(), seen }
     }
 
     /// The entry's id, if it is in the index.
@@ -267,14 +267,14 @@ impl<'g> Locked<'g> {
         self.seen.hit()
     }
 
-    /// Adds the entry. The node must be complete: readers may come upon it at once.
+    /// Adds the entry. The node must be complete, because readers may find it at once.
     ///
     /// # Panics
     ///
-    /// If the entry is there already.
+    /// If the entry is already present.
     #[inline(always)]
     pub fn insert(&mut self, id: u32) {
-        assert!(self.seen.id == NIL, "there is an entry already");
+        assert!(self.seen.id == NIL, "the entry is already present");
         debug_assert_ne!(id, NIL);
         if self.seen.slot == Seen::NO_SLOT {
             self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NIL };
@@ -283,15 +283,15 @@ impl<'g> Locked<'g> {
         if self.is_in_overflow() && !seeded("index_overflow_marked_late") {
             self.lock.home().set_overflows(true);
         }
-        self.seen.bucket.put(self.seen.slot as usize, self.tag as u8, id);
+        self.seen.bucket.put(self.seen.slot as usize, self.fingerprint as u8, id);
         self.seen.id = id;
         if self.is_in_overflow() && seeded("index_overflow_marked_late") {
             self.lock.home().set_overflows(true);
         }
     }
 
-    /// Puts a new id in the place of the old one, which is returned. The node must be complete, and
-    /// the old one may be marked gone only now (rule 4 of the [module](super)).
+    /// Replaces the id of the entry, and returns the old id. The new node must be complete. The old
+    /// node may be marked gone only after this (rule 4 of the [module](super)).
     ///
     /// # Panics
     ///
@@ -306,7 +306,7 @@ impl<'g> Locked<'g> {
         old
     }
 
-    /// Takes the entry out and returns its id.
+    /// Removes the entry and returns its id.
     ///
     /// # Panics
     ///
@@ -318,32 +318,41 @@ impl<'g> Locked<'g> {
         self.seen.bucket.clear(self.seen.slot as usize);
         self.seen.id = NIL;
         if self.is_in_overflow() {
-            self.settle_overflow();
+            self.update_overflow_bit();
         }
         old
     }
 
-    /// Takes the overflow off, to be retired after the lock, if there is nothing in it and the home
-    /// bucket has room for some more. Whoever removes entries in great number should ask for
-    /// it: each bucket having been full some day, all would have one in the end.
+    /// Takes the overflow off if it is empty and the home bucket has at least `ROOM` free slots.
+    /// The caller must retire it after unlocking.
+    ///
+    /// Callers that remove many entries should call this. Every bucket is full at some time, so
+    /// every bucket would have an overflow in the end.
     #[inline(always)]
-    pub fn take_spare(&mut self) -> Option<Spare> {
+    pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home();
-        let is_spare = home.has_overflow() && !home.ctrl().overflows();
-        if is_spare && !seeded("index_keeps_its_overflows") { self.take_overflow() } else { None }
+        let is_empty_overflow = home.has_overflow() && !home.ctrl().overflows();
+        if is_empty_overflow && !seeded("index_keeps_its_overflows") {
+            self.take_overflow()
+        } else {
+            None
+        }
     }
 
     #[cold]
-    fn take_overflow(&mut self) -> Option<Spare> {
+    fn take_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home();
-        let tags = home.tags();
-        let slot = tags.free().next().filter(|_| tags.occupied().count() + ROOM <= SLOTS)?;
+        let fingerprints = home.fingerprints();
+        let slot = fingerprints
+            .free()
+            .next()
+            .filter(|_| fingerprints.occupied().count() + ROOM <= SLOTS)?;
         self.lock.mark_changed();
         if self.is_in_overflow() {
-            // Nothing is put into what was taken off.
+            // Nothing may be put into an overflow that was taken off.
             self.seen = Seen { bucket: home, slot: slot as u32, id: NIL };
         }
-        Spare::take(&self.lock)
+        EmptyOverflow::take(&self.lock)
     }
 
     #[inline(always)]
@@ -351,11 +360,11 @@ impl<'g> Locked<'g> {
         !ptr::eq(self.seen.bucket, self.lock.home())
     }
 
-    /// After a removal from the overflow.
+    /// Clears the `OVERFLOWS` bit if the overflow is empty. To be called after a removal from it.
     #[cold]
-    fn settle_overflow(&mut self) {
+    fn update_overflow_bit(&mut self) {
         let overflow = Chain::locked(&self.lock).skip(1);
-        if overflow.flat_map(|bucket| bucket.tags().occupied()).next().is_none() {
+        if overflow.flat_map(|bucket| bucket.fingerprints().occupied()).next().is_none() {
             self.lock.home().set_overflows(false);
         }
     }

@@ -1,14 +1,15 @@
-//! Who may stay: the duel of a window candidate against a main victim, and the second chance of one
-//! that was rejected and comes back.
+//! Admission: the duel of a window candidate against a main victim, and the second chance of a
+//! rejected key that comes back.
 
 use crate::sketch::Sketch;
 
-/// From this frequency on, a candidate that lost may be let in by chance.
+/// A candidate that lost its duel may be admitted by chance if its frequency is at least this. The
+/// value is Caffeine's.
 const WARM: u8 = 6;
-/// One such candidate in so many is.
+/// One in this many of those candidates is admitted. The value is Caffeine's.
 const WARM_CHANCE: u64 = 128;
 
-/// The frequency sketch and the dice.
+/// The frequency sketch and the source of random numbers.
 #[derive(Debug)]
 pub struct Admission {
     sketch: Sketch,
@@ -21,7 +22,8 @@ impl Admission {
         Self { sketch: Sketch::new(dice.roll()), dice }
     }
 
-    /// A hash, spread under a secret seed: what the other methods, and the ghosts, know a key by.
+    /// Spreads a hash under a secret seed. The other methods and the memory of rejections identify
+    /// a key by the result.
     #[inline]
     pub fn spread(&self, hash: u32) -> u64 {
         self.sketch.spread(hash)
@@ -38,32 +40,35 @@ impl Admission {
         self.sketch.frequency(spread)
     }
 
-    /// Begins to load what counting or asking for a key touches.
+    /// Prefetches the counters of a key.
     #[inline]
     pub fn prefetch(&self, spread: u64) {
         self.sketch.prefetch(spread);
     }
 
-    /// Follows the number of entries; to be called whenever it changes by one.
+    /// Adjusts the sketch to the number of entries. Must be called whenever that number changes by
+    /// one.
     #[inline]
     pub fn fit(&mut self, entries: usize) {
         self.sketch.fit(entries);
     }
 
-    /// Whether the candidate takes the victim's room: if it was asked for more often.
+    /// Whether the candidate takes the victim's room. It does if its frequency is higher.
     ///
-    /// A tie is lost, or a scan would flush the cache. One who could make a victim's count high for
-    /// good, by keys that share its counters, would thereby keep every candidate out; so a
-    /// candidate that is warm itself gets in once in a while all the same.
+    /// The candidate loses a tie, because otherwise a scan would flush the cache. An attacker could
+    /// raise a victim's count for good by requesting keys that share its counters. That victim
+    /// would then keep every candidate out. For this reason a warm candidate that lost is admitted
+    /// from time to time.
     #[inline]
     pub fn admits(&mut self, candidate: u64, victim: u64) -> bool {
         let frequency = self.frequency(candidate);
         frequency > self.frequency(victim) || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
     }
 
-    /// Whether a newcomer that was rejected lately may go to the main region at once, from where
-    /// `victim` is the next to leave: if it was asked for more often, and else one in `chance`.
-    /// Were it always, loops a little longer than the cache would lose 2 to 3 points.
+    /// Whether a newcomer that was rejected recently may go to the main region at once. `victim` is
+    /// the next node to leave that region. The newcomer may if its frequency is higher than the
+    /// victim's, and otherwise with a chance of one in `chance`. If it always could, loops a little
+    /// longer than the cache would lose 2 to 3 points of hit ratio.
     #[inline]
     pub fn recalls(&mut self, newcomer: u64, victim: Option<u64>, chance: u64) -> bool {
         victim.is_none_or(|victim| self.frequency(newcomer) > self.frequency(victim))
@@ -79,13 +84,13 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// Says what is wrong.
+    /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         self.sketch.validate()
     }
 }
 
-/// A splitmix64 generator: the same seed, the same rolls.
+/// A splitmix64 generator. The same seed gives the same rolls.
 #[derive(Debug)]
 struct Dice(u64);
 

@@ -1,33 +1,39 @@
-//! Keys that were turned away at the main region's door: who comes back soon may come in.
+//! The memory of rejections: a key that comes back soon after its rejection may enter the main
+//! region.
 //!
-//! A newcomer is asked for once, and can never beat what the residents have counted over a long
-//! time; if it comes back before about as many rejections as there are entries have passed, it
-//! would have been a hit in a cache little larger, and is worth a place. Without this memory a
-//! large cache is ruled by its first comers (1 to 2 points of hit ratio at 10 and 20 % of the
-//! keys).
+//! A newcomer has been requested once. It can never beat the counts that the residents have
+//! collected over a long time. A key that comes back before about as many rejections as there are
+//! entries have passed would have been a hit in a slightly larger cache. So it deserves a place.
+//! Without this memory, the first entries of a large cache stay for too long. That costs 1 to 2
+//! points of hit ratio in caches of 10 % and 20 % of the keys.
 //!
 //! ```text
-//! line (64 bytes) = a cursor | 31 fingerprints of 16 bits, 0: none
+//! line (64 bytes) = a cursor of 16 bits | 31 fingerprints of 16 bits (0: empty place)
 //! ```
 //!
-//! 1. A rejection goes to the key's line, into the place of the one before 31 others there: where
-//!    the cursor is. So a line remembers its last 31. There is one for 36 entries, 1.8 bytes for
-//!    each: with one for 31, loops a little longer than a memory (`glimpse` at 506 entries) lost
-//!    0.6 points more.
-//! 2. A cache of fewer entries than a line has places uses as many of them as it has entries.
-//! 3. A recollection is used up by the hit on it. One key in 2100 is recalled for another's sake.
+//! 1. A rejection goes to the line of its key, to the place under the cursor. It overwrites the
+//!    rejection made 31 rejections earlier in that line. So a line remembers its last 31
+//!    rejections. There is one line per 36 entries, which takes 1.8 bytes per entry. With one line
+//!    per 31 entries, loops a little longer than the memory (`glimpse` at 506 entries) lost 0.6
+//!    points more.
+//! 2. A cache with fewer entries than a line has places uses as many places of a line as it has
+//!    entries.
+//! 3. A remembered key is removed from the memory when it comes back. One key in 2100 is recalled
+//!    by mistake, because another key has its fingerprint.
 //!
-//! Not chosen: times beside the fingerprints, to tell how old each is. The lines' lengths in time
-//! differ by a sixth, which costs some 0.07 points in caches of a fifth of the keys; times need
-//! twice the memory and a search for the oldest.
+//! Not chosen: a time beside each fingerprint, to tell its age. The lines differ by a sixth in the
+//! time that they cover. This costs some 0.07 points in caches of a fifth of the keys. Times need
+//! twice the memory and a search for the oldest one.
 
 use crate::prefetch::prefetch;
 use crate::sketch::blocks::Blocks;
 
-/// Places in a line; the first number of the line is the cursor, from 1 to this.
+/// Number of places in a line. The first number of the line is the cursor, which goes from 1 to
+/// `PLACES`.
 const PLACES: usize = 31;
-/// Entries to a line.
+/// Number of entries per line. Rule 1 of the module has the measurement.
 const ENTRIES_PER_LINE: usize = 36;
+/// The content of an empty place.
 const NONE: u16 = 0;
 
 type Line = [u16; PLACES + 1];
@@ -44,7 +50,8 @@ impl Ghost {
         Self { lines: Blocks::new(empty, ENTRIES_PER_LINE, 1) }
     }
 
-    /// Follows the number of entries; to be called whenever it changes by one.
+    /// Adjusts the size to the number of entries. Must be called whenever that number changes by
+    /// one.
     #[inline]
     pub fn fit(&mut self, entries: usize) {
         self.lines.fit(entries, |kept, given_up| {
@@ -56,7 +63,7 @@ impl Ghost {
         });
     }
 
-    /// Begins to load what [`put`](Self::put) or [`take`](Self::take) of a key touches.
+    /// Prefetches the line that [`put`](Self::put) or [`remove`](Self::remove) of a key touches.
     #[inline]
     pub fn prefetch(&self, x: u64) {
         prefetch(self.lines.get(self.lines.index(x)));
@@ -71,11 +78,12 @@ impl Ghost {
         line[0] = if cursor >= entries.min(PLACES) { 1 } else { cursor as u16 + 1 };
     }
 
-    /// Forgets a key, and says whether it was rejected lately.
-    pub fn take(&mut self, x: u64) -> bool {
+    /// Forgets a key. Returns whether it was rejected recently.
+    pub fn remove(&mut self, x: u64) -> bool {
         let (index, wanted) = (self.lines.index(x), fingerprint(x));
         let line = self.lines.get_mut(index);
-        // All are compared: vectors do that faster than a search that ends when it can.
+        // This compares all places: vector instructions do that faster than a search with an early
+        // exit.
         let known = line.iter().fold(false, |known, print| known | (*print == wanted));
         if known {
             line.iter_mut().filter(|print| **print == wanted).for_each(|print| *print = NONE);
@@ -87,13 +95,14 @@ impl Ghost {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it.
+    /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         self.lines.validate().map_err(|error| format!("ghost: {error}"))
     }
 }
 
-/// The upper bits of `x`, greater than any cursor; a line's index uses the other end.
+/// The upper bits of `x`, raised to be greater than any cursor. The index of the line comes from
+/// the lower bits.
 #[inline]
 fn fingerprint(x: u64) -> u16 {
     ((x >> 48) as u16).max(PLACES as u16 + 1)

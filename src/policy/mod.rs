@@ -1,8 +1,8 @@
-//! The eviction policy: a window and a segmented main region, whose rules are chosen by trial.
+//! The eviction policy: a window and a segmented main region, whose rules a trial chooses.
 //!
-//! Single-threaded data behind the maintenance lock. It sees nodes through a [`PolicyStore`]:
-//! links, weight, hash, and a byte that says which list holds the node. It knows no key, no value,
-//! no clock and no cache, and evicts nothing itself: it names victims.
+//! The policy is single-threaded data behind the maintenance lock. It sees nodes through a
+//! [`PolicyStore`]: links, weight, hash, and a byte that says which list holds the node. It knows
+//! no key, no value, no clock and no cache. It evicts nothing itself: it names victims.
 //!
 //! ```text
 //!            add                        candidate (the window's last)      ┌── hit ──► protected (LRU)
@@ -14,33 +14,37 @@
 //!    a sample of the requests ──► four shadows: small caches without values ──► the rules in force
 //! ```
 //!
-//! `queues` has the rules of the picture, `rules` what differs between loads (the window's size,
-//! how those that come back are received), `trial` how it is chosen. `docs/eviction.md` tells all
-//! of it at length.
+//! `queues` implements the diagram. `rules` has the parameters that differ between workloads: the
+//! window's size, and the treatment of keys that come back after a rejection. `trial` chooses among
+//! these rules. `docs/eviction.md` explains all of it at length.
 //!
 //! # Rules
 //!
-//! 1. **Regions.** A node is on the list that its region byte names and no other ([`Region::None`]:
-//!    on none). Lists, their weights and the bytes change together, in `regions` only.
+//! 1. **Regions.** A node is on the list that its region byte names, and on no other list. A node
+//!    with [`Region::None`] is on no list. Lists, their weights and the region bytes change
+//!    together, in `regions` only.
 //! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A
-//!    node's weight is fixed while it is linked: an update is another node.
-//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum, so that
-//!    it is within it once `victim` has returned `None`. Each victim has weight: nodes of weight 0
-//!    stand on a list of their own, where no search for room meets them, and leave by expiry or
-//!    removal only.
-//! 4. **Targets.** Window and protected region have target weights. Changing a target moves
-//!    nothing: a window below its target grows as newcomers take the room of main victims, one
-//!    above it gives up some nodes to probation at each call; protected likewise.
-//! 5. **Room by weight.** A candidate has to beat victims until their weight makes room for its
-//!    own, and is out at the first that it does not beat. One too heavy for the window's target
-//!    goes to the window's end, to duel at once rather than flush the window.
-//! 6. **Bounded work.** Every call but the iterators and `validate` moves at most 2 + [`MOVES`]
-//!    nodes and touches at most 24 cache lines of sketch and memory, 16 of them only while the
-//!    sketch ages; the rest waits for the next call. What the shadows of a sampled request cost
-//!    comes on top (see `trial`).
+//!    node's weight is fixed while it is linked: an update of the key is another node.
+//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum. So the
+//!    weight is within the maximum once `victim` has returned `None`. Each victim has weight. Nodes
+//!    of weight 0 are on a list of their own, where no search for room meets them. They leave by
+//!    expiry or removal only.
+//! 4. **Targets.** The window and the protected region have target weights. A change of a target
+//!    moves no nodes. A window below its target grows: victims leave the main region, and newcomers
+//!    take their room. A window above its target gives up some nodes to probation at each call. The
+//!    protected region below its target grows by hits on probation; above its target, it gives up
+//!    nodes like the window.
+//! 5. **Room by weight.** A candidate must beat victims until their weight makes room for its own.
+//!    The candidate is evicted at the first victim that it does not beat. A node that is heavier
+//!    than the window's target goes to the end of the window. So it duels at once instead of
+//!    flushing the window.
+//! 6. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
+//!    nodes. It touches at most 24 cache lines of the sketch and of the memory of rejections, 16 of
+//!    them only while the sketch ages. The rest of the work waits for the next call. The shadows of
+//!    a sampled request cost extra (see `trial`).
 //! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be
-//!    secret: it decides which keys share counters, which are in the sample, and which rejected
-//!    candidates get in by chance.
+//!    secret. It decides which keys share counters, which keys are in the sample, and which
+//!    rejected candidates are admitted by chance.
 
 mod admission;
 mod ghost;
@@ -60,27 +64,28 @@ use queues::Queues;
 use rules::Rules;
 use trial::Trial;
 
-/// See the module's docs.
+/// The eviction policy; see the [module](self).
 #[derive(Debug)]
 pub struct Policy {
     queues: Queues,
     admission: Admission,
-    /// None if the rules are fixed.
+    /// `None` if the rules are fixed.
     trial: Option<Trial>,
-    /// Whether the maximum was reached since it was set.
+    /// Whether the policy has named a victim since the maximum was set.
     full: bool,
 }
 
 impl Policy {
-    /// A policy that keeps the weight within `max_weight` and finds the best rules by itself.
+    /// Creates a policy that keeps the weight within `max_weight` and finds the best rules by
+    /// itself.
     pub fn new(max_weight: u64, seed: u64) -> Self {
         let mut admission = Admission::new(seed);
         let trial = Trial::new(|| admission.roll());
         Self::with_rules(max_weight, trial.rules(), Some(trial), admission)
     }
 
-    /// A policy whose window is a fixed share of `max_weight`. All of it, 1.0, is plain LRU, which
-    /// never turns a newcomer away.
+    /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
+    /// which never rejects a newcomer.
     pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
         let rules = Rules { window: share.clamp(0.0, 1.0), ..Rules::OPEN };
         Self::with_rules(max_weight, rules, None, Admission::new(seed))
@@ -101,7 +106,7 @@ impl Policy {
         self.queues.regions.weight()
     }
 
-    /// The number of nodes held, weightless ones included.
+    /// The number of nodes held, including nodes of weight 0.
     pub fn len(&self) -> usize {
         self.queues.regions.len()
     }
@@ -114,28 +119,29 @@ impl Policy {
         self.queues.max_weight()
     }
 
-    /// The weight that the window is to have, at present.
+    /// The present target weight of the window.
     pub fn window_target(&self) -> u64 {
         self.queues.window_target()
     }
 
-    /// How often a key was asked for lately, estimated, at most 15.
+    /// The estimated number of recent requests for a key, at most 15.
     pub fn frequency(&self, hash: u32) -> u8 {
         self.admission.frequency(self.admission.spread(hash))
     }
 
-    /// Changes the bound. What is too much now is for [`Policy::victim`] to name.
+    /// Changes the maximum weight. If the weight is over it now, [`Policy::victim`] names the nodes
+    /// to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
         self.full = false;
         self.queues.set_max_weight(max_weight);
     }
 
-    /// Takes in a new node. Counts as a request that missed.
+    /// Adds a new node. This counts as a request that missed.
     pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.add_node(store, (id, store.node(id)));
     }
 
-    /// [`add`](Self::add) for whoever has the node at hand.
+    /// [`add`](Self::add) for a caller that already has the node.
     pub fn add_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: (u32, S::Node<'a>)) {
         let hash = node.1.hash();
         let spread = self.admission.spread(hash);
@@ -146,7 +152,7 @@ impl Policy {
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
-    /// If `old` is no longer held, `new` is taken in as new.
+    /// If `old` is no longer held, adds `new` as a new node.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None => self.add(store, new),
@@ -155,13 +161,14 @@ impl Policy {
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
-    /// False, and nothing done, if `old` is not held or the two differ in weight.
+    /// Returns false, and does nothing, if `old` is not held or if the two nodes differ in weight.
     pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
         let (from, to) = (store.node(old), store.node(new));
         from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
     }
 
-    /// Begins to load what is known of a key that is about to be added or evicted.
+    /// Prefetches the frequency counters and the remembered rejections of a key that is about to be
+    /// added or evicted.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
         let spread = self.admission.spread(hash);
@@ -169,7 +176,7 @@ impl Policy {
         self.queues.prefetch(spread);
     }
 
-    /// Begins to load the frequency of a key that is about to be counted.
+    /// Prefetches the frequency counters of a key that is about to be counted.
     #[inline]
     pub fn prefetch_frequency(&self, hash: u32) {
         self.admission.prefetch(self.admission.spread(hash));
@@ -177,12 +184,12 @@ impl Policy {
 
     /// The next candidate and the next victim of the main region.
     #[inline]
-    pub fn next_losers(&self) -> [Option<u32>; 2] {
-        [self.queues.regions.lane(Region::Window).list.back(), self.queues.regions.main_victim()]
+    pub fn next_candidates(&self) -> [Option<u32>; 2] {
+        [self.queues.regions.of(Region::Window).list.back(), self.queues.regions.main_victim()]
     }
 
-    /// Counts requests that hit since the node's last record, however many, as one. A node no
-    /// longer held is ignored.
+    /// Records a hit. All hits since the node's last record, however many, count as one request. A
+    /// node that is no longer held is ignored.
     pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {
@@ -191,12 +198,12 @@ impl Policy {
         }
     }
 
-    /// Lets go of a node, if it is held.
+    /// Removes a node, if it is held.
     pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.remove_node(store, store.node(id));
     }
 
-    /// [`remove`](Self::remove) for whoever has the node at hand.
+    /// [`remove`](Self::remove) for a caller that already has the node.
     pub fn remove_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
         if self.queues.remove(store, node) != Region::None {
             self.admission.fit(self.len());
@@ -206,7 +213,8 @@ impl Policy {
         }
     }
 
-    /// While the weight is over the maximum: a node to evict, which is no longer held.
+    /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
+    /// must evict it.
     pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
         let id = self.queues.victim(store, &mut self.admission)?;
         self.full = true;
@@ -214,15 +222,17 @@ impl Policy {
         Some(id)
     }
 
-    /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
+    /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
+    /// chosen.
     ///
-    /// The caller bounds its attempts: if nothing held can be evicted, all of it is named in turn.
+    /// The caller must bound its attempts: if no node can be evicted, `victim` names all of them in
+    /// turn.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.queues.readmit(store, id);
         self.admission.fit(self.len());
     }
 
-    /// The nodes held, roughly in the order in which they would be evicted.
+    /// The nodes held, roughly in the order in which the policy would evict them.
     pub fn coldest<'a, S: PolicyStore + ?Sized>(
         &'a self,
         store: &'a S,
@@ -238,11 +248,11 @@ impl Policy {
         order::hottest(&self.queues.regions, &self.admission, store)
     }
 
-    /// Recounts everything that the rules say.
+    /// Recounts everything that the rules of the module promise.
     ///
     /// # Errors
     ///
-    /// Says what does not hold.
+    /// Describes the first violation.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         self.queues.validate(store)?;
         self.admission.validate()?;
@@ -261,7 +271,7 @@ impl Policy {
         self.try_rules(hash);
     }
 
-    /// Plays a request to the shadows, if it is one of the sample.
+    /// Plays a request to the shadows, if its key is in the sample.
     #[inline]
     fn try_rules(&mut self, hash: u32) {
         if self.trial.as_ref().is_some_and(|trial| trial.is_sampled(hash)) {
@@ -269,7 +279,7 @@ impl Policy {
         }
     }
 
-    /// Plays a request to the shadows, and takes over the rules that they find best.
+    /// Plays a request to the shadows, and adopts the rules that they find best.
     #[cold]
     #[inline(never)]
     fn play(&mut self, hash: u32) {

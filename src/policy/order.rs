@@ -1,11 +1,14 @@
-//! The entries in the order of their prospects, for inspection.
+//! Iterators over the nodes in the order of their prospects, for inspection.
 
 use super::admission::Admission;
 use super::regions::Regions;
 use super::store::{PolicyStore, Region};
 
-/// Roughly in the order in which they would be evicted: window and probation from their ends, the
-/// less frequent first, then protected, then those that are never evicted.
+/// The nodes, roughly in the order in which the policy would evict them:
+///
+/// 1. Window and probation, each from its end, merged so that the less frequent node comes first.
+/// 2. Protected, from its end.
+/// 3. Nodes of weight 0, which are never evicted.
 pub fn coldest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,
@@ -13,16 +16,16 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
 ) -> impl Iterator<Item = u32> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
-        regions.lane(Region::Probation).list.iter_back(store),
-        regions.lane(Region::Window).list.iter_back(store),
+        regions.of(Region::Probation).list.iter_back(store),
+        regions.of(Region::Window).list.iter_back(store),
         move |a, b| heat(a) <= heat(b),
     );
     unproven
-        .chain(regions.lane(Region::Protected).list.iter_back(store))
-        .chain(regions.lane(Region::Weightless).list.iter_back(store))
+        .chain(regions.of(Region::Protected).list.iter_back(store))
+        .chain(regions.of(Region::Weightless).list.iter_back(store))
 }
 
-/// The other way round, but for those that are never evicted: they come last here too.
+/// Roughly the reverse order of [`coldest`], except that the nodes of weight 0 come last here too.
 pub fn hottest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,
@@ -30,19 +33,20 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
 ) -> impl Iterator<Item = u32> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
-        regions.lane(Region::Probation).list.iter(store),
-        regions.lane(Region::Window).list.iter(store),
+        regions.of(Region::Probation).list.iter(store),
+        regions.of(Region::Window).list.iter(store),
         move |a, b| heat(a) > heat(b),
     );
     regions
-        .lane(Region::Protected)
+        .of(Region::Protected)
         .list
         .iter(store)
         .chain(unproven)
-        .chain(regions.lane(Region::Weightless).list.iter(store))
+        .chain(regions.of(Region::Weightless).list.iter(store))
 }
 
-/// Both sequences as one; where both have a next, `first_goes` of the two decides.
+/// Merges two sequences. If both have a next element, `first_goes` compares the two and decides
+/// whether the element of the first sequence comes first.
 fn merge(
     first: impl Iterator<Item = u32>,
     second: impl Iterator<Item = u32>,

@@ -1,6 +1,7 @@
-//! The queues under one set of rules: who goes where, who duels whom, who comes back.
+//! The queues under one set of rules: where nodes go, which nodes duel, and which rejected keys
+//! return.
 //!
-//! The same code keeps the cache's entries in order and those of its [shadows](super::trial).
+//! The same code orders the entries of the cache and those of its [shadows](super::trial).
 
 use super::admission::Admission;
 use super::ghost::Ghost;
@@ -8,10 +9,11 @@ use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
 
-/// At most so many nodes are moved by one call to bring a region back to its target.
+/// Maximum number of nodes that one call moves to bring regions back to their targets.
 pub const MOVES: usize = 4;
 
-/// Of what the window leaves, the share of the protected region.
+/// The target of the protected region, as a share of the main region's target. Shares of 60 % and
+/// 95 % lost 0.1 points of hit ratio more (`docs/eviction.md`).
 const PROTECTED_SHARE: f64 = 0.8;
 
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub struct Queues {
     max_weight: u64,
     window_target: u64,
     protected_target: u64,
-    /// The candidate that won a duel but not yet all its room, and how much it won.
+    /// The candidate that has won duels but not yet enough room, and the weight that it has won.
     claim: (u32, u64),
 }
 
@@ -49,26 +51,26 @@ impl Queues {
         self.window_target
     }
 
-    /// Changes the bound. What is too much now is for [`Queues::victim`] to name.
+    /// Changes the maximum weight. If the weight is over it now, [`Queues::victim`] names the nodes
+    /// to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
         self.max_weight = max_weight;
         self.retarget();
     }
 
-    /// Changes the rules. Nothing is moved: the calls to come bring the regions to their new
-    /// targets.
+    /// Changes the rules. This moves no nodes: later calls bring the regions to their new targets.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
         self.retarget();
     }
 
-    /// Begins to load what is remembered of a key.
+    /// Prefetches the remembered rejections of a key.
     #[inline]
     pub fn prefetch(&self, spread: u64) {
         self.ghost.prefetch(spread);
     }
 
-    /// Takes in a node that is on no list, with its hash as [`Admission::spread`] it.
+    /// Adds a node that is on no list. `spread` is its hash after [`Admission::spread`].
     pub fn arrive<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
@@ -76,17 +78,22 @@ impl Queues {
         spread: u64,
         admission: &mut Admission,
     ) {
-        let recalled = self.ghost.take(spread) && {
+        let recalled = self.ghost.remove(spread) && {
             let victim = self.regions.main_victim();
             let victim = victim.map(|victim| admission.spread(store.hash(victim)));
             admission.recalls(spread, victim, self.rules.chance)
         };
-        self.place(store, (id, node), if recalled { self.rules.recall } else { Region::Window });
+        self.insert_into(
+            store,
+            (id, node),
+            if recalled { self.rules.recall } else { Region::Window },
+        );
         self.ghost.fit(self.regions.len());
-        self.settle(store);
+        self.rebalance(store);
     }
 
-    /// Puts a node that is on no list where a hit sends one that was in `from`.
+    /// Links a node that was hit in `from` to the region where a hit sends it. The node must be on
+    /// no list.
     pub fn hit<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
@@ -98,11 +105,11 @@ impl Queues {
             Region::Weightless => Region::Window,
             other => other,
         };
-        self.place(store, node, to);
-        self.settle(store);
+        self.insert_into(store, node, to);
+        self.rebalance(store);
     }
 
-    /// Takes a node out and says from where.
+    /// Removes a node and returns its former region.
     pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
         let from = self.regions.remove(store, node);
         if from != Region::None {
@@ -111,13 +118,13 @@ impl Queues {
         from
     }
 
-    /// While the weight is over the maximum: a node to evict, which is no longer held.
+    /// If the weight is over the maximum, removes a node and returns it: the caller must evict it.
     pub fn victim<S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         admission: &mut Admission,
     ) -> Option<u32> {
-        self.settle(store);
+        self.rebalance(store);
         if self.regions.weight() <= self.max_weight {
             return None;
         }
@@ -126,12 +133,13 @@ impl Queues {
         Some(id)
     }
 
-    /// Takes back a victim that cannot be evicted just now, to where it is the last to be chosen.
+    /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
+    /// chosen.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
         if self.regions.main_victim().is_none()
-            && let Some(other) = self.regions.lane(Region::Window).list.back()
+            && let Some(other) = self.regions.of(Region::Window).list.back()
         {
-            // Alone in the main region, it would be its victim again.
+            // If the node were alone in the main region, it would be the next victim again.
             self.regions.move_to_front(store, other, Region::Probation);
         }
         let node = store.node(id);
@@ -144,7 +152,7 @@ impl Queues {
     ///
     /// # Errors
     ///
-    /// Says what does not hold.
+    /// Describes the first violation.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         self.regions.validate(store)?;
         self.ghost.validate()?;
@@ -155,8 +163,9 @@ impl Queues {
         Ok(())
     }
 
-    /// Links a node that is on no list to the front of `region`, or to where its weight sends it.
-    fn place<'a, S: PolicyStore + ?Sized>(
+    /// Links a node that is on no list to the front of `region`, unless its weight requires another
+    /// place.
+    fn insert_into<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         (id, node): (u32, S::Node<'a>),
@@ -172,13 +181,13 @@ impl Queues {
         self.regions.insert(store, (id, node), to, end);
     }
 
-    /// Brings window and protected nearer to their targets.
+    /// Moves window and protected towards their targets.
     #[inline(always)]
-    fn settle<S: PolicyStore + ?Sized>(&mut self, store: &S) {
+    fn rebalance<S: PolicyStore + ?Sized>(&mut self, store: &S) {
         let over = self.regions.weight().saturating_sub(self.max_weight);
-        // All in the window have weight.
-        if self.regions.lane(Region::Window).weight > self.window_target + over
-            || self.regions.lane(Region::Protected).weight > self.protected_target
+        // Every node in the window has weight, so `is_surplus` implies the first comparison.
+        if self.regions.of(Region::Window).weight > self.window_target + over
+            || self.regions.of(Region::Protected).weight > self.protected_target
         {
             self.move_surplus(store, over);
         }
@@ -187,12 +196,12 @@ impl Queues {
     #[inline(never)]
     fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
         for _ in 0..MOVES {
-            let window = self.regions.lane(Region::Window).list.back();
-            let protected = self.regions.lane(Region::Protected).list.back();
+            let window = self.regions.of(Region::Window).list.back();
+            let protected = self.regions.of(Region::Protected).list.back();
             let id = match (window, protected) {
                 (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
                 (_, Some(id))
-                    if self.regions.lane(Region::Protected).weight > self.protected_target =>
+                    if self.regions.of(Region::Protected).weight > self.protected_target =>
                 {
                     id
                 }
@@ -202,26 +211,26 @@ impl Queues {
         }
     }
 
-    /// Whether the window can give up a node of this weight without a duel: there is room for all,
-    /// or enough is left of the window for the duels to come.
+    /// Whether the window can give up a node of this weight without a duel. It can if there is room
+    /// for all nodes, or if the rest of the window is enough for the coming duels.
     fn is_surplus(&self, weight: u64, over: u64) -> bool {
-        let window = self.regions.lane(Region::Window).weight;
+        let window = self.regions.of(Region::Window).weight;
         match over {
             0 => window > self.window_target,
             _ => window - weight >= self.window_target + over,
         }
     }
 
-    /// Who is to go. A candidate that has won its room moves to probation.
+    /// Selects the node to evict. A candidate that has won enough room moves to probation.
     fn loser<S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         admission: &mut Admission,
     ) -> Option<u32> {
         let (candidate, victim) =
-            (self.regions.lane(Region::Window).list.back(), self.regions.main_victim());
+            (self.regions.of(Region::Window).list.back(), self.regions.main_victim());
         let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
-        if self.regions.lane(Region::Window).weight <= self.window_target {
+        if self.regions.of(Region::Window).weight <= self.window_target {
             return victim;
         }
         let (of_c, of_v) = (store.node(c), store.node(v));

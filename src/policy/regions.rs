@@ -1,13 +1,13 @@
-//! The four lists and their weights. Front is the most recently used end.
+//! The four lists and their weights. The front is the most recently used end.
 //!
-//! Every call is O(1), and keeps list, weight and the node's region byte in step.
+//! Every call except `validate` is O(1), and keeps list, weight and the node's region byte in step.
 
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::list::List;
 
-/// One list and the weight of what is in it.
+/// One list and the weight of its nodes.
 #[derive(Debug, Default)]
-pub struct Lane {
+pub struct RegionList {
     pub list: List,
     pub weight: u64,
 }
@@ -15,11 +15,11 @@ pub struct Lane {
 /// All nodes that the policy holds.
 #[derive(Debug, Default)]
 pub struct Regions {
-    /// In the order of [`Region`], from its second on.
-    lanes: [Lane; 4],
+    /// In the order of [`Region`], without [`Region::None`].
+    lists: [RegionList; 4],
 }
 
-/// Where in a list.
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Front,
@@ -27,31 +27,28 @@ pub enum End {
 }
 
 impl Regions {
-    /// The list of a region that is one.
+    /// The list of `region`, which must not be [`Region::None`].
     #[inline]
-    pub fn lane(&self, region: Region) -> &Lane {
-        &self.lanes[region as usize - 1]
+    pub fn of(&self, region: Region) -> &RegionList {
+        &self.lists[region as usize - 1]
     }
 
     pub fn weight(&self) -> u64 {
-        self.lane(Region::Window).weight + self.main_weight()
+        self.of(Region::Window).weight + self.main_weight()
     }
 
-    /// Of probation and protected together.
+    /// The weight of probation and protected together.
     pub fn main_weight(&self) -> u64 {
-        self.lane(Region::Probation).weight + self.lane(Region::Protected).weight
+        self.of(Region::Probation).weight + self.of(Region::Protected).weight
     }
 
     pub fn len(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.list.len()).sum()
+        self.lists.iter().map(|list| list.list.len()).sum()
     }
 
-    /// The next to leave the main region.
+    /// The next node to leave the main region.
     pub fn main_victim(&self) -> Option<u32> {
-        self.lane(Region::Probation)
-            .list
-            .back()
-            .or_else(|| self.lane(Region::Protected).list.back())
+        self.of(Region::Probation).list.back().or_else(|| self.of(Region::Protected).list.back())
     }
 
     /// Links a node that is in no region.
@@ -64,29 +61,29 @@ impl Regions {
         end: End,
     ) {
         debug_assert_eq!(node.region(), Region::None, "{id} is in a region already");
-        let Some(lane) = self.lane_mut(to) else { return };
+        let Some(list) = self.of_mut(to) else { return };
         match end {
-            End::Front => lane.list.link_front(store, id, node.links()),
-            End::Back => lane.list.link_back(store, id, node.links()),
+            End::Front => list.list.link_front(store, id, node.links()),
+            End::Back => list.list.link_back(store, id, node.links()),
         }
-        lane.weight += u64::from(node.weight());
+        list.weight += u64::from(node.weight());
         node.set_region(to);
     }
 
-    /// Unlinks a node and says from where.
+    /// Unlinks a node and returns its former region.
     #[inline]
     pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
         let from = node.region();
-        if let Some(lane) = self.lane_mut(from) {
-            lane.list.unlink(store, node.links());
-            lane.weight -= u64::from(node.weight());
+        if let Some(list) = self.of_mut(from) {
+            list.list.unlink(store, node.links());
+            list.weight -= u64::from(node.weight());
             node.set_region(Region::None);
         }
         from
     }
 
-    /// Puts `new`, which is in no region and weighs the same, in the place of the node `from`.
-    /// False if that is in no region.
+    /// Puts `new` in the place of the node `from`. `new` must be in no region and have the same
+    /// weight. Returns false if `from` is in no region.
     pub fn replace<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
@@ -94,22 +91,22 @@ impl Regions {
         (new, to): (u32, S::Node<'a>),
     ) -> bool {
         let region = from.region();
-        let Some(lane) = self.lane_mut(region) else { return false };
-        lane.list.replace(store, from.links(), (new, to.links()));
+        let Some(list) = self.of_mut(region) else { return false };
+        list.list.replace(store, from.links(), (new, to.links()));
         from.set_region(Region::None);
         to.set_region(region);
         true
     }
 
-    /// Makes a node the first of the region given.
+    /// Moves a node to the front of the region `to`.
     #[inline]
     pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region) {
         let node = store.node(id);
         if node.region() != to {
             self.remove(store, node);
             self.insert(store, (id, node), to, End::Front);
-        } else if let Some(lane) = self.lane_mut(to) {
-            lane.list.move_to_front(store, id);
+        } else if let Some(list) = self.of_mut(to) {
+            list.list.move_to_front(store, id);
         }
     }
 
@@ -117,13 +114,13 @@ impl Regions {
     ///
     /// # Errors
     ///
-    /// Says what does not add up.
+    /// Describes the first violation.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
-            let lane = self.lane(region);
-            lane.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
+            let list = self.of(region);
+            list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
-            for id in lane.list.iter(store) {
+            for id in list.list.iter(store) {
                 if store.region(id) != region {
                     return Err(format!("{id} in {region:?} says {:?}", store.region(id)));
                 }
@@ -132,16 +129,17 @@ impl Regions {
                 }
                 weight += u64::from(store.weight(id));
             }
-            if weight != lane.weight {
-                return Err(format!("{region:?} weighs {weight}, not {}", lane.weight));
+            if weight != list.weight {
+                return Err(format!("{region:?} weighs {weight}, not {}", list.weight));
             }
         }
         Ok(())
     }
 
-    /// By its number: which region a node is in cannot be foretold.
+    /// The list of `region`, by index instead of by branches: the processor cannot predict the
+    /// region of a node.
     #[inline]
-    fn lane_mut(&mut self, region: Region) -> Option<&mut Lane> {
-        self.lanes.get_mut((region as usize).wrapping_sub(1))
+    fn of_mut(&mut self, region: Region) -> Option<&mut RegionList> {
+        self.lists.get_mut((region as usize).wrapping_sub(1))
     }
 }

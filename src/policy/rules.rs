@@ -1,28 +1,31 @@
-//! What can be in force: sets of rules, each the best for some loads and bad for others.
+//! The sets of rules that can be in force. Each is the best for some workloads and bad for others.
+//! `docs/eviction.md` has the measurements.
 
 use super::store::Region;
 
-/// How the queues decide.
+/// The parameters of the queues.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// The window's share of the capacity.
     pub window: f64,
-    /// Where a key goes that was rejected lately and comes back.
+    /// The region of a key that was rejected recently, comes back and is let in.
     pub recall: Region,
-    /// One in so many of those is let in although the victim is asked for more often.
+    /// One in this many of the keys that come back is let in although its frequency is not higher
+    /// than the victim's.
     pub chance: u64,
 }
 
 impl Rules {
-    /// The main region rules, but who comes back soon has a good chance: large caches, mixed loads.
+    /// The main region dominates, but a key that comes back soon has a good chance. For large
+    /// caches and mixed workloads.
     pub const OPEN: Self = Self { window: 0.02, recall: Region::Protected, chance: 2 };
-    /// Who is asked for often stays: loops, scans, popularity that does not change.
+    /// Frequently requested keys stay. For loops, scans, and popularity that does not change.
     pub const STRICT: Self = Self { window: 0.02, recall: Region::Probation, chance: 8 };
-    /// Both: popular keys, and some that are popular for a while.
+    /// A compromise. For popular keys together with keys that are popular for a while.
     pub const BROAD: Self = Self { window: 0.25, recall: Region::Probation, chance: 2 };
-    /// Nearly LRU: bursts.
+    /// Nearly LRU. For bursts.
     pub const RECENT: Self = Self { window: 0.95, recall: Region::Probation, chance: 2 };
 
-    /// All that compete, the one that begins first.
+    /// All sets that compete. The first set is in force at the start.
     pub const ALL: [Self; 4] = [Self::OPEN, Self::STRICT, Self::BROAD, Self::RECENT];
 }

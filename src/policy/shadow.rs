@@ -1,7 +1,8 @@
-//! The keys of the shadows: what each of them would hold, without values.
+//! The keys of the shadows: the entries that each shadow would hold, without values.
 //!
-//! A key has one node for all shadows, with links and a region of its own for each; it is there as
-//! long as some shadow holds it. A [`Lane`] is one shadow's view of the nodes.
+//! A key has one node for all shadows. The node has separate links and a separate region for each
+//! shadow. It exists as long as some shadow holds the key. A [`ShadowStore`] is one shadow's view
+//! of the nodes.
 
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
@@ -26,10 +27,10 @@ impl Node {
     }
 }
 
-/// The nodes, found by hash. Two keys of one hash are one.
+/// The nodes, found by hash. Two keys with the same hash count as one key.
 #[derive(Debug)]
 pub struct Keys {
-    /// The first one names no key.
+    /// The first node is unused: its id is `NIL`.
     nodes: Vec<Node>,
     free: Vec<u32>,
     index: HashTable<u32>,
@@ -47,7 +48,7 @@ impl Keys {
         self.index.find(spread, |&id| self.nodes[id as usize].hash == hash).copied()
     }
 
-    /// The node of a key, which may be new and then held by no shadow.
+    /// The node of a key. A new node is created if there is none; no shadow holds it yet.
     pub fn get_or_insert(&mut self, hash: u32) -> u32 {
         if let Some(id) = self.find(hash) {
             return id;
@@ -63,7 +64,7 @@ impl Keys {
         id
     }
 
-    /// Forgets a key that no shadow holds any more.
+    /// Forgets a key if no shadow holds it any more.
     pub fn release(&mut self, id: u32) {
         let node = &self.nodes[id as usize];
         if node.is_held() {
@@ -76,7 +77,7 @@ impl Keys {
         }
     }
 
-    /// The keys that some shadow holds and whose hash is `unwanted`.
+    /// The keys whose hash is `unwanted`.
     pub fn matching(&self, unwanted: impl Fn(u32) -> bool) -> Vec<u32> {
         self.index.iter().copied().filter(|&id| unwanted(self.nodes[id as usize].hash)).collect()
     }
@@ -85,45 +86,45 @@ impl Keys {
         self.index.len()
     }
 
-    pub fn lane(&self, shadow: usize) -> Lane<'_> {
-        Lane { nodes: &self.nodes, shadow }
+    pub fn store(&self, shadow: usize) -> ShadowStore<'_> {
+        ShadowStore { nodes: &self.nodes, shadow }
     }
 }
 
-/// The nodes as one shadow sees them. Each weighs one.
+/// The nodes as one shadow sees them. Each node weighs one.
 #[derive(Debug)]
-pub struct Lane<'a> {
+pub struct ShadowStore<'a> {
     nodes: &'a [Node],
     shadow: usize,
 }
 
-impl LinkStore for Lane<'_> {
+impl LinkStore for ShadowStore<'_> {
     #[inline]
     fn links(&self, id: u32) -> &Links {
         &self.nodes[id as usize].links[self.shadow]
     }
 }
 
-impl PolicyStore for Lane<'_> {
+impl PolicyStore for ShadowStore<'_> {
     type Node<'a>
-        = InLane<'a>
+        = ShadowNode<'a>
     where
         Self: 'a;
 
     #[inline]
-    fn node(&self, id: u32) -> InLane<'_> {
-        InLane { node: &self.nodes[id as usize], shadow: self.shadow }
+    fn node(&self, id: u32) -> ShadowNode<'_> {
+        ShadowNode { node: &self.nodes[id as usize], shadow: self.shadow }
     }
 }
 
 /// A node as one shadow sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct InLane<'a> {
+pub struct ShadowNode<'a> {
     node: &'a Node,
     shadow: usize,
 }
 
-impl<'a> PolicyNode<'a> for InLane<'a> {
+impl<'a> PolicyNode<'a> for ShadowNode<'a> {
     #[inline]
     fn links(self) -> &'a Links {
         &self.node.links[self.shadow]

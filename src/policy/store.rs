@@ -1,13 +1,13 @@
-//! What the policy asks of the nodes: the window through which it sees the pool.
+//! The interface through which the policy sees the nodes of the pool.
 
 use crate::links::Links;
 use crate::list::LinkStore;
 
 /// The nodes as the policy sees them. All calls come from the holder of the maintenance lock.
 ///
-/// Weight and hash of a node never change while a region holds it.
+/// The weight and the hash of a node never change while a region holds it.
 pub trait PolicyStore: LinkStore {
-    /// A node, found once for several looks at it.
+    /// A reference to a node, which saves repeated look-ups by id.
     type Node<'a>: PolicyNode<'a>
     where
         Self: 'a;
@@ -32,7 +32,7 @@ pub trait PolicyStore: LinkStore {
 
 /// One of a store's nodes.
 pub trait PolicyNode<'a>: Copy {
-    /// The links that the store finds under the node's id.
+    /// The same links that the store returns for the node's id.
     fn links(self) -> &'a Links;
 
     fn weight(self) -> u32;
@@ -40,32 +40,33 @@ pub trait PolicyNode<'a>: Copy {
     /// A well-mixed hash of the node's key.
     fn hash(self) -> u32;
 
-    /// What [`PolicyNode::set_region`] stored last, at first [`Region::None`].
+    /// The region that [`PolicyNode::set_region`] stored last. It is [`Region::None`] at first.
     fn region(self) -> Region;
 
     fn set_region(self, region: Region);
 }
 
-/// Which of the policy's lists holds a node.
+/// The list of the policy that holds a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
-    /// None: new, evicted or removed.
+    /// On no list: new, evicted or removed.
     #[default]
     None = 0,
     /// New arrivals.
     Window = 1,
-    /// The main region's entries without a hit (or not lately): the victims.
+    /// Entries of the main region without a hit, or without a recent one. The victims come from
+    /// here.
     Probation = 2,
-    /// The main region's entries with hits.
+    /// Entries of the main region with hits.
     Protected = 3,
-    /// Entries of weight 0. Evicting them would not help, so they stand apart from those that may
-    /// be.
+    /// Entries of weight 0. Their eviction would not help, so they are kept apart from the entries
+    /// that may be evicted.
     Weightless = 4,
 }
 
 impl Region {
-    /// The region stored as `byte`; an unknown byte is none.
+    /// The region stored as `byte`. An unknown byte means [`Region::None`].
     #[inline]
     pub const fn from_byte(byte: u8) -> Self {
         match byte {

@@ -1,28 +1,33 @@
-//! Which rules suit the load: all are tried on a sample of the keys.
+//! Chooses the rules that suit the workload: all rules are tried on a sample of the keys.
 //!
-//! For each set of rules there is a *shadow*: the queues of a small cache without values, to which
-//! the requests for a sample of the keys are played as well. With one key in n in the sample and an
-//! n-th of the capacity, a shadow's hit ratio is about that of a cache under its rules. All shadows
-//! see the same requests, so that phases of the load and luck of the sample favour none.
+//! There is a *shadow* for each set of rules: the queues of a small cache without values. The
+//! requests for a sample of the keys are played to every shadow as well. If one key in n is in the
+//! sample and a shadow has an n-th of the capacity, the shadow's hit ratio is about that of a cache
+//! under its rules. All shadows see the same requests. So neither a phase of the workload nor luck
+//! of the sample favours one of them.
 //!
-//! 1. **Sample.** A key is in it if its hash, multiplied by a secret number, is small enough: less
-//!    than 2^32 >> `shift`. Twice the entries, half the share: those that leave the sample leave
-//!    the shadows. Shadows are of a 64th of the entries, but of 32 to 256 (all, if there are
-//!    fewer); smaller ones tell too little, larger ones nothing new.
-//! 2. **Deficit.** For each shadow is kept by how many hits it is behind the best. A deficit grows
-//!    no further than to half the shadow's capacity; so nobody has to make up for a lead of long
-//!    ago, and small advantages count in the end.
-//! 3. **Verdict.** Rules whose deficit is as large as it can get give way to the best. Less is not
-//!    worth the change, which costs hits in proportion to the capacity: part of the cache has to be
-//!    filled anew.
-//! 4. Nothing counts until the cache has been full: before, all rules are alike.
-//! 5. **Work.** One request in 2^`shift` is played, to each shadow: a look-up, and in each one hit
-//!    or one arrival. Halving the sample costs up to a few thousand nodes' unlinking, once for each
-//!    doubling of the number of entries.
+//! 1. **Sample.** A key is in the sample if its hash, multiplied by a secret number, is less than
+//!    2^32 >> `shift`. When the number of entries doubles, the share of the keys is halved. The
+//!    keys that leave the sample leave the shadows. The target size of a shadow is a 64th of the
+//!    entries, but at least 32 and at most 256 entries (all entries, if there are fewer). Smaller
+//!    shadows tell too little, and larger ones tell nothing new.
+//! 2. **Deficit.** The deficit of a shadow is the number of hits by which it is behind the best
+//!    shadow. A deficit grows no further than to half the shadow's capacity. So no shadow has to
+//!    make up for a lead of long ago, and small advantages count in the end.
+//! 3. **Verdict.** When the deficit of the rules in force is as large as it can get, the best rules
+//!    replace them. A smaller deficit is not worth the change. A change costs hits in proportion to
+//!    the capacity, because part of the cache has to be filled anew.
+//! 4. Nothing counts until the cache has been full: before that, all rules are alike.
+//! 5. **Work.** One request in 2^`shift` is played to every shadow. It costs one look-up, and one
+//!    hit or one arrival per shadow. When the sample is halved, up to a few thousand nodes are
+//!    unlinked. This happens once for each doubling of the number of entries.
 //!
-//! Not chosen: a climber, which compares one phase of the load with the next (it lost 0.4 points
-//! more, and 1 at the smallest sizes); scores that fade instead of deficits with a limit (the same
-//! result with one more number to set, and a lasting advantage of 1 % went unseen).
+//! Not chosen:
+//!
+//! * A climber, which compares one phase of the workload with the next: it lost 0.4 points of hit
+//!   ratio more, and 1 point more at the smallest sizes.
+//! * Scores that fade, instead of deficits with a limit: the result is the same with one more
+//!   number to set, and a lasting advantage of 1 % went unseen.
 
 use super::admission::Admission;
 use super::queues::Queues;
@@ -31,18 +36,23 @@ use super::shadow::Keys;
 use super::store::{PolicyStore, Region};
 use crate::links::NIL;
 
-/// Bounds of a shadow's capacity, and its share of the entries between them.
+/// Minimum target size of a shadow, in entries. Smaller shadows tell too little.
 const SMALLEST: usize = 32;
+/// Maximum target size of a shadow, in entries. Larger shadows tell nothing new.
 const LARGEST: usize = 256;
+/// Between these bounds, the target size of a shadow is the number of entries divided by this. A
+/// 16th gained nothing (`docs/eviction.md`).
 const SHARE: usize = 64;
-/// Sampled requests between two verdicts: as many as a shadow has entries, but no fewer than this.
+/// Minimum number of sampled requests between two verdicts. The number is the capacity of a shadow,
+/// if that is larger.
 const SHORTEST: u64 = 64;
 
 #[derive(Debug)]
 struct Shadow {
     queues: Queues,
-    /// Since the last verdict.
+    /// The hits since the last verdict.
     hits: u64,
+    /// The hits by which the shadow is behind the best shadow; see rule 2 of the module.
     deficit: u64,
 }
 
@@ -50,13 +60,13 @@ struct Shadow {
 pub struct Trial {
     keys: Keys,
     shadows: Vec<Shadow>,
-    /// Odd, secret.
+    /// The secret odd number that selects the sample.
     factor: u32,
     shift: u32,
     capacity: u64,
     /// Sampled requests since the last verdict.
     requests: u64,
-    /// Which of [`Rules::ALL`] are in force.
+    /// The index in [`Rules::ALL`] of the rules in force.
     chosen: usize,
 }
 
@@ -78,7 +88,7 @@ impl Trial {
         Rules::ALL[self.chosen]
     }
 
-    /// Lets go of a key that left the cache by another way than eviction.
+    /// Removes a key that left the cache in another way than by eviction.
     #[inline]
     pub fn forget(&mut self, hash: u32) {
         if self.is_sampled(hash)
@@ -88,7 +98,7 @@ impl Trial {
         }
     }
 
-    /// Forgets what has been counted.
+    /// Resets the counts of requests, hits and deficits.
     pub fn restart(&mut self) {
         self.requests = 0;
         for shadow in &mut self.shadows {
@@ -100,12 +110,12 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// Says what does not hold.
+    /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         let mut held = 0;
         for (number, Shadow { queues, deficit, .. }) in self.shadows.iter().enumerate() {
-            let lane = self.keys.lane(number);
-            queues.validate(&lane).map_err(|error| format!("shadow {number}: {error}"))?;
+            let store = self.keys.store(number);
+            queues.validate(&store).map_err(|error| format!("shadow {number}: {error}"))?;
             if queues.regions.weight() > queues.max_weight() || *deficit > self.limit() {
                 return Err(format!("shadow {number} is beyond its bounds"));
             }
@@ -123,7 +133,8 @@ impl Trial {
         hash.wrapping_mul(self.factor) <= u32::MAX >> self.shift
     }
 
-    /// Plays a request of a cache with so many entries; true if other rules are better.
+    /// Plays a request to the shadows. The cache has `entries` entries, and `full` tells whether it
+    /// has been full. Returns true if other rules are better.
     pub fn play(
         &mut self,
         hash: u32,
@@ -133,19 +144,19 @@ impl Trial {
     ) -> bool {
         self.follow(entries, full, admission);
         if !self.is_sampled(hash) {
-            // The sample has just become smaller.
+            // The sample has just become smaller, and the key has left it.
             return false;
         }
         let id = self.keys.get_or_insert(hash);
         let spread = admission.spread(hash);
         for number in 0..self.shadows.len() {
-            let (lane, shadow) = (self.keys.lane(number), &mut self.shadows[number]);
-            let node = lane.node(id);
-            match shadow.queues.remove(&lane, node) {
-                Region::None => shadow.queues.arrive(&lane, (id, node), spread, admission),
+            let (store, shadow) = (self.keys.store(number), &mut self.shadows[number]);
+            let node = store.node(id);
+            match shadow.queues.remove(&store, node) {
+                Region::None => shadow.queues.arrive(&store, (id, node), spread, admission),
                 region => {
                     shadow.hits += 1;
-                    shadow.queues.hit(&lane, (id, node), region);
+                    shadow.queues.hit(&store, (id, node), region);
                 }
             }
             self.evict(number, id, admission);
@@ -159,19 +170,20 @@ impl Trial {
         self.requests >= self.capacity.max(SHORTEST) && self.judge()
     }
 
-    /// Brings a shadow within its capacity. The node `kept` is not forgotten, whatever becomes of
-    /// it.
+    /// Brings a shadow within its capacity. The node `kept` is not released, even if the shadow
+    /// evicts it.
     fn evict(&mut self, number: usize, kept: u32, admission: &mut Admission) {
         let queues = &mut self.shadows[number].queues;
-        while let Some(victim) = queues.victim(&self.keys.lane(number), admission) {
+        while let Some(victim) = queues.victim(&self.keys.store(number), admission) {
             if victim != kept {
                 self.keys.release(victim);
             }
         }
     }
 
-    /// Adapts sample and shadows to the number of entries. A full cache's number goes up and down a
-    /// little all the time; the shadows' capacity does not.
+    /// Adapts the sample and the shadows to the number of entries. In a full cache, this number
+    /// goes up and down a little all the time, but the capacity of the shadows does not follow
+    /// that.
     fn follow(&mut self, entries: usize, full: bool, admission: &mut Admission) {
         let wanted = (entries / SHARE).clamp(SMALLEST, LARGEST);
         while entries >> self.shift > wanted {
@@ -196,6 +208,7 @@ impl Trial {
         }
     }
 
+    /// The maximum of a deficit.
     fn limit(&self) -> u64 {
         self.capacity / 2
     }
@@ -217,11 +230,11 @@ impl Trial {
         gives_way
     }
 
-    /// Takes a key out of all shadows.
+    /// Removes a key from all shadows.
     fn drop_key(&mut self, id: u32) {
         for (number, shadow) in self.shadows.iter_mut().enumerate() {
-            let lane = self.keys.lane(number);
-            shadow.queues.remove(&lane, lane.node(id));
+            let store = self.keys.store(number);
+            shadow.queues.remove(&store, store.node(id));
         }
         self.keys.release(id);
     }

@@ -11,9 +11,9 @@ const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 4 };
 /// Free ids, last in first out per stripe.
 #[derive(Debug)]
 pub struct FreeList {
-    /// `tag << 32 | id`
+    /// Each head is `tag << 32 | id`.
     heads: [CachePadded<AtomicU64>; STRIPES],
-    /// The stripe for the next batch.
+    /// Counts batches; selects the stripe for the next one.
     turn: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl FreeList {
         }
     }
 
-    /// Takes an id, from this thread's stripe first, and says where its node is.
+    /// Takes an id, from this thread's stripe first. Returns the id and the address of its node.
     #[inline]
     pub fn pop<'p>(&self, pool: &'p RawPool) -> Option<(u32, Address<'p>)> {
         let own = thread_stripe();
@@ -56,7 +56,8 @@ impl FreeList {
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    // The next one to be taken will be written to at once.
+                    // The next thread that takes an id from this stripe will write to this node at
+                    // once.
                     if next != NIL {
                         pool.prefetch(next);
                     }
@@ -67,11 +68,12 @@ impl FreeList {
         }
     }
 
-    /// Gives `ids` back, in one step for all of them.
+    /// Puts `ids` on the list, in one step for all of them.
     pub fn push(&self, pool: &RawPool, ids: &[u32]) {
         let Some(&first) = ids.first() else { return };
         let head = self.taker();
-        // Acquire: to see how many there are, as whoever pushed the first of them has left it.
+        // Acquire pairs with the Release below: `depth` reads the count that the thread which
+        // pushed the first id has stored.
         let mut seen = head.load(Ordering::Acquire);
         loop {
             let (mut below, mut count) = (seen as u32, depth(pool, seen));
@@ -95,9 +97,9 @@ impl FreeList {
         }
     }
 
-    /// Where the next batch goes: to this thread's stripe if that has run out, else in turn. For
-    /// those who free, who run maintenance, are not those who need, unless there is one thread
-    /// only.
+    /// Selects the stripe for the next batch: this thread's stripe if it is empty, else the stripes
+    /// in turn. The threads that free ids are those that run maintenance. The threads that need ids
+    /// are others, unless there is only one thread.
     fn taker(&self) -> &AtomicU64 {
         let own = &self.heads[thread_stripe() % STRIPES];
         if own.load(Ordering::Relaxed) as u32 == NIL {
@@ -106,19 +108,19 @@ impl FreeList {
         &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
     }
 
-    /// How many ids there are; where others are at it, that is a guess.
+    /// Number of ids in all stripes. An estimate while other threads take or return ids.
     pub fn len(&self, pool: &RawPool) -> usize {
         let stripe = |head: &CachePadded<AtomicU64>| {
             let seen = head.load(Ordering::Acquire);
             let count = depth(pool, seen);
-            // If the first one was taken meanwhile, the count may be anything.
+            // If another thread took the first id meanwhile, the count may be any number.
             let same = head.load(Ordering::Acquire) == seen;
             if same { count as usize } else { 0 }
         };
         self.heads.iter().map(stripe).fold(0, usize::saturating_add)
     }
 
-    /// Walks all free ids, at quiescence.
+    /// Visits all free ids. No other thread may use the list meanwhile.
     pub fn for_each(&self, pool: &RawPool, mut visit: impl FnMut(u32)) {
         for head in &self.heads {
             let mut id = head.load(Ordering::Acquire) as u32;
@@ -130,7 +132,8 @@ impl FreeList {
     }
 }
 
-/// How many ids there are from the first one on, if it is still the first.
+/// Number of ids from the first one to the end of the stripe. Valid only if the head is still
+/// `seen`.
 #[inline]
 fn depth(pool: &RawPool, seen: u64) -> u32 {
     let first = seen as u32;

@@ -7,15 +7,16 @@ use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::marker::PhantomData;
 
-/// One count on a node, without its types: keeps key and value, also after the cache let go of
-/// them.
+/// One count on a node, without the node's types. It keeps key and value, even after the cache has
+/// given up its own count.
 pub struct RawHandle {
     pool: Arc<RawPool>,
     id: u32,
 }
 
 impl RawHandle {
-    /// A handle for a count that the caller has already taken and hands over.
+    /// A handle for a count that the caller has already taken. From now on the handle owns the
+    /// count.
     pub fn from_count(pool: Arc<RawPool>, id: u32) -> Self {
         Self { pool, id }
     }
@@ -50,16 +51,17 @@ impl Drop for RawHandle {
 }
 
 impl RawPool {
-    /// Gives up a count on node `id`; with the last one, drops key and value here and now and frees
-    /// the node.
+    /// Gives up a count on node `id`. If it was the last one, drops key and value at once, on this
+    /// thread, and frees the node.
     pub fn release(&self, id: u32) {
         if self.meta(id).release() {
             self.destroy(id);
         }
     }
 
-    /// Gives up the cache's own count on node `id`, if it has one; true if that was the last. For
-    /// the end of the cache, when no reader's guard needs the count any more.
+    /// Gives up the cache's own count on node `id`, if the cache has one. Returns true if it was
+    /// the last count. Only for the end of the cache, when no reader's guard needs the count any
+    /// more.
     #[must_use]
     pub fn give_up(&self, id: u32) -> bool {
         if !self.exists(id) {
@@ -73,16 +75,18 @@ impl RawPool {
         meta.release()
     }
 
-    /// Drops key and value of a node whose last count the caller has given up, then frees the node,
-    /// also when a destructor panics.
+    /// Drops key and value of a node whose last count the caller has given up. Then frees the node,
+    /// even if a destructor panics.
     pub fn destroy(&self, id: u32) {
         self.destroy_all(&[id], |drop_contents| drop_contents());
     }
 
-    /// Drops keys and values of nodes whose last counts the caller has given up: of each node when
-    /// `each` calls what it is given, which it has to. Then frees the nodes, in one step for all of
-    /// them, also when `each` panics; it must not before the last, whose contents alone are
-    /// sure to be dropped then.
+    /// Drops keys and values of nodes whose last counts the caller has given up. Then frees the
+    /// nodes, in one step for all of them, even if `each` panics.
+    ///
+    /// `each` is called for each node. It must call its argument, which drops the node's contents.
+    /// It must not panic before the last node, because the contents of the nodes after it would not
+    /// be dropped. If `each` panics for the last node, all contents have been dropped.
     pub fn destroy_all(&self, ids: &[u32], mut each: impl FnMut(&dyn Fn())) {
         struct Free<'a>(&'a RawPool, &'a [u32]);
         impl Drop for Free<'_> {
@@ -90,11 +94,11 @@ impl RawPool {
                 self.0.free(self.1);
             }
         }
-        debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "somebody holds one");
+        debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "a node has a count");
         let _free = Free(self, ids);
         for &id in ids {
-            // SAFETY: the last count is gone, and was the caller's (rule 4). Called twice it finds
-            // nothing.
+            // SAFETY: the last count is gone, and was the caller's (rule 4). A second call finds
+            // nothing to drop.
             each(&|| unsafe { self.drop_contents(id) });
         }
     }
@@ -108,7 +112,7 @@ pub struct Handle<K, V> {
 
 impl<K, V> Handle<K, V> {
     /// # Safety
-    /// The handle is on a node of a `Pool<K, V>`, and its key is initialised.
+    /// The handle must be on a node of a `Pool<K, V>`, and the node's key must be initialised.
     pub unsafe fn assume(raw: RawHandle) -> Self {
         Self { raw, types: PhantomData }
     }
@@ -130,7 +134,8 @@ impl<K, V> Handle<K, V> {
 
     #[inline]
     pub fn key(&self) -> &K {
-        // SAFETY: a handle is a count (rule 2), and no typed handle exists before the key does.
+        // SAFETY: a handle is a count (rule 2), and no typed handle exists before the key is
+        // initialised.
         unsafe { Pool::<K, V>::key_in(&self.raw.pool, self.raw.id) }
     }
 

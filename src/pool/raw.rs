@@ -1,8 +1,8 @@
 //! The pool without its types; see the [module](super) for layout and rules.
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
-use super::cap::Cap;
 use super::free::FreeList;
+use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
 use crate::links::{FIRST_RESERVED, NIL};
 use crate::node::{Meta, life};
@@ -14,23 +14,24 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Bits of an id that number the node within its chunk; those above number the chunk.
+/// Number of low bits of an id that are the index of the node in its chunk. The bits above them are
+/// the number of the chunk.
 const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 22 };
 const CHUNKS: usize = (FIRST_RESERVED >> INDEX_BITS) as usize;
-/// log2 of the nodes in each of the first chunks.
+/// log2 of the number of nodes in each chunk of the first octave.
 const FIRST_BITS: u32 = 3;
-/// Chunks of one size.
+/// Number of chunks in an octave. All chunks of an octave have the same size.
 const OCTAVE: usize = 8;
-/// Where key and value are in a node, and how to drop them in place.
+/// The layout of the pair of key and value, and how to drop them in place.
 pub struct Shape {
     pub pair: Layout,
-    /// Whether each node has a cap.
-    pub capped: bool,
+    /// Whether each node has a hard deadline.
+    pub has_hard_deadline: bool,
     /// Whether a key or a value has anything to drop.
     pub needs_drop: bool,
-    /// Drops the key in the pair at the pointer; the caller owns it.
+    /// Drops the key in the pair at the pointer. The caller must own the key.
     pub drop_key: unsafe fn(*mut u8),
-    /// Drops the value in the pair at the pointer; the caller owns it.
+    /// Drops the value in the pair at the pointer. The caller must own the value.
     pub drop_value: unsafe fn(*mut u8),
 }
 
@@ -45,67 +46,69 @@ pub struct RawPool {
     free: FreeList,
     /// Free ids that were not needed for a while.
     pub(super) reserve: Reserve,
-    /// How far the first node of each chunk is from the start of its allocation.
+    /// For each chunk, the distance in bytes from the start of its allocation to its first node.
+    /// The lock is held while a chunk is allocated.
     growing: Mutex<[usize; CHUNKS]>,
-    /// A node that never lives, where ids lead whose chunks are not there: so that the way there
-    /// asks nothing.
-    nowhere: Chunk,
-    /// How far it is from the start of its allocation.
-    nowhere_offset: usize,
+    /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
+    sentinel: Chunk,
+    /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
+    sentinel_offset: usize,
 }
 
-/// A chunk of nodes, or the place for one.
+/// A chunk of nodes, or the place for a chunk that is not allocated yet.
 struct Chunk {
-    /// The first node; before there is a chunk, [`RawPool::nowhere`].
+    /// The first node. Before the chunk is allocated, [`RawPool::sentinel`].
     base: AtomicPtr<u8>,
-    /// One less than the number of nodes, a power of two. An id is brought within it whatever it
-    /// is. Before there is a chunk, 0.
+    /// The number of nodes, which is a power of two, minus one. The mask keeps every index within
+    /// the chunk, even that of a wrong id. Before the chunk is allocated, 0.
     mask: AtomicUsize,
 }
 
 impl Chunk {
-    fn none(nowhere: NonNull<u8>) -> Self {
-        Self { base: AtomicPtr::new(nowhere.as_ptr()), mask: AtomicUsize::new(0) }
+    fn none(sentinel: NonNull<u8>) -> Self {
+        Self { base: AtomicPtr::new(sentinel.as_ptr()), mask: AtomicUsize::new(0) }
     }
 
     fn is_there(&self) -> bool {
         self.mask.load(Ordering::Acquire) != 0
     }
 
-    /// The first node, and the mask of the chunk or one that is stricter.
+    /// Returns the first node, and the mask of the chunk or a stricter mask.
     #[inline(always)]
     fn look(&self) -> (NonNull<u8>, usize) {
-        // Acquire pairs with the Release of `publish`: with the mask comes its chunk. Without it
-        // there is nowhere, or the chunk's first node, which the second Acquire finds
-        // initialised.
+        // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
+        // also reads the chunk's first node. A thread that reads the mask 0 gets either the
+        // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
+        // the node is initialised.
         let mask = self.mask.load(Ordering::Acquire);
         let base = self.base.load(Ordering::Acquire);
         // SAFETY: neither `none` nor `publish` stores null.
         (unsafe { NonNull::new_unchecked(base) }, mask)
     }
 
-    /// From now on the chunk is there. Once, by the holder of [`RawPool::growing`].
+    /// Makes the chunk visible to all threads. The holder of [`RawPool::growing`] calls this once
+    /// per chunk.
     fn publish(&self, base: NonNull<u8>, len: usize) {
         self.base.store(base.as_ptr(), Ordering::Release);
         self.mask.store(len - 1, Ordering::Release);
     }
 }
 
-/// The address of a node, for several looks at it.
+/// The address of a node, for several accesses to it.
 #[derive(Clone, Copy)]
 pub struct Address<'p>(NonNull<u8>, PhantomData<&'p RawPool>);
 
 impl<'p> Address<'p> {
-    /// The node's fixed part, valid whoever knows the node (rule 1).
+    /// The node's fixed part. It is valid for every thread that knows the node (rule 1).
     #[inline(always)]
     pub fn meta(self) -> &'p Meta {
-        // SAFETY: rule 1: each stride of a chunk starts with an initialised Meta, all atomics,
-        // which stays until the pool is dropped; only `RawPool::at` makes addresses, and
-        // the pool is borrowed.
+        // SAFETY: by rule 1, each stride of a chunk starts with an initialised Meta that stays
+        // until the pool is dropped. All its fields are atomics. Only `RawPool::at` and `at_stride`
+        // make addresses, and an address borrows the pool.
         unsafe { self.0.cast::<Meta>().as_ref() }
     }
 
-    /// What lies so many bytes after the beginning of the node.
+    /// A pointer to what lies `offset` bytes after the start of the node.
     #[inline(always)]
     pub(super) fn at_offset<T>(self, offset: usize) -> *mut T {
         self.0.as_ptr().wrapping_add(offset).cast::<T>()
@@ -116,19 +119,20 @@ fn chunk_len(chunk: usize) -> usize {
     1 << (FIRST_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
 }
 
-/// The id after this one.
+/// The id after this one: in the same chunk, or the first of the next chunk.
 fn successor(id: u32) -> u32 {
     let chunk = id >> INDEX_BITS;
     let index = id - (chunk << INDEX_BITS);
     if index as usize + 1 < chunk_len(chunk as usize) { id + 1 } else { (chunk + 1) << INDEX_BITS }
 }
 
-/// Where the pair is in a node.
+/// Offset in bytes of the pair within its node.
 pub(super) const fn pair_offset(pair: Layout) -> usize {
     size_of::<Meta>().next_multiple_of(pair.align())
 }
 
-/// From one node to the next. One of a cache line or less does not straddle two.
+/// Distance in bytes from one node to the next. A node of a cache line or less does not straddle
+/// two lines.
 pub(super) const fn stride_of(pair: Layout) -> usize {
     let align = if pair.align() > align_of::<Meta>() { pair.align() } else { align_of::<Meta>() };
     let node = (pair_offset(pair) + pair.size()).next_multiple_of(align);
@@ -136,35 +140,38 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     stride.next_multiple_of(align)
 }
 
-/// The allocation of a node by itself, with a cap whether it needs one or not. Like that of a
-/// [chunk](RawPool::layout), it costs no memory before it is used, however large a value may be.
-fn nowhere_layout(stride: usize, align: usize) -> Layout {
+/// The layout of the sentinel's allocation: one node and one hard deadline, whether or not the pool
+/// has hard deadlines. Like the allocation of a [chunk](RawPool::layout), it costs no memory before
+/// it is used, however large a value may be.
+fn sentinel_layout(stride: usize, align: usize) -> Layout {
     let size = stride.checked_add(size_of::<AtomicU64>() + align);
     size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
-        .expect("key and value fit into memory")
+        .expect("key and value must fit into memory")
 }
 
-/// Memory for some nodes of a stride, and for as many caps: where the first node is, and how far
-/// from the beginning. The layout has room for that and for the alignment.
+/// Allocates memory for some nodes of one stride, and for as many hard deadlines. Returns the first
+/// node and its distance in bytes from the start of the allocation. The layout must have room for
+/// the nodes, the hard deadlines and the alignment.
 fn new_nodes(
     layout: Layout,
     align: usize,
-    (_len, _stride, _capped): (usize, usize, bool),
+    (_len, _stride, _has_hard_deadline): (usize, usize, bool),
 ) -> (NonNull<u8>, usize) {
-    // SAFETY: the layout's size is not zero: strides are at least 64.
+    // SAFETY: the layout's size is not zero, because strides are at least 64.
     let start = unsafe { alloc_zeroed(layout) };
     let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
     let offset = start.align_offset(align);
-    assert!(offset < align, "memory has addresses");
-    // SAFETY: the layout has as much more than the nodes need as alignment may take.
+    assert!(offset < align, "an allocation can be aligned");
+    // SAFETY: beyond what the nodes need, the layout has as many bytes as the alignment may take.
     let base = unsafe { start.add(offset) };
-    // Zeroed memory is an initialised Meta and cap: their fields are std's atomics. loom's are not.
+    // Zeroed memory is an initialised Meta and hard deadline, because their fields are std's
+    // atomics. loom's atomics have to be constructed.
     #[cfg(cortado_loom)]
     for index in 0.._len {
-        // SAFETY: within the allocation, which is ours alone.
+        // SAFETY: the node is within the allocation, which belongs to this thread alone.
         unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::new()) };
-        if _capped {
-            // SAFETY: as above, at the place that `cap` reads.
+        if _has_hard_deadline {
+            // SAFETY: as above, at the address that `hard_deadline` reads.
             unsafe {
                 base.add(_len * _stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0))
             };
@@ -175,14 +182,15 @@ fn new_nodes(
 
 impl RawPool {
     /// # Safety
-    /// The shape is that of a pair of types that are `Send + Sync + 'static`.
+    /// The shape must be that of a pair of types that are `Send + Sync + 'static`.
     pub unsafe fn new(shape: Shape) -> Self {
         let stride = stride_of(shape.pair);
         let align = shape.pair.align().max(64);
-        let layout = nowhere_layout(stride, align);
-        let (nowhere, nowhere_offset) = new_nodes(layout, align, (1, stride, shape.capped));
+        let layout = sentinel_layout(stride, align);
+        let (sentinel, sentinel_offset) =
+            new_nodes(layout, align, (1, stride, shape.has_hard_deadline));
         Self {
-            chunks: std::array::from_fn(|_| Chunk::none(nowhere)),
+            chunks: std::array::from_fn(|_| Chunk::none(sentinel)),
             stride,
             align,
             pair_offset: pair_offset(shape.pair),
@@ -191,40 +199,42 @@ impl RawPool {
             free: FreeList::new(),
             reserve: Reserve::new(stride),
             growing: Mutex::new([0; CHUNKS]),
-            nowhere: Chunk::none(nowhere),
-            nowhere_offset,
+            sentinel: Chunk::none(sentinel),
+            sentinel_offset,
         }
     }
 
-    /// Where node `id` is, if it was handed out and its chunk is there; else some node or other.
+    /// The address of node `id`. If `id` was never handed out or its chunk is not allocated, the
+    /// address is that of some other valid node.
     #[inline(always)]
     pub(super) fn at(&self, id: u32) -> Address<'_> {
-        // SAFETY: the pool's own stride.
+        // SAFETY: this is the pool's own stride.
         unsafe { self.at_stride(id, self.stride) }
     }
 
-    /// [`at`](Self::at) for whoever knows the stride beforehand.
+    /// [`at`](Self::at) for a caller that knows the stride beforehand.
     ///
     /// # Safety
-    /// The stride is the pool's.
+    /// `stride` must be the pool's stride.
     #[inline(always)]
     pub(super) unsafe fn at_stride(&self, id: u32, stride: usize) -> Address<'_> {
-        let (base, index, _) = self.place(id);
-        // SAFETY: `place` gives an index below the chunk's number of strides.
+        let (base, index, _) = self.location(id);
+        // SAFETY: `location` returns an index below the chunk's number of strides.
         Address(unsafe { base.add(index * stride) }, PhantomData)
     }
 
-    /// The chunk of node `id`, its number within it, and how many there are.
+    /// Returns the first node of the chunk that node `id` is in, the index of node `id` in the
+    /// chunk, and the number of nodes in the chunk.
     #[inline(always)]
-    fn place(&self, id: u32) -> (NonNull<u8>, usize, usize) {
-        // The ids above the last chunk's are reserved, and name no node.
+    fn location(&self, id: u32) -> (NonNull<u8>, usize, usize) {
+        // Ids above those of the last chunk are reserved and name no node.
         debug_assert!(id < FIRST_RESERVED, "{id:#x} names no node");
         let (base, mask) = self.chunks[(id >> INDEX_BITS) as usize % CHUNKS].look();
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
         (base, id as usize & mask, mask + 1)
     }
 
-    /// Whether the id's chunk is there: it is not if allocating it panicked.
+    /// Whether the id's chunk is allocated. It is not if the allocation panicked.
     pub fn exists(&self, id: u32) -> bool {
         self.chunks[(id >> INDEX_BITS) as usize].is_there()
     }
@@ -235,45 +245,47 @@ impl RawPool {
         std::iter::successors(Some(1), |&id| Some(successor(id))).take_while(move |&id| id < end)
     }
 
-    /// The fixed part of node `id`, valid whoever holds the id (rule 1).
+    /// The fixed part of node `id`. It is valid for every thread that holds the id (rule 1).
     #[inline(always)]
     pub fn meta(&self, id: u32) -> &Meta {
         self.at(id).meta()
     }
 
-    /// Begins to load node `id`.
+    /// Begins to load node `id` into the cache.
     #[inline(always)]
     pub fn prefetch(&self, id: u32) {
         prefetch(self.meta(id));
     }
 
-    /// Where the pair of node `id` is.
+    /// A pointer to the pair of node `id`.
     #[inline(always)]
     pub fn pair(&self, id: u32) -> *mut u8 {
         // SAFETY: the pair lies within the node's stride.
         unsafe { self.at(id).0.add(self.pair_offset).as_ptr() }
     }
 
-    /// When the entry ends unless it is read, in a cache with an idle time.
+    /// The hard deadline of node `id`. `None` in a cache without an idle time.
     #[inline]
-    pub fn cap(&self, id: u32) -> Option<Cap<'_>> {
-        if !self.shape.capped {
+    pub fn hard_deadline(&self, id: u32) -> Option<HardDeadline<'_>> {
+        if !self.shape.has_hard_deadline {
             return None;
         }
-        let (base, index, len) = self.place(id);
-        // `nowhere` is followed by one such word. And of a chunk that is just coming to be, which
-        // nobody has an id of, the second node begins with one.
-        // SAFETY: in a capped pool the chunk's strides are followed by as many initialised
-        // AtomicU64s (rule 1 holds for them too); strides and chunks are aligned to at
+        let (base, index, len) = self.location(id);
+        // A word also follows where the id's chunk is not allocated: `sentinel` is followed by one.
+        // While a chunk is being published, `location` may return the length 1. The second node of
+        // the chunk then stands for the word, and begins with one. No thread has an id in such a
+        // chunk.
+        // SAFETY: in a pool with hard deadlines, the chunk's strides are followed by as many
+        // initialised AtomicU64s (rule 1 holds for them too). Strides and chunks are aligned to at
         // least eight.
         let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
-        Some(Cap { meta: self.meta(id), word })
+        Some(HardDeadline { meta: self.meta(id), word })
     }
 
-    /// Takes a free node and starts its life with one count, the caller's.
+    /// Takes a free node and starts its life with one count, which the caller owns.
     ///
     /// # Panics
-    /// If all ids are in use: some 1.5 thousand million.
+    /// If all ids are in use: there are about 1.5·10⁹.
     pub(super) fn alloc(&self, hash: u32) -> (u32, Address<'_>) {
         let (id, node) = self.free.pop(self).unwrap_or_else(|| self.fresh());
         node.meta().begin(hash);
@@ -283,7 +295,7 @@ impl RawPool {
     #[cold]
     fn fresh(&self) -> (u32, Address<'_>) {
         let mut taken = [NIL; REFILL];
-        let count = self.reserve.take(self, &mut taken);
+        let count = self.reserve.refill(self, &mut taken);
         if let Some((&id, others)) = taken[..count].split_first() {
             self.free(others);
             return (id, self.at(id));
@@ -291,7 +303,7 @@ impl RawPool {
         let next = |id: u32| (id < FIRST_RESERVED).then(|| successor(id));
         let id = (self.next)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .expect("a cache holds no more than 1,543,503,807 entries");
+            .expect("a cache can hold at most 1,543,503,807 entries");
         let chunk = (id >> INDEX_BITS) as usize;
         if !self.chunks[chunk].is_there() {
             self.grow(chunk);
@@ -299,7 +311,7 @@ impl RawPool {
         (id, self.at(id))
     }
 
-    /// How many ids were handed out so far.
+    /// Number of ids handed out so far.
     pub(super) fn handed_out(&self) -> usize {
         let end = self.next.load(Ordering::Relaxed);
         let chunk = (end >> INDEX_BITS) as usize;
@@ -308,7 +320,8 @@ impl RawPool {
         octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
     }
 
-    /// How many ids are free and not in the reserve; where others are at it, that is a guess.
+    /// Number of ids that are free and not in the reserve. An estimate while other threads take or
+    /// return ids.
     pub(super) fn free_len(&self) -> usize {
         self.free.len(self)
     }
@@ -318,81 +331,85 @@ impl RawPool {
         self.free.pop(self).map(|(id, _)| id)
     }
 
-    /// Whether the id's chunk consists of blocks of so many nodes.
+    /// Whether the id's chunk consists of blocks of `block` nodes.
     pub(super) fn is_divided(&self, id: u32, block: usize) -> bool {
-        self.place(id).2 >= block
+        self.location(id).2 >= block
     }
 
-    /// Gives the memory of a block of free nodes, within one chunk, back to the system. Their ids
-    /// have to be the caller's: a Meta of zeros is that of a node which never lived, and rule 1
-    /// holds for it. Their caps stay; a block's are less than a page.
+    /// Gives the memory of a block of free nodes back to the system. The block must lie within one
+    /// chunk, and its ids must belong to the caller. A Meta of zeros is that of a node which never
+    /// lived, so rule 1 holds for it. The block's hard deadlines stay: they are smaller than a
+    /// page.
     pub(super) fn give_back(&self, first: u32, nodes: usize) {
-        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "in use");
-        let (_base, index, len) = self.place(first);
-        debug_assert!(index + nodes <= len, "a block is part of a chunk");
+        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "node in use");
+        let (_base, index, len) = self.location(first);
+        debug_assert!(index + nodes <= len, "a block must lie within a chunk");
         #[cfg(cortado_loom)]
         (first..).take(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
-        // SAFETY: the block's strides lie within the chunk's; no node of it has a key or a value,
-        // for all of them are free and the caller's, and Metas may be zero.
+        // SAFETY: the block's strides lie within the chunk's. No node of the block has a key or a
+        // value, because all of them are free and belong to the caller. A Meta may be zero.
         unsafe {
             system::give_back(_base.add(index * self.stride), nodes * self.stride)
         };
     }
 
-    /// How the first node of a chunk is aligned.
+    /// The alignment of a chunk's first node: at least a page if the chunk consists of blocks.
     fn alignment(&self, chunk: usize) -> usize {
         let divided = chunk_len(chunk) >= self.reserve.block_len();
         if divided && !cfg!(cortado_loom) { self.align.max(system::PAGE) } else { self.align }
     }
 
-    /// The allocation of a chunk. With no more alignment than any allocation has, zeroed memory
-    /// comes from the system page by page as it is used; the first node is aligned within it.
+    /// The layout of a chunk's allocation. It asks for no more alignment than any allocation has.
+    /// So the system provides the zeroed memory page by page, as it is used. The first node is
+    /// aligned within the allocation.
     fn layout(&self, chunk: usize) -> Layout {
-        let cap = if self.shape.capped { size_of::<AtomicU64>() } else { 0 };
-        let nodes = (self.stride + cap).checked_mul(chunk_len(chunk));
+        let hard_deadline = if self.shape.has_hard_deadline { size_of::<AtomicU64>() } else { 0 };
+        let nodes = (self.stride + hard_deadline).checked_mul(chunk_len(chunk));
         nodes
             .and_then(|nodes| nodes.checked_add(self.alignment(chunk)))
             .and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
-            .expect("a chunk's size fits into memory")
+            .expect("a chunk must fit into memory")
     }
 
     #[cold]
     fn grow(&self, chunk: usize) {
         let mut offsets = self.growing.lock();
-        let place = &self.chunks[chunk];
-        if place.is_there() {
+        let location = &self.chunks[chunk];
+        if location.is_there() {
             return;
         }
-        let nodes = (chunk_len(chunk), self.stride, self.shape.capped);
+        let nodes = (chunk_len(chunk), self.stride, self.shape.has_hard_deadline);
         let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
         offsets[chunk] = offset;
-        place.publish(base, chunk_len(chunk));
+        location.publish(base, chunk_len(chunk));
     }
 
-    /// Drops what key and value node `id` has, and leaves the node ready to be freed.
+    /// Drops the key and the value of node `id`, if it has them, and leaves the node ready to be
+    /// freed.
     ///
     /// # Safety
-    /// The caller has brought `refs` to zero (rule 4) or is the only one who knows the node (rule
-    /// 5).
+    /// The caller must have brought `refs` to zero (rule 4), or must be the only one who knows the
+    /// node (rule 5).
     pub unsafe fn drop_contents(&self, id: u32) {
         let (meta, pair) = (self.meta(id), self.pair(id));
         let bits = meta.life();
         meta.clear_life(u8::MAX);
-        /// Drops the value even when the key's destructor panics.
+        /// Drops the value even if the key's destructor panics.
         struct Value(Option<unsafe fn(*mut u8)>, *mut u8);
         impl Drop for Value {
             fn drop(&mut self) {
                 if let Some(drop_value) = self.0 {
-                    // SAFETY: made below for a value that is initialised and the caller's.
+                    // SAFETY: `Value` is made below, with a function only if the value is
+                    // initialised. The caller owns the value.
                     unsafe { drop_value(self.1) };
                 }
             }
         }
         let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drop_value), pair);
         if bits & life::KEY != 0 {
-            // SAFETY: the bit says initialised, the caller says exclusive, and the bit is cleared:
-            // once.
+            // SAFETY: the life bit says that the key is initialised. The caller has exclusive
+            // access. The bit is cleared, so the key is dropped only once.
             unsafe { (self.shape.drop_key)(pair) };
         }
     }
@@ -402,20 +419,20 @@ impl RawPool {
         self.shape.needs_drop
     }
 
-    /// Frees nodes without a count, whose keys and values have nothing to drop.
+    /// Frees nodes that have no count and whose keys and values have nothing to drop.
     ///
     /// # Panics
-    /// If they have.
+    /// If the keys or values of this pool have anything to drop.
     pub fn free_plain(&self, ids: &[u32]) {
-        assert!(!self.needs_drop(), "keys and values are to be dropped");
+        assert!(!self.needs_drop(), "keys or values must be dropped");
         for &id in ids {
-            debug_assert_eq!(self.meta(id).refs(), 0, "freed while somebody holds it");
+            debug_assert_eq!(self.meta(id).refs(), 0, "freed while it has a count");
             self.meta(id).clear_life(u8::MAX);
         }
         self.free(ids);
     }
 
-    /// Gives ids back whose contents are dropped.
+    /// Puts ids on the free lists. The contents of their nodes must have been dropped.
     pub fn free(&self, ids: &[u32]) {
         self.free.push(self, ids);
     }
@@ -428,20 +445,20 @@ impl RawPool {
 
 impl Drop for RawPool {
     fn drop(&mut self) {
-        // Whoever shares the pool holds an `Arc` of it, so by now the cache has given up its counts
+        // Every user of the pool holds an `Arc` of it. So by now the cache has given up its counts
         // and no handle is left: all contents are dropped.
         let offsets = *self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if chunk.is_there() {
                 let (base, offset) = (chunk.look().0, offsets[number]);
-                // SAFETY: allocated in `grow` with this layout, `offset` bytes before the first
-                // node; nobody is left to use it.
+                // SAFETY: the chunk was allocated in `grow` with this layout, and its first node is
+                // `offset` bytes after the start. No user of the chunk is left.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
             }
         }
-        let layout = nowhere_layout(self.stride, self.align);
-        // SAFETY: allocated in `new` with this layout, so many bytes before the node; nobody is
-        // left to use it.
-        unsafe { dealloc(self.nowhere.look().0.as_ptr().sub(self.nowhere_offset), layout) };
+        let layout = sentinel_layout(self.stride, self.align);
+        // SAFETY: the sentinel was allocated in `new` with this layout, and is `sentinel_offset`
+        // bytes after the start. No user of the sentinel is left.
+        unsafe { dealloc(self.sentinel.look().0.as_ptr().sub(self.sentinel_offset), layout) };
     }
 }

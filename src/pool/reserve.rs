@@ -1,5 +1,5 @@
-//! Free ids that nobody has needed for a while, by block; the memory of a block that is here as a
-//! whole goes back to the system. See the [module](super) for the protocol.
+//! Free ids that no thread has needed for a while, grouped by block. If all ids of a block are
+//! here, the memory of the block goes back to the system. See the [module](super) for the protocol.
 
 use super::raw::RawPool;
 use crate::links::NIL;
@@ -7,66 +7,73 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, seeded};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// log2 of the bytes that a block has, unless it is a little more, ...
+/// log2 of the bytes in a block. A block may be larger, but by less than a factor of two, unless it
+/// is a single node.
 const BLOCK_BYTES: u32 = 14;
-/// ... and of its nodes at most.
+/// log2 of the largest number of nodes in a block.
 const BLOCK_NODES: u32 = 8;
-/// Ids that leave at once: whoever needs one takes some for others too.
+/// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
+/// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// How long, in nanoseconds of the cache's time, a free id was not needed before it is moved here.
+/// How long, in nanoseconds of the cache's time, an id must be free and not needed before it is
+/// moved here.
 const WINDOW: u64 = 250_000_000;
-/// At least this share of the ids outside has to be free all the time to be worth the work, ...
+/// Moving ids here is worth the work only if, for a whole window, more than one in this many of the
+/// ids outside the reserve is free.
 const IDLE_SHARE: usize = 8;
-/// ... and this many blocks' worth.
+/// Moving ids here is worth the work only if, for a whole window, more ids are free than this many
+/// blocks have.
 const IDLE_BLOCKS: usize = 8;
-/// If as many are here in blocks that are not whole, this share of them is moved in each window,
-/// needed or not: they come back as others, of lower blocks, so that the nodes in use gather there.
+/// If the number of ids here in incomplete blocks exceeds both limits above, each window moves free
+/// ids here even if they are needed: one for this many ids in incomplete blocks. Allocations then
+/// get ids of lower blocks in their place, so that the nodes in use gather there.
 const SWAP_SHARE: usize = 32;
-/// Ids moved for each block that may be given back in the same call: giving back costs the system's
-/// time.
+/// One block may be given back for this many ids moved in the same call, because giving back costs
+/// the system's time.
 const IDS_PER_BLOCK: usize = 64;
 
-/// What [`RawPool::trim`] left.
+/// Whether [`RawPool::trim`] left ids that should be moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surplus {
-    /// As many ids are free as are needed.
+    /// No: as many ids are free as are needed.
     #[default]
     None,
-    /// More may be, as will be known at this time.
-    Unsettled(u64),
-    /// There are more to be moved now.
-    Left,
+    /// More ids may be free than are needed. That will be known at this time.
+    UndecidedUntil(u64),
+    /// Yes: there are more ids to be moved now.
+    Some,
 }
 
-/// The ids of a block that are here.
+/// The ids of a block that are in the reserve.
 struct Block {
-    /// The first of those that are linked through `timer.next`, and how many there are.
+    /// The first of the ids that are linked through `timer.next`.
     head: u32,
+    /// The number of linked ids.
     listed: usize,
-    /// How many at the block's end have not been touched since it was given back.
+    /// Number of ids at the block's end that have not been touched since the block was given back.
     untouched: usize,
 }
 
-/// How many ids have been free since when.
+/// The smallest number of free ids since a point in time.
 struct Watch {
     since: u64,
     least: usize,
-    /// How many are still to be moved.
+    /// How many ids are still to be moved.
     surplus: usize,
 }
 
 struct State {
     partial: BTreeMap<u32, Block>,
-    /// Blocks that are here as a whole, given back to the system.
+    /// Blocks whose ids are all here and whose memory was given back to the system.
     parked: BTreeSet<u32>,
     watch: Watch,
 }
 
 /// See the [module](self).
 pub struct Reserve {
-    /// log2 of the nodes of a block.
+    /// log2 of the nodes in a block.
     bits: u32,
-    /// How many ids are here.
+    /// Number of ids in the reserve.
     len: AtomicUsize,
     state: Mutex<State>,
 }
@@ -82,7 +89,7 @@ impl Reserve {
         }
     }
 
-    /// Nodes of a block.
+    /// Number of nodes in a block.
     pub fn block_len(&self) -> usize {
         1 << self.bits
     }
@@ -91,15 +98,17 @@ impl Reserve {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// How many nodes have been given back to the system.
+    /// Number of nodes whose memory was given back to the system.
     pub fn parked(&self) -> usize {
         self.state.lock().parked.len() << self.bits
     }
 
-    /// Takes some ids out, those of the lowest blocks that have their memory first: so the others'
-    /// nodes are all free at some time. How many of `taken` they are.
-    pub fn take(&self, pool: &RawPool, taken: &mut [u32; REFILL]) -> usize {
-        // A hint: who sees too few makes a new id, who sees too many finds that out under the lock.
+    /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
+    /// nodes of the higher blocks are free at some time. Returns how many ids it has put into
+    /// `taken`.
+    pub fn refill(&self, pool: &RawPool, taken: &mut [u32; REFILL]) -> usize {
+        // A hint. A thread that sees too few ids makes a new one. A thread that sees too many finds
+        // that out under the lock.
         if self.len() == 0 {
             return 0;
         }
@@ -137,8 +146,8 @@ impl Reserve {
         count
     }
 
-    /// Moves free ids here that were not needed for a while, `most` at a time. One caller does so
-    /// at a time.
+    /// Moves free ids here that were not needed for a while, at most `most` in a call. Only one
+    /// thread at a time may call this.
     pub fn trim(&self, pool: &RawPool, now: u64, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
         let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
@@ -157,23 +166,24 @@ impl Reserve {
         let wanted = watch.surplus.min(most);
         if wanted == 0 {
             let end = watch.since.saturating_add(WINDOW);
-            return if free > enough { Surplus::Unsettled(end) } else { Surplus::None };
+            return if free > enough { Surplus::UndecidedUntil(end) } else { Surplus::None };
         }
         drop(guard);
         let moved = self.put(pool, wanted);
         let watch = &mut self.state.lock().watch;
-        // If there were no more, the others are in use.
+        // If there were no more free ids, the others are in use.
         watch.surplus = if moved == 0 { 0 } else { watch.surplus.saturating_sub(moved) };
         if watch.surplus > 0 {
-            Surplus::Left
+            Surplus::Some
         } else if pool.free_len() > enough {
-            Surplus::Unsettled(now.saturating_add(WINDOW))
+            Surplus::UndecidedUntil(now.saturating_add(WINDOW))
         } else {
             Surplus::None
         }
     }
 
-    /// Moves up to so many free ids here, and gives whole blocks back. How many.
+    /// Moves up to `most` free ids here, and gives complete blocks back. Returns how many ids were
+    /// moved.
     pub fn put(&self, pool: &RawPool, most: usize) -> usize {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -202,7 +212,7 @@ impl Reserve {
         moved
     }
 
-    /// Walks all ids that are here, at quiescence.
+    /// Visits all ids that are here. No other thread may use the pool meanwhile.
     pub fn for_each(&self, pool: &RawPool, mut visit: impl FnMut(u32)) {
         let state = self.state.lock();
         for (number, block) in &state.partial {
@@ -222,18 +232,18 @@ impl Reserve {
 }
 
 impl RawPool {
-    /// Gives memory back that was not needed for a while: looks at `most` free ids at most. For one
-    /// caller at a time.
+    /// Gives memory back that was not needed for a while. Moves at most `most` free ids. Only one
+    /// thread at a time may call this.
     pub fn trim(&self, now: u64, most: usize) -> Surplus {
         self.reserve.trim(self, now, most)
     }
 
-    /// Moves up to `most` free ids to the reserve, needed or not; how many.
+    /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.
     pub fn shelve(&self, most: usize) -> usize {
         self.reserve.put(self, most)
     }
 
-    /// How many nodes are in blocks that were given back, of those that were handed out.
+    /// Number of nodes in blocks that were given back, of the nodes handed out so far.
     pub fn parked(&self) -> usize {
         self.reserve.parked()
     }

@@ -10,9 +10,10 @@ use std::marker::PhantomData;
 use std::ptr::addr_of_mut;
 
 /// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are
-/// made for keys and values only that are both.
+/// made only for keys and values that are both.
 ///
-/// Invariant in both: a pool that passed for one of shorter-lived keys would take such keys in.
+/// The pool is invariant in `K` and `V`. If it could pass for a pool of shorter-lived keys, callers
+/// could put such keys into it.
 pub struct Pool<K, V> {
     raw: Arc<RawPool>,
     types: PhantomData<fn(&mut (K, V))>,
@@ -29,15 +30,16 @@ unsafe fn drop_value<K, V>(pair: *mut u8) {
 }
 
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
-    pub fn new(capped: bool) -> Self {
+    pub fn new(has_hard_deadline: bool) -> Self {
         let shape = Shape {
             pair: Layout::new::<(K, V)>(),
-            capped,
+            has_hard_deadline,
             needs_drop: std::mem::needs_drop::<(K, V)>(),
             drop_key: drop_key::<K, V>,
             drop_value: drop_value::<K, V>,
         };
-        // SAFETY: the shape is that of (K, V), which the bounds make shareable between threads.
+        // SAFETY: the shape is that of (K, V), which the bounds require to be `Send + Sync +
+        // 'static`.
         Self { raw: Arc::new(unsafe { RawPool::new(shape) }), types: PhantomData }
     }
 }
@@ -53,29 +55,30 @@ impl<K, V> Pool<K, V> {
         self.raw.meta(id)
     }
 
-    /// Where node `id` is, found once for several looks at it.
+    /// The address of node `id`, found once for several accesses to it.
     #[inline(always)]
-    pub fn place(&self, id: u32) -> Place<'_, K, V> {
-        // SAFETY: `new` made the raw pool for such pairs.
+    pub fn address(&self, id: u32) -> NodeAddress<'_, K, V> {
+        // SAFETY: `new` made the raw pool for pairs of these types, so this is the pool's stride.
         let node = unsafe { self.raw.at_stride(id, stride_of(Layout::new::<(K, V)>())) };
-        Place { node, pool: PhantomData }
+        NodeAddress { node, pool: PhantomData }
     }
 
     /// The key of node `id` in `raw`.
     ///
     /// # Safety
-    /// `raw` is the raw pool of a `Pool<K, V>`; the key is initialised and protected for as long as
-    /// the reference (rule 2).
+    /// `raw` must be the raw pool of a `Pool<K, V>`. The key must be initialised, and protected for
+    /// as long as the reference lives (rule 2).
     #[inline]
     pub unsafe fn key_in(raw: &RawPool, id: u32) -> &K {
-        // SAFETY: the caller's promise; key and value never change while protected (rule 6).
+        // SAFETY: the caller promises this. Key and value never change while they are protected
+        // (rule 6).
         unsafe { &(*raw.pair(id).cast::<(K, V)>()).0 }
     }
 
     /// The value of node `id` in `raw`.
     ///
     /// # Safety
-    /// As for [`key_in`](Self::key_in), of the value.
+    /// As for [`key_in`](Self::key_in), with the value in place of the key.
     #[inline]
     pub unsafe fn value_in(raw: &RawPool, id: u32) -> &V {
         // SAFETY: as for `key_in`.
@@ -85,41 +88,52 @@ impl<K, V> Pool<K, V> {
     /// Gives a raw handle its types back.
     ///
     /// # Panics
-    /// If it is of another pool.
+    /// If the handle is on a node of another pool.
     pub fn handle(&self, raw: RawHandle) -> Handle<K, V> {
-        assert!(Arc::ptr_eq(raw.pool(), &self.raw), "a handle of another cache");
-        assert!(raw.meta().life() & life::KEY != 0, "a handle on a node without a key");
-        // SAFETY: the pool's types, and the key is there.
+        assert!(Arc::ptr_eq(raw.pool(), &self.raw), "the handle belongs to another cache");
+        assert!(raw.meta().life() & life::KEY != 0, "the handle's node has no key");
+        // SAFETY: the node is one of this pool, so the types are the pool's. The node has its key.
         unsafe { Handle::assume(raw) }
     }
 
-    /// A new node with its key, yet without a value.
+    /// Another count on a handle's node, that borrows this pool.
+    ///
+    /// # Panics
+    /// If the handle is of another pool.
+    pub fn local(&self, handle: &Handle<K, V>) -> Local<'_, K, V> {
+        assert!(Arc::ptr_eq(handle.raw().pool(), &self.raw), "the handle belongs to another cache");
+        handle.meta().retain();
+        Local { pool: self, address: self.address(handle.id()), id: handle.id() }
+    }
+
+    /// Makes a node that has its key but no value yet.
     pub fn draft(&self, hash: u32, key: K) -> Draft<'_, K, V> {
         let (id, node) = self.raw.alloc(hash);
-        let place: Place<'_, K, V> = Place { node, pool: PhantomData };
-        // SAFETY: a node just allocated is ours alone (rule 5); the key's place is within the pair.
-        unsafe { addr_of_mut!((*place.pair()).0).write(key) };
-        place.meta().begin_life(life::KEY);
-        Draft { node: Local { pool: self, place, id } }
+        let address: NodeAddress<'_, K, V> = NodeAddress { node, pool: PhantomData };
+        // SAFETY: a node that was just allocated belongs to this thread alone (rule 5). The key's
+        // place is within the pair.
+        unsafe { addr_of_mut!((*address.pair()).0).write(key) };
+        address.meta().begin_life(life::KEY);
+        Draft { node: Local { pool: self, address, id } }
     }
 }
 
-/// A node's address.
-pub struct Place<'p, K, V> {
+/// A node's address, with the node's types.
+pub struct NodeAddress<'p, K, V> {
     node: Address<'p>,
     pool: PhantomData<&'p Pool<K, V>>,
 }
 
-impl<K, V> Clone for Place<'_, K, V> {
+impl<K, V> Clone for NodeAddress<'_, K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K, V> Copy for Place<'_, K, V> {}
+impl<K, V> Copy for NodeAddress<'_, K, V> {}
 
-impl<'p, K, V> Place<'p, K, V> {
-    /// Where the pair is.
+impl<'p, K, V> NodeAddress<'p, K, V> {
+    /// Offset in bytes of the pair within its node.
     const PAIR: usize = pair_offset(Layout::new::<(K, V)>());
 
     #[inline(always)]
@@ -133,18 +147,19 @@ impl<'p, K, V> Place<'p, K, V> {
     }
 
     /// # Safety
-    /// The key is initialised and protected for as long as the reference (rule 2).
+    /// The key must be initialised, and protected for as long as the reference lives (rule 2).
     #[inline(always)]
     pub unsafe fn key<'a>(self) -> &'a K
     where
         'p: 'a,
     {
-        // SAFETY: the caller's promise; key and value never change while protected (rule 6).
+        // SAFETY: the caller promises this. Key and value never change while they are protected
+        // (rule 6).
         unsafe { &(*self.pair()).0 }
     }
 
     /// # Safety
-    /// The value is initialised and protected for as long as the reference (rule 2).
+    /// The value must be initialised, and protected for as long as the reference lives (rule 2).
     #[inline(always)]
     pub unsafe fn value<'a>(self) -> &'a V
     where
@@ -155,10 +170,10 @@ impl<'p, K, V> Place<'p, K, V> {
     }
 }
 
-/// A count on a node, held by the thread that makes it: a [`Handle`] that borrows the pool.
+/// A count on a node, held by the thread that makes the node: a [`Handle`] that borrows the pool.
 pub struct Local<'p, K, V> {
     pool: &'p Pool<K, V>,
-    place: Place<'p, K, V>,
+    address: NodeAddress<'p, K, V>,
     id: u32,
 }
 
@@ -170,36 +185,36 @@ impl<'p, K, V> Local<'p, K, V> {
 
     #[inline]
     pub fn meta(&self) -> &'p Meta {
-        self.place.meta()
+        self.address.meta()
     }
 
     #[inline]
     pub fn key(&self) -> &K {
-        // SAFETY: a count (rule 2), and a draft begins with its key.
-        unsafe { self.place.key() }
+        // SAFETY: `self` is a count (rule 2), and a draft has its key from the beginning.
+        unsafe { self.address.key() }
     }
 
     /// # Panics
-    /// If it is a draft without a value.
+    /// If the node is a draft without a value.
     #[inline]
     pub fn value(&self) -> &V {
         assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
-        // SAFETY: a count (rule 2), and the value is there.
-        unsafe { self.place.value() }
+        // SAFETY: `self` is a count (rule 2), and the value is initialised.
+        unsafe { self.address.value() }
     }
 
-    /// Another count on the node, that may leave this thread.
+    /// Takes another count on the node. It may leave this thread.
     pub fn share(&self) -> RawHandle {
         self.meta().retain();
         RawHandle::from_count(Arc::clone(&self.pool.raw), self.id)
     }
 
-    /// Another count on the node, with its types.
+    /// Takes another count on the node, as a handle with its types.
     pub fn handle(&self) -> Handle<K, V> {
         self.pool.handle(self.share())
     }
 
-    /// Gives the count away without giving it up: the index is to keep it.
+    /// Hands the count over to the index without giving it up.
     pub fn into_count(self) -> u32 {
         std::mem::ManuallyDrop::new(self).id
     }
@@ -211,8 +226,9 @@ impl<K, V> Drop for Local<'_, K, V> {
     }
 }
 
-/// A node that has a key and is not in the index: under construction, or never to be published.
-/// Others may share it by handle (to compare keys), so the value is written at most once.
+/// A node that has a key and is not in the index: it is under construction, or never to be
+/// published. Other threads may share it by handle, to compare keys. So the value is written at
+/// most once.
 pub struct Draft<'p, K, V> {
     node: Local<'p, K, V>,
 }
@@ -223,20 +239,58 @@ impl<'p, K, V> Draft<'p, K, V> {
         self.node.key()
     }
 
-    /// Another count on the node, by which its key can be read.
+    /// Takes another count on the node, by which its key can be read.
     pub fn share(&self) -> RawHandle {
         self.node.share()
     }
 
+    /// The same draft, without the borrow of the pool.
+    pub fn detach(self) -> OwnedDraft<K, V> {
+        OwnedDraft { handle: self.node.handle() }
+    }
+
     /// Completes the node.
     ///
-    /// Rule 6: sharers of a draft never look at the value before they are given it by whoever
-    /// filled it, and `self` is consumed, so this is the only write.
+    /// Rule 6 holds for two reasons. Threads that share a draft look at the value only after the
+    /// thread that filled the draft has given it to them. `self` is consumed, so this is the only
+    /// write.
     pub fn fill(self, value: V) -> Local<'p, K, V> {
-        let pair = self.node.place.pair();
-        // SAFETY: rule 6; the value's place is uninitialised, as a draft's VALUE bit is not set.
+        let pair = self.node.address.pair();
+        // SAFETY: rule 6. The value's place is uninitialised, because a draft's VALUE bit is not
+        // set.
         unsafe { addr_of_mut!((*pair).1).write(value) };
         self.node.meta().set_life(life::VALUE);
         self.node
+    }
+}
+
+/// A [`Draft`] that borrows nothing: an operation may keep it between two of its steps.
+pub struct OwnedDraft<K, V> {
+    handle: Handle<K, V>,
+}
+
+impl<K, V> OwnedDraft<K, V> {
+    #[inline]
+    pub fn key(&self) -> &K {
+        self.handle.key()
+    }
+
+    #[inline]
+    pub fn hash(&self) -> u32 {
+        self.handle.meta().hash()
+    }
+
+    /// Another count on the node, by which its key can be read.
+    pub fn share(&self) -> RawHandle {
+        self.handle.raw().clone()
+    }
+
+    /// The same draft, which borrows its pool again. There is one draft of a node at any time, since
+    /// `self` is consumed (rule 6).
+    ///
+    /// # Panics
+    /// If the draft is of another pool.
+    pub fn attach(self, pool: &Pool<K, V>) -> Draft<'_, K, V> {
+        Draft { node: pool.local(&self.handle) }
     }
 }

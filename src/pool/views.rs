@@ -9,7 +9,7 @@ use crate::node::{Meta, ended_at};
 use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::wheel::TimerStore;
 
-/// A quarter of the wheel's circle, 146 years.
+/// The longest time to a deadline that the wheel is shown: a quarter of its circle, 146 years.
 pub const FARTHEST: u64 = 1 << 62;
 
 impl HashOf for RawPool {
@@ -52,8 +52,8 @@ impl<'a> PolicyNode<'a> for &'a Meta {
         Meta::hash(self)
     }
 
-    /// Nodes keep two bits. Those of weight 0 are in the weightless region if they are in any, and
-    /// keep the number of another one in its place.
+    /// A node keeps two bits for its region. A node of weight 0 is in the weightless region if it
+    /// is in any. Its bits then hold the number of another region in place of the weightless one.
     #[inline]
     fn region(self) -> Region {
         match Meta::region(self) {
@@ -70,11 +70,12 @@ impl<'a> PolicyNode<'a> for &'a Meta {
     }
 }
 
-/// The wheel's view at a moment of the cache's time.
+/// The wheel's view of the pool, at one moment of the cache's time.
 ///
-/// The wheel's time is a circle, the cache's is not: a deadline further off than a quarter of the
-/// circle is shown as the end of that, where the wheel looks again. One that is overdue by more is
-/// shown as overdue by as much, or it would seem to lie ahead.
+/// The wheel's time is a circle, the cache's time is not. A deadline farther off than a quarter of
+/// the circle is shown as the end of that quarter, where the wheel looks at it again. A deadline
+/// overdue by more than a quarter is shown as overdue by a quarter. Otherwise it would seem to lie
+/// ahead.
 #[derive(Clone, Copy)]
 pub struct Timers<'a> {
     pub pool: &'a RawPool,
@@ -94,7 +95,7 @@ impl TimerStore for Timers<'_> {
 }
 
 impl Timers<'_> {
-    /// A deadline as the wheel is to see it.
+    /// The deadline as the wheel sees it; `None` if there is none.
     #[inline]
     pub fn show(&self, deadline: u64) -> Option<u64> {
         let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));

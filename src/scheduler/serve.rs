@@ -8,29 +8,30 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence}
 use crate::sync::plain::Weak;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
-/// Something that has things to do at times.
+/// A client of the scheduler: anything that has work to do at certain times.
 pub trait Scheduled: Send + Sync {
-    /// Does what is due, and tells after what time it wants to run again; `None`: when it is armed
-    /// again.
+    /// Does the work that is due. Returns the delay after which the client wants to run again;
+    /// `None` means when it is armed again.
     fn run(&self) -> Option<Duration>;
 }
 
-/// A client, in the order of registration.
+/// The number of a client, in the order of registration.
 pub(super) type Id = u64;
 
-/// Not armed: later than any deadline. Deadlines are nanoseconds since the scheduler was made.
+/// A client that is not armed has this deadline, which is later than any other. Deadlines are
+/// nanoseconds since the scheduler was created.
 const NEVER: u64 = u64::MAX;
 
-/// What is going on in a scheduler.
+/// The counters of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Clients registered.
+    /// How many clients are registered.
     pub clients: usize,
-    /// Whether there is a thread.
+    /// Whether the thread exists.
     pub serving: bool,
-    /// Threads started so far.
+    /// How many threads were started so far.
     pub threads_started: u64,
-    /// Panics of clients caught so far.
+    /// How many panics of clients were caught so far.
     pub panics: u64,
 }
 
@@ -40,18 +41,19 @@ struct Client {
     armed: Arc<AtomicU64>,
 }
 
-/// `agenda` holds `(deadline, id)` for each client that is armed, and for no other.
+/// The state under the lock. `agenda` holds `(deadline, id)` of each armed client, and of no other.
 #[derive(Debug)]
 struct State {
     clients: BTreeMap<Id, Client>,
     agenda: BTreeSet<(u64, Id)>,
     next_id: Id,
-    /// The deadline for which the thread sleeps; zero while it is awake and will look by itself.
+    /// The deadline until which the thread sleeps. Zero while it is awake, as it then looks by
+    /// itself.
     asleep_until: u64,
     serving: bool,
     threads_started: u64,
     panics: u64,
-    /// Whose thread it is.
+    /// The id of the process that has the thread.
     process: u32,
 }
 
@@ -62,17 +64,17 @@ pub(super) struct Shared {
     base: Instant,
 }
 
-/// What came of running a client.
+/// The result of running a client.
 enum Ran {
     Wants(Option<Duration>),
-    /// There is no client behind the handle any more.
+    /// The client behind the handle no longer exists.
     Gone,
     Panicked,
 }
 
 impl State {
-    /// Arms a client unless it is armed for as early already. Says whether the thread sleeps too
-    /// long for it.
+    /// Arms a client unless it is already armed for `at` or earlier. Returns whether the thread
+    /// would sleep too long for it.
     #[must_use]
     fn arm(&mut self, id: Id, at: u64) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
@@ -90,7 +92,7 @@ impl State {
         oversleeps
     }
 
-    /// Disarms the first client that is due.
+    /// Disarms the first client if it is due, and returns it.
     fn take_due(&mut self, now: u64) -> Option<(Id, Weak<dyn Scheduled>)> {
         let (at, id) = *self.agenda.first()?;
         if at > now {
@@ -134,19 +136,19 @@ impl Shared {
         }
     }
 
-    /// Nanoseconds since the scheduler was made.
+    /// Nanoseconds since the scheduler was created.
     #[cfg(not(cortado_loom))]
     fn now(&self) -> u64 {
         self.base.elapsed().as_nanos().try_into().unwrap_or(NEVER - 1)
     }
 
-    /// Time stands still in a model, or its executions could not be repeated.
+    /// Time stands still in a model: otherwise its executions could not be repeated.
     #[cfg(cortado_loom)]
     fn now(&self) -> u64 {
         0
     }
 
-    /// The moment `after` this time from now; too far is never.
+    /// The deadline `after` from now. A delay that does not fit becomes [`NEVER`].
     fn deadline(&self, after: Duration) -> u64 {
         let after = after.as_nanos().try_into().unwrap_or(NEVER);
         self.now().saturating_add(after)
@@ -158,7 +160,7 @@ impl Shared {
     ) -> io::Result<(Id, Arc<AtomicU64>)> {
         let mut state = shared.state.lock();
         if state.process != std::process::id() {
-            // Forked since: the thread is not here.
+            // The process was forked since: the thread does not exist in this one.
             state.process = std::process::id();
             state.serving = false;
             state.asleep_until = 0;
@@ -190,7 +192,7 @@ impl Shared {
 
     pub(super) fn wake_at(&self, id: Id, armed: &AtomicU64, after: Duration) {
         let at = self.deadline(after);
-        // Partner: the fence in `serve`, after the store of NEVER.
+        // Partner: the fence in `serve`, after the store of `NEVER`.
         if !seeded("scheduler_wakes_without_fence") {
             fence(SeqCst);
         }
@@ -203,7 +205,7 @@ impl Shared {
         }
     }
 
-    /// The thread.
+    /// The main loop of the thread.
     fn serve(&self) {
         let mut state = self.state.lock();
         while !state.clients.is_empty() {
@@ -234,7 +236,7 @@ impl Shared {
         state.serving = false;
     }
 
-    /// Sleeps until the first deadline, or until woken.
+    /// Sleeps until the first deadline, or until it is woken.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: u64) -> MutexGuard<'a, State> {
         let until = state.agenda.first().map_or(NEVER, |(at, _)| *at);
         state.asleep_until = until;
@@ -248,8 +250,8 @@ impl Shared {
     }
 }
 
-/// Runs a client. The handle is upgraded for this call only; the drop of the last reference is
-/// under the same watch.
+/// Runs a client. The handle is upgraded for this call only. A panic in the drop of the last
+/// reference is caught as well.
 fn run(handle: &Weak<dyn Scheduled>) -> Ran {
     let ran = catch_user_panic(|| match handle.upgrade() {
         Some(client) => Ran::Wants(client.run()),

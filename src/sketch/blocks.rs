@@ -1,23 +1,24 @@
 //! A table of cache lines that follows the number of entries one line at a time: linear hashing.
 //!
 //! ```text
-//! blocks   0 1 2 3 4 5         n = 6, mask = 7: x & mask names a block, or, from n on, x & mask >> 1
-//!              └───┘ └ next: block 6, a copy of block 2, whose keys with bit 2 set it takes over
+//! blocks   0 1 2 3 4 5         n = 6, mask = 7: x & mask is the block; if >= n, x & mask >> 1 is
+//!              └───┘ └ next: block 6, a copy of block 2; it takes over the keys with bit 2 set
 //! ```
 //!
-//! 1. A new block starts as a copy of the one whose keys it takes over; a block given up is merged
-//!    into the one that takes its keys back. What was known of a key stays known.
-//! 2. A call of [`Blocks::fit`] adds or gives up at most one block, and allocates at most one chunk
-//!    of [`CHUNK`] blocks (64 KiB), or, below that size, twice what there was.
-//! 3. The price: blocks not yet split bear up to twice the keys of the others.
-//! 4. Memory of blocks given up is kept for those that come. Freeing 64 KiB is not a small thing to
-//!    ask of every allocator: glibc's then puts together all that was freed since it last did so,
+//! 1. A new block starts as a copy of the block whose keys it takes over. A block that is given up
+//!    is merged into the block that takes its keys back. So the knowledge about a key is kept.
+//! 2. A call of [`Blocks::fit`] adds or gives up at most one block. It allocates at most one chunk
+//!    of [`CHUNK`] blocks (64 KiB). While the table is smaller than a chunk, it allocates at most
+//!    twice the present memory.
+//! 3. The price: blocks that are not split yet hold up to twice as many keys as the others.
+//! 4. The memory of blocks that are given up is kept for later blocks. Freeing 64 KiB is expensive
+//!    with some allocators. glibc's then coalesces all memory that was freed since it last did so:
 //!    14 ms for a million values that have just expired.
 //!
-//! Not chosen: doubling a flat table, which copies everything in one call and leaves a quarter of
-//! its memory unused on average.
+//! Not chosen: doubling a flat table. It copies everything in one call, and leaves a quarter of its
+//! memory unused on average.
 
-/// Blocks in one allocation.
+/// Number of blocks in one allocation: 64 KiB.
 const CHUNK: usize = 1024;
 
 /// One cache line of a table.
@@ -28,20 +29,20 @@ pub struct Block<T>(pub T);
 /// The table. `T` should fill a cache line.
 #[derive(Debug)]
 pub struct Blocks<T> {
-    /// Full chunks of [`CHUNK`] blocks; the last one in use may be shorter, and those after it are
-    /// empty.
+    /// Full chunks of [`CHUNK`] blocks. The last chunk in use may be shorter, and the chunks after
+    /// it are empty.
     chunks: Vec<Vec<Block<T>>>,
     count: usize,
-    /// `count` rounded up to a power of two, less one.
+    /// `count` rounded up to a power of two, minus one.
     mask: usize,
-    /// What `fit` aims at: the greatest number of entries lately.
+    /// The number of entries that the size is for: the recent maximum.
     entries: usize,
     entries_per_block: usize,
     min_count: usize,
 }
 
 impl<T: Copy> Blocks<T> {
-    /// A table of `min_count` blocks (a power of two), its smallest size.
+    /// Creates a table of `min_count` blocks, which is its smallest size and a power of two.
     pub fn new(empty: T, entries_per_block: usize, min_count: usize) -> Self {
         debug_assert!(min_count.is_power_of_two() && min_count <= CHUNK);
         Self {
@@ -59,17 +60,17 @@ impl<T: Copy> Blocks<T> {
         self.count
     }
 
-    /// The number of entries that the size follows.
+    /// The number of entries that the size is for.
     #[inline]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// The block that bears `x`. Its low bits count.
+    /// The index of the block that holds `x`. Only the low bits of `x` matter.
     #[inline]
     pub fn index(&self, x: u64) -> usize {
         let index = x as usize & self.mask;
-        // By a shift, not by a branch: nobody could foretell it.
+        // This is a shift instead of a branch, which the processor could not predict.
         index & self.mask >> u32::from(index >= self.count)
     }
 
@@ -83,10 +84,12 @@ impl<T: Copy> Blocks<T> {
         &mut self.chunks[index / CHUNK][index % CHUNK].0
     }
 
-    /// Follows the number of entries; to be called whenever it changes by one.
+    /// Adjusts the size to the number of entries. Must be called whenever that number changes by
+    /// one.
     ///
-    /// Up at once; down only from below a quarter, and then gradually, so that a number going up
-    /// and down costs nothing. `merge(kept, given_up)` joins two blocks.
+    /// The table grows at once. It shrinks only when the number is below a quarter of the recent
+    /// maximum, and then gradually. So a number that goes up and down costs nothing.
+    /// `merge(kept, given_up)` merges a block that is given up into the block that is kept.
     #[inline]
     pub fn fit(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
         if entries > self.entries || entries < self.entries / 4 {
@@ -94,7 +97,7 @@ impl<T: Copy> Blocks<T> {
         }
     }
 
-    /// Takes a step up or down.
+    /// Grows or shrinks by one entry.
     #[cold]
     fn follow(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
         if entries > self.entries {
@@ -115,7 +118,7 @@ impl<T: Copy> Blocks<T> {
     ///
     /// # Errors
     ///
-    /// Says what does not add up.
+    /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
         if held != self.count || self.mask != self.count.next_power_of_two() - 1 {
@@ -134,7 +137,7 @@ impl<T: Copy> Blocks<T> {
         Ok(())
     }
 
-    /// The older block whose keys `index` shares or takes over.
+    /// The older block from which `index` takes over keys, and to which `index` gives them back.
     fn elder(index: usize) -> usize {
         index & !(1 << index.ilog2())
     }
@@ -149,7 +152,8 @@ impl<T: Copy> Blocks<T> {
         self.resized(new + 1);
     }
 
-    /// Takes the last block out, and names the one that bears its keys from now on.
+    /// Removes the last block. Returns its content, and the index of the block that holds its keys
+    /// from now on.
     fn pop(&mut self) -> (T, usize) {
         let last = self.count - 1;
         let given_up = *self.get(last);
@@ -164,7 +168,8 @@ impl<T: Copy> Blocks<T> {
     }
 }
 
-/// A 64-bit value that is another for each hash, every bit of it depending on hash and seed.
+/// Spreads a hash to 64 bits under a seed. Different hashes give different values, and every bit
+/// depends on the hash and the seed.
 #[inline]
 pub fn spread(hash: u32, seed: u64) -> u64 {
     let mut x = (u64::from(hash) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,11 +1,13 @@
-//! A histogram of durations that many threads record into: log-linear, eight buckets per octave, so
-//! a reported figure is at most an eighth above the true one.
+//! A histogram of durations that many threads record into. It is log-linear, with eight buckets per
+//! octave. So a reported figure is at most an eighth above the true one.
 //!
-//! Why not a crate: HDR histograms take `&mut self` to record or a channel to synchronise.
+//! An existing crate does not fit: HDR histograms take `&mut self` to record, or need a channel to
+//! synchronise.
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// log2 of the buckets in an octave.
 const FINE: u32 = 3;
 const BUCKETS: usize = ((64 - FINE as usize) << FINE) + (1 << FINE);
 
@@ -62,17 +64,17 @@ impl Histogram {
 }
 
 /// How long after their deadlines expired entries were removed. Percentiles are rounded up, by at
-/// most an eighth; the maximum is exact.
+/// most an eighth. The maximum is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lateness {
-    /// How many expirations were recorded.
+    /// Number of expirations that were recorded.
     pub count: u64,
-    /// Half of them were no later.
+    /// Half of the expirations were no later than this.
     pub p50: Duration,
-    /// 99 % of them were no later.
+    /// 99 % of the expirations were no later than this.
     pub p99: Duration,
-    /// None was later.
+    /// No expiration was later than this.
     pub max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Counting what a cache does, if it is asked to.
+//! Statistics: counts what a cache does, if the builder asks for it.
 
 mod lateness;
 
@@ -14,64 +14,64 @@ use std::time::Duration;
 const STRIPES: usize = 8;
 
 /// A snapshot of what a cache has done since it was built; see
-/// [`Cache::stats`](crate::Cache::stats). Counters that are read while others write them may be a
-/// few operations apart.
+/// [`Cache::stats`](crate::Cache::stats). If other threads write the counters meanwhile, the
+/// counters may be a few operations apart.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Lookups (`get` and its kin) that found a living entry.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no living entry.
     pub misses: u64,
-    /// Values that were given to the cache, also those it refused.
+    /// Values that were given to the cache, including those that the cache refused.
     pub insertions: u64,
     /// Loads (`get_with` and its kin) that returned a value.
     pub loads: u64,
     /// Loads that panicked.
     pub load_failures: u64,
-    /// Time spent in loads, by all threads together.
+    /// Time spent in loads, summed over all threads.
     pub load_time: Duration,
-    /// Panics of the removal listener; each was caught and the next removal delivered.
+    /// Panics of the removal listener. Each was caught, and the next removal was delivered.
     pub listener_panics: u64,
-    /// Panics of keys' and values' destructors that ran during maintenance, where they are caught.
+    /// Panics of the destructors of keys and values during maintenance, which catches them.
     pub drop_panics: u64,
-    /// Entries in the cache, as [`Cache::entry_count`](crate::Cache::entry_count).
+    /// Entries in the cache, as in [`Cache::entry_count`](crate::Cache::entry_count).
     pub entries: u64,
-    /// Their weight, as [`Cache::weighted_size`](crate::Cache::weighted_size).
+    /// Weight of the entries, as in [`Cache::weighted_size`](crate::Cache::weighted_size).
     pub weight: u64,
-    /// Removals that the listener has not heard of yet. A number that only grows tells of a
-    /// listener that is too slow or stuck.
+    /// Removals of which the listener has not been notified yet. A number that only grows means
+    /// that the listener is too slow or stuck.
     pub pending_notifications: u64,
-    /// Removals that the listener will never hear of, because too many waited: see
-    /// [`Overflow::Discard`](crate::Overflow::Discard).
+    /// Removals of which the listener will never be notified, because too many notifications
+    /// waited: see [`Overflow::Discard`](crate::Overflow::Discard).
     pub discarded_notifications: u64,
-    /// Values that the listener put back into the closed cache that it was told by: dropped and
-    /// not announced.
+    /// Values that the listener put back into the cache that notified it, after that cache was
+    /// closed. The cache dropped them without a notification.
     pub refused_after_close: u64,
     removals: [u64; RemovalCause::ALL.len()],
     lateness: Lateness,
 }
 
 impl Stats {
-    /// All that is known of a cache that keeps no counters.
+    /// The statistics of a cache that keeps no counters: only its size.
     pub(crate) fn of_size(entries: u64, weight: u64) -> Self {
         Self { entries, weight, ..Self::default() }
     }
 
-    /// How many values left with this cause.
+    /// Number of values that left with this cause.
     #[must_use]
     pub fn removed(&self, cause: RemovalCause) -> u64 {
         self.removals[cause as usize]
     }
 
-    /// How many values the cache removed of its own accord: expired ones and those for which there
-    /// was no room.
+    /// Number of values that the cache removed of its own accord: expired values, and values for
+    /// which there was no room.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.removed(RemovalCause::Expired) + self.removed(RemovalCause::Size)
     }
 
-    /// The share of lookups that hit; 0 before the first lookup.
+    /// The share of lookups that were hits. 0 before the first lookup.
     #[must_use]
     pub fn hit_ratio(&self) -> f64 {
         match self.hits + self.misses {
@@ -80,9 +80,9 @@ impl Stats {
         }
     }
 
-    /// How long after their deadlines expired entries were removed. Lookups never see an expired
-    /// entry, however late it is removed; this is how long its memory was held and its listener
-    /// waited.
+    /// How long after their deadlines expired entries were removed. This is how long their memory
+    /// was held and the listener waited. Lookups never see an expired entry, however late it is
+    /// removed.
     #[must_use]
     pub fn expiry_lateness(&self) -> Lateness {
         self.lateness
@@ -97,7 +97,7 @@ struct Stripe {
     removals: [AtomicU64; RemovalCause::ALL.len()],
 }
 
-/// The counters behind [`Stats`], striped so that threads do not share lines.
+/// The counters behind [`Stats`], striped so that threads do not share cache lines.
 #[derive(Debug)]
 pub struct Recorder {
     stripes: [CachePadded<Stripe>; STRIPES],
@@ -141,7 +141,8 @@ impl Recorder {
         self.stripe().insertions.fetch_add(1, Relaxed);
     }
 
-    /// Counts a removal; for expired ones, `late` is by how many nanoseconds.
+    /// Counts a removal. For an expired value, `late` is the time in nanoseconds from its deadline
+    /// to its removal.
     pub fn removed(&self, cause: RemovalCause, late: u64) {
         self.stripe().removals[cause as usize].fetch_add(1, Relaxed);
         if cause == RemovalCause::Expired {

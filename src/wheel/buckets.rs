@@ -4,16 +4,16 @@
 //! head ──► a ──► b ──► c ──► head        and back; an empty ring is the head alone
 //! ```
 //!
-//! A head is a pair of links in [`Buckets`] and has an id of its own at or above
-//! [`FIRST_RESERVED`], which tells its level and bucket. So an id is unlinked without knowing its
-//! bucket, and when both its neighbours are the same id, that is the head of a ring now empty,
-//! whose bit goes. A whole ring moves by its two ends.
+//! A head is a pair of links in [`Buckets`]. Each head has an id of its own, at or above
+//! [`FIRST_RESERVED`], which encodes its level and bucket. So an id can be unlinked without knowing
+//! its bucket. If both neighbours of the unlinked id are the same id, this is the head of a ring
+//! that is now empty, and the ring's bit is cleared. Moving a whole ring changes only its two ends.
 
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
 use crate::links::{FIRST_RESERVED, Links, NIL};
 
-/// A ring: that of a bucket, or the backlog.
+/// The ring of a bucket, or the backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring(u32);
 
@@ -41,9 +41,9 @@ impl Ring {
 
 #[derive(Debug)]
 pub struct Buckets {
-    /// Of level l and bucket b at l * 64 + b; the backlog's last.
+    /// The head of bucket b of level l is at l * 64 + b. The head of the backlog is last.
     heads: Box<[Links]>,
-    /// One bit for each bucket that is not empty.
+    /// One word per level, in which the bit of each bucket that is not empty is set.
     occupied: Box<[u64]>,
 }
 
@@ -60,7 +60,7 @@ impl Buckets {
         buckets
     }
 
-    /// The ring of what is due and not yet looked at.
+    /// The ring of the ids that are due, or due to cascade, and not yet looked at.
     pub fn backlog(&self) -> Ring {
         Ring::of(self.occupied.len(), 0)
     }
@@ -92,7 +92,7 @@ impl Buckets {
         self.heads[ring.0 as usize].next() == ring.head()
     }
 
-    /// Puts an unlinked id last.
+    /// Appends an unlinked id to `ring`.
     #[inline]
     pub fn push<S: TimerStore + ?Sized>(
         &mut self,
@@ -111,7 +111,7 @@ impl Buckets {
         self.mark(ring);
     }
 
-    /// Takes the id whose links these are out of whichever ring it is in.
+    /// Removes the id that owns `links` from its ring, whichever that is.
     #[inline]
     pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
@@ -123,7 +123,7 @@ impl Buckets {
         }
     }
 
-    /// Puts an unlinked id in the place of the linked one whose links these are.
+    /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
     pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links, new: u32) {
         let to = store.links(new);
@@ -137,7 +137,7 @@ impl Buckets {
         self.links(store, next).set_prev(new);
     }
 
-    /// Appends all of a bucket, which is not empty, to the backlog.
+    /// Appends all ids of a bucket to the backlog. The bucket must not be empty.
     pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
         let backlog = self.backlog();
         let head = &self.heads[bucket.0 as usize];
@@ -148,7 +148,7 @@ impl Buckets {
         self.unmark(bucket);
     }
 
-    /// The ring that an id is in, found by following it to its head.
+    /// The ring of `id`, found by following the links to the head.
     pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: u32) -> Ring {
         while id < FIRST_RESERVED {
             id = store.links(id).next();
@@ -156,11 +156,12 @@ impl Buckets {
         Ring(id - FIRST_RESERVED)
     }
 
-    /// Counts one ring and checks its links both ways; calls `each` with every id.
+    /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
+    /// id.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the first link or bit at which something is.
+    /// Describes the first link or bit that is wrong.
     pub fn validate<S: TimerStore + ?Sized>(
         &self,
         store: &S,
@@ -212,7 +213,7 @@ impl Buckets {
         head.set_next(ring.head());
     }
 
-    /// The backlog has no bit.
+    /// Sets the ring's bit. The backlog has no bit.
     #[inline]
     fn mark(&mut self, ring: Ring) {
         if let Some(word) = self.occupied.get_mut(ring.level()) {
@@ -227,7 +228,7 @@ impl Buckets {
     }
 }
 
-/// Whether the id whose links these are is in a ring.
+/// Whether the id that owns `links` is in a ring.
 #[inline]
 pub fn is_linked(links: &Links) -> bool {
     links.next() != NIL

@@ -1,20 +1,23 @@
-//! Which bucket a deadline belongs to, and which buckets a step of the clock makes due.
+//! Selects the bucket of a deadline, and the buckets that a step of the clock makes due.
 //!
-//! Pure arithmetic on the circle of `u64` nanoseconds: "left" is `deadline - clock`, wrapped and
-//! read as signed; ticks are numbered `instant >> shift` and wrap with the instants.
+//! This is pure arithmetic on the circle of `u64` nanoseconds. The time left is `deadline - clock`,
+//! wrapped and read as a signed number. The number of a tick is `instant >> shift`, and wraps with
+//! the instants.
 
 use std::time::Duration;
 
-/// Buckets of one level at most: its occupancy fits a word.
+/// Maximum number of buckets of one level: its occupancy must fit in one `u64`.
 pub const MAX_BUCKETS: u32 = u64::BITS;
 
-/// Caffeine's levels: ticks of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d for everything beyond.
+/// The default levels, as (log2 of the tick, number of buckets). These are Caffeine's levels: ticks
+/// of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d for everything beyond.
 const DEFAULT: [(u32, u32); 5] = [(30, 64), (36, 64), (42, 32), (47, 4), (49, 1)];
 
-/// The finest tick: 2^19 ns, the power of two below one millisecond.
+/// log2 of the finest tick that a resolution can select: 2^19 ns is the power of two below one
+/// millisecond.
 const FINEST_SHIFT: u32 = 19;
 
-/// A ring of buckets, each of which is due for one tick of 2^shift ns.
+/// One level: a circle of buckets, each of which serves one tick of 2^shift ns at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     shift: u32,
@@ -27,22 +30,22 @@ impl Level {
         self.shift
     }
 
-    /// How many buckets; a power of two.
+    /// The number of buckets, which is a power of two.
     pub fn buckets(self) -> u32 {
         self.buckets
     }
 
-    /// The time from one tick to the next.
+    /// The length of one tick in nanoseconds.
     pub fn span(self) -> u64 {
         1 << self.shift
     }
 
-    /// The time that the whole ring covers.
+    /// The time that all buckets together cover, in nanoseconds.
     fn range(self) -> u64 {
         u64::from(self.buckets) << self.shift
     }
 
-    /// The bucket of the tick that `instant` is in.
+    /// The bucket of the tick that contains `instant`.
     #[inline]
     pub fn index(self, instant: u64) -> u32 {
         (instant >> self.shift) as u32 & (self.buckets - 1)
@@ -54,7 +57,7 @@ impl Level {
         (self.index(instant) + offset) & (self.buckets - 1)
     }
 
-    /// `occupied`, one bit per bucket, turned so that bit 0 is the bucket of `instant`.
+    /// `occupied`, which has one bit per bucket, rotated so that bit 0 is the bucket of `instant`.
     #[inline]
     pub fn ahead(self, occupied: u64, instant: u64) -> u64 {
         match self.index(instant) {
@@ -63,9 +66,12 @@ impl Level {
         }
     }
 
-    /// The bits, turned as by [`ahead`](Self::ahead) from `was`, of the buckets that are due once
-    /// the clock has gone from `was` to `now`: from the tick it left, whose entries had not all
-    /// passed, to the one it is in. Empty if the tick is the same.
+    /// The buckets that are due once the clock has gone from `was` to `now`, as bits rotated like
+    /// those of [`ahead`](Self::ahead) at `was`.
+    ///
+    /// The range starts with the tick that the clock left, because not all deadlines of that tick
+    /// had passed. It ends with the tick that the clock is in now. Returns 0 if both are the same
+    /// tick.
     #[inline]
     pub fn due(self, was: u64, now: u64) -> u64 {
         let ticks = (now >> self.shift).wrapping_sub(was >> self.shift) & (u64::MAX >> self.shift);
@@ -76,8 +82,8 @@ impl Level {
         }
     }
 
-    /// From `instant` to the first at which a bucket `offset` ticks ahead is due. The current
-    /// bucket is next due when its tick has passed.
+    /// The time from `instant` until the bucket `offset` ticks ahead is due. The current bucket is
+    /// next due when its tick has passed.
     #[inline]
     pub fn delay(self, instant: u64, offset: u32) -> u64 {
         (u64::from(offset.max(1)) << self.shift) - (instant & (self.span() - 1))
@@ -88,12 +94,12 @@ impl Level {
     }
 }
 
-/// The levels of a wheel, finest first. Each covers one tick of the next; the last has one bucket
-/// and takes whatever lies beyond.
+/// The levels of a wheel, finest first. Each level covers one tick of the next level. The last
+/// level has one bucket and takes all deadlines beyond the other levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     levels: Box<[Level]>,
-    /// The level for a time left, by its binary logarithm.
+    /// The level for a time left, indexed by the binary logarithm of the time left.
     by_magnitude: [u8; 64],
 }
 
@@ -104,20 +110,23 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Levels given as (log2 of the tick, number of buckets).
+    /// Creates the levels, given as (log2 of the tick, number of buckets).
     ///
     /// # Panics
     ///
-    /// If there is none, a number of buckets is no power of two up to [`MAX_BUCKETS`], a level does
-    /// not cover exactly one tick of the next, or the last has more than one bucket or a tick of
-    /// more than 2^61 ns.
+    /// Panics in each of these cases:
+    ///
+    /// * `levels` is empty.
+    /// * A number of buckets is not a power of two up to [`MAX_BUCKETS`].
+    /// * A level does not cover exactly one tick of the next level.
+    /// * The last level has more than one bucket, or a tick of more than 2^61 ns.
     pub fn new(levels: &[(u32, u32)]) -> Self {
         let levels: Box<[_]> =
             levels.iter().map(|&(shift, buckets)| Level { shift, buckets }).collect();
         for level in &levels {
             assert!(
                 level.buckets.is_power_of_two() && level.buckets <= MAX_BUCKETS,
-                "{} is no number of buckets",
+                "{} is not a valid number of buckets",
                 level.buckets
             );
         }
@@ -125,22 +134,24 @@ impl Geometry {
             assert_eq!(
                 pair[0].shift + pair[0].buckets.trailing_zeros(),
                 pair[1].shift,
-                "a level covers one tick of the next"
+                "a level must cover exactly one tick of the next level"
             );
         }
-        let last = levels.last().expect("a wheel has a level");
-        assert!(last.buckets == 1 && last.shift <= 61, "the last level takes the rest");
-        // Each level's range is a power of two.
+        let last = levels.last().expect("a wheel must have a level");
+        assert!(last.buckets == 1 && last.shift <= 61, "last level: one bucket, tick <= 2^61 ns");
+        // Each level's range is a power of two, so the logarithm of the time left decides the
+        // level.
         let level_for =
             |left: u64| levels[..levels.len() - 1].iter().take_while(|l| left >= l.range()).count();
         let by_magnitude = std::array::from_fn(|magnitude| level_for(1 << magnitude) as u8);
         Self { levels, by_magnitude }
     }
 
-    /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s:
-    /// the tick is the largest power of two of nanoseconds that is not above `resolution`, and
-    /// 2^19 ns (0.52 ms) at the least. Each finer level multiplies the tick by up to 64, so that a
-    /// long lifetime passes through two more levels at the most.
+    /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s.
+    ///
+    /// The finest tick is the largest power of two of nanoseconds that is not above `resolution`,
+    /// but at least 2^19 ns (0.52 ms). Each finer level multiplies the tick by up to 64, so a long
+    /// lifetime passes through at most two more levels.
     pub fn with_resolution(resolution: Duration) -> Self {
         let nanos = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX);
         let (coarse, _) = DEFAULT[0];
@@ -155,8 +166,8 @@ impl Geometry {
         Self::new(&levels)
     }
 
-    /// The finest tick: how late, at most, an entry is found by a wheel that is advanced whenever
-    /// it asks for it.
+    /// The finest tick. It limits the lateness of an entry, if the wheel is advanced whenever it
+    /// asks for it.
     pub fn tick(&self) -> Duration {
         Duration::from_nanos(self.levels[0].span())
     }
@@ -166,10 +177,10 @@ impl Geometry {
         &self.levels
     }
 
-    /// The level and bucket for a deadline. One that has passed goes to the current bucket of the
-    /// finest level, not to the one it missed, which comes round a whole turn later.
+    /// The level and the bucket for a deadline. A deadline that has passed goes to the current
+    /// bucket of the finest level. The bucket that it missed comes round only a whole turn later.
     #[inline]
-    pub fn place(&self, clock: u64, deadline: u64) -> (usize, u32) {
+    pub fn position(&self, clock: u64, deadline: u64) -> (usize, u32) {
         let Some(left) = time_left(clock, deadline) else {
             return (0, self.levels[0].index(clock));
         };
@@ -178,15 +189,16 @@ impl Geometry {
     }
 }
 
-/// How long after `clock` the deadline is; `None` once it has come.
+/// The time from `clock` to the deadline; `None` once the deadline has come.
 #[inline]
 pub fn time_left(clock: u64, deadline: u64) -> Option<u64> {
     let left = deadline.wrapping_sub(clock);
     (left.cast_signed() > 0).then_some(left)
 }
 
-/// Whether `now` is after `clock`. A step back of less than 2^62 ns (146 years) is one; all others
-/// are steps forward, so that a clock that starts at the least signed instant may run past zero.
+/// Whether `now` is after `clock`. A difference of less than 2^62 ns (146 years) backwards counts
+/// as a step back. All other differences count as steps forward, so that a clock that starts at the
+/// least signed instant may run past zero.
 #[inline]
 pub fn is_later(clock: u64, now: u64) -> bool {
     let step = now.wrapping_sub(clock).cast_signed();

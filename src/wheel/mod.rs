@@ -1,8 +1,8 @@
 //! A hierarchical timer wheel of ids.
 //!
 //! The wheel orders ids by deadline, coarsely, in constant time. It reads no clock, runs no thread
-//! and knows nothing of what an id stands for: a [`TimerStore`] gives it the links and the deadline
-//! of an id.
+//! and does not know what an id stands for. A [`TimerStore`] supplies the links and the deadline of
+//! an id.
 //!
 //! ```text
 //!              now                                                   tick     buckets  covers
@@ -12,63 +12,74 @@
 //! level 3                                          |..o.|            1.63 d    4       6.5 d
 //! level 4                                                |o          6.5 d     1       the rest
 //!
-//! backlog   o──o──o──o      what the clock has reached; looked at one by one, under a budget
+//! backlog   o──o──o──o      ids of buckets that became due; looked at one by one, within a budget
 //! ```
 //!
-//! The level is chosen by the time left, the bucket by `deadline >> shift`. When the clock enters
-//! or leaves the tick of a bucket, the whole bucket is appended to the backlog; what is found there
-//! is due, or goes back to a finer level (it *cascades*). [`Geometry`] is data: finer levels can be
-//! put before these.
+//! The time left selects the level, and `deadline >> shift` selects the bucket. When the clock
+//! enters or leaves the tick of a bucket, the wheel appends the whole bucket to the backlog. An id
+//! in the backlog is due, or it goes back to a finer level (it *cascades*). [`Geometry`] is data,
+//! so finer levels can be put before these.
 //!
 //! # Rules
 //!
-//! 1. An id is in one ring (a bucket or the backlog) or in none, and then its `next` is NIL.
-//! 2. A deadline is read when it is needed: on scheduling, and when the id is looked at. So a
-//!    deadline may be **extended** without telling the wheel: the id is looked at when the old
-//!    bucket is due and goes where the new deadline belongs. One that is **shortened** must be
-//!    [rescheduled](Wheel::reschedule). An id whose deadline is `None` is let go when looked at.
-//! 3. An id is handed out only when its deadline is at or before the clock: never early.
-//! 4. An id in a bucket is looked at no later than its deadline or, if the deadline is in the
-//!    current tick or has passed, at the end of the current tick. Entries of the current tick are
-//!    not looked at again while the clock stays in it, unless they are
-//!    [recalled](Wheel::recall_current). Hence the **lateness**: when [`advance`](Wheel::advance)
-//!    is called as [`next_deadline`](Wheel::next_deadline) asks for it and the backlog is worked
-//!    off, an id is handed out at the first boundary of finest ticks at or after its deadline (or
-//!    its scheduling, if later): less than one finest tick late.
+//! 1. An id is in one ring (a bucket or the backlog) or in none. An id that is in no ring has a
+//!    `next` of NIL.
+//! 2. The wheel reads a deadline when it needs it: when an id is scheduled, and when the wheel
+//!    looks at the id. So a deadline may be **extended** without telling the wheel. The wheel looks
+//!    at the id when the old bucket is due, and moves it where the new deadline belongs. After a
+//!    deadline is **shortened**, the id must be [rescheduled](Wheel::reschedule). An id whose
+//!    deadline is `None` leaves the wheel when the wheel looks at it.
+//! 3. The wheel hands out an id only when its deadline is at or before the clock: never early.
+//! 4. The wheel looks at an id in a bucket no later than at its deadline. If the deadline has
+//!    passed or is in the current tick, it looks at the id at the end of the current tick at the
+//!    latest. While the clock stays in a tick, the wheel does not look at the entries of that tick
+//!    again, unless they are [recalled](Wheel::recall_current). This bounds the **lateness** if
+//!    [`advance`](Wheel::advance) is called when [`next_deadline`](Wheel::next_deadline) asks for
+//!    it, and if the backlog is worked off. The wheel then hands out an id at the first boundary of
+//!    finest ticks at or after its deadline (or its scheduling, if later). This is less than one
+//!    finest tick late.
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
-//!    for each id it looks at, due or not. What the budget does not reach stays in the backlog, and
-//!    the clock is not turned back for it. A lifetime within the last level's span is looked at
-//!    once per level, once at the end of its finest tick, and once more per level at which its
-//!    bucket happens to be a whole turn ahead, in the place of the current one; in the last level,
-//!    once per span.
-//! 6. The clock does not go back by itself: an earlier `now` is ignored. [`rewind`](Wheel::rewind)
-//!    is for a clock that was set back on purpose.
-//! 7. Between two calls the wheel is whole, so whoever polls may do anything to it in between. In
-//!    [`advance_with`](Wheel::advance_with), the id under judgement is in the wheel's *hand*: if
-//!    the callback panics it returns to the end of the backlog, unless the callback scheduled or
-//!    cancelled it. `advance` and `advance_with` do nothing inside a callback.
+//!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlog.
+//!    The clock is not turned back for them. If a lifetime is within the last level's span, the
+//!    wheel looks at its id:
+//!    * once per level;
+//!    * once at the end of its finest tick;
+//!    * once more per level at which its bucket happens to be a whole turn ahead, in the place of
+//!      the current bucket.
+//!
+//!    In the last level, the wheel looks at an id once per span.
+//! 6. The clock does not go back by itself: the wheel ignores an earlier `now`.
+//!    [`rewind`](Wheel::rewind) is for a clock that was set back on purpose.
+//! 7. The wheel is consistent between two calls, so a caller of `poll` may do anything to it in
+//!    between. During [`advance_with`](Wheel::advance_with), the id under judgement is in the
+//!    wheel's *hand*. If the callback panics, this id returns to the end of the backlog, unless the
+//!    callback scheduled or cancelled it. `advance` and `advance_with` do nothing inside a
+//!    callback.
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
-//! | `Links` of an id | the wheel, through `&mut` | the wheel | relaxed | nothing: who owns the wheel's lock owns them |
+//! | `Links` of an id | the wheel, through `&mut` | the wheel | relaxed | nothing: the lock that guards the wheel guards the links too |
 //!
-//! The store's deadline may change at any time; rules 3 and 4 hold for the values that were read.
+//! The store's deadline may change at any time. Rules 3 and 4 hold for the values that the wheel
+//! read.
 //!
 //! # Alternatives that lost
 //!
-//! * A heap or an ordered map: O(log n) per operation, and an allocation or a moving index per
-//!   entry.
-//! * Looking at due buckets in place and turning the clock back when the budget is used up, as
-//!   Caffeine does: each retry looks again at what was not due, without limit.
-//! * A bucket number in the node: four bytes more in each, where the heads' own ids do.
-//! * One set-apart value for "never": deadlines are on a circle, so the store answers with an
+//! * A heap or an ordered map: each operation costs O(log n), and each entry needs an allocation or
+//!   an index that moves.
+//! * Looking at due buckets in place, and turning the clock back when the budget is used up, as
+//!   Caffeine does: each retry looks again at ids that were not due, without limit.
+//! * A bucket number in the node: it takes four more bytes per node. The ids of the heads serve the
+//!   same purpose.
+//! * A reserved value for "never": deadlines are on a circle, so the store answers with an
 //!   `Option`.
 //!
-//! References: Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987); the levels
-//! and the rule of levels and buckets are those of Caffeine's `TimerWheel` (Ben Manes, Apache-2.0).
+//! References: Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). The levels,
+//! and the rule that selects level and bucket, are those of Caffeine's `TimerWheel` (Ben Manes,
+//! Apache-2.0).
 
 mod buckets;
 mod geometry;
@@ -82,58 +93,59 @@ use geometry::{is_later, time_left};
 pub use geometry::Geometry;
 pub use store::TimerStore;
 
-/// What [`Wheel::poll`] found.
+/// The result of [`Wheel::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Poll {
-    /// This id is due. It is out of the wheel and the caller's.
+    /// This id is due. It has left the wheel and belongs to the caller.
     Due(u32),
-    /// The budget is used up and the backlog is not.
+    /// The budget is used up, but the backlog is not empty.
     Exhausted,
-    /// Nothing is left to look at.
+    /// The backlog is empty.
     Idle,
 }
 
-/// What the callback of [`Wheel::advance_with`] says of a due id.
+/// The decision of the callback of [`Wheel::advance_with`] about a due id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves the wheel.
+    /// The id leaves the wheel.
     Expire,
-    /// It stays, by its present deadline. If that has passed, it is due again in the next tick.
+    /// The id stays, under its present deadline. If that deadline has passed, the id is due again
+    /// in the next tick.
     Keep,
 }
 
-/// Where an id is.
+/// The place of an id in the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// In this bucket of this level, the finest being 0.
+    /// In this bucket of this level. Level 0 is the finest.
     Bucket {
         /// The level.
         level: usize,
         /// The bucket in its level.
         index: u32,
     },
-    /// Due, or due to cascade, and not yet looked at.
+    /// In the backlog: due, or due to cascade, and not yet looked at.
     Backlog,
 }
 
 /// A hierarchical timer wheel; see the [module](self).
 ///
-/// All methods that take a store must be given the same one.
+/// All methods that take a store must be given the same store.
 #[derive(Debug)]
 pub struct Wheel {
     geometry: Geometry,
     buckets: Buckets,
     clock: u64,
     len: usize,
-    /// Whether [`advance_with`](Self::advance_with) is on the stack.
+    /// True while [`advance_with`](Self::advance_with) is on the stack.
     advancing: bool,
-    /// The id that its callback is judging, or [`NIL`].
+    /// The id that the callback of `advance_with` is judging, or [`NIL`].
     hand: u32,
 }
 
 impl Wheel {
-    /// An empty wheel whose clock reads `now`.
+    /// Creates an empty wheel whose clock reads `now`.
     pub fn new(geometry: Geometry, now: u64) -> Self {
         let buckets = Buckets::new(&geometry);
         Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NIL }
@@ -144,12 +156,12 @@ impl Wheel {
         &self.geometry
     }
 
-    /// The instant that the wheel was last advanced to.
+    /// The instant to which the wheel was last advanced.
     pub fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// How many ids are in the wheel.
+    /// The number of ids in the wheel.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -159,25 +171,26 @@ impl Wheel {
         self.len == 0
     }
 
-    /// Whether there is something for [`poll`](Self::poll) to look at.
+    /// Whether [`poll`](Self::poll) has an id to look at.
     pub fn has_backlog(&self) -> bool {
         !self.buckets.is_empty(self.buckets.backlog())
     }
 
-    /// Puts `id` where its deadline belongs, wherever it was; out of the wheel if it has none.
-    /// Inside a callback, an id that is due already joins the backlog.
+    /// Moves `id` to the place that its deadline requires, wherever it was before. Removes `id`
+    /// from the wheel if it has no deadline. Inside a callback, an id that is already due joins the
+    /// backlog.
     pub fn schedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
         self.schedule_at(store, (id, store.links(id)), store.deadline(id));
     }
 
-    /// [`schedule`](Self::schedule) for whoever has the id's links and its deadline at hand.
+    /// [`schedule`](Self::schedule) for a caller that already has the id's links and its deadline.
     pub fn schedule_at<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
         (id, links): (u32, &Links),
         deadline: Option<u64>,
     ) {
-        self.take(store, (id, links));
+        self.detach(store, (id, links));
         let Some(deadline) = deadline else { return };
         if self.advancing && time_left(self.clock, deadline).is_none() {
             self.link(store, self.buckets.backlog(), (id, links));
@@ -186,7 +199,7 @@ impl Wheel {
         }
     }
 
-    /// [Schedules](Self::schedule) `id` anew if it is in the wheel. Says whether it was.
+    /// [Schedules](Self::schedule) `id` again if it is in the wheel. Returns whether it was.
     pub fn reschedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
         let linked = is_linked(store.links(id));
         if linked {
@@ -195,20 +208,24 @@ impl Wheel {
         linked
     }
 
-    /// Takes `id` out of the wheel, the backlog or the callback's hand. Says whether it was there.
+    /// Removes `id` from the wheel, the backlog or the callback's hand. Returns whether it was
+    /// there.
     pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
-        self.take(store, (id, store.links(id)))
+        self.detach(store, (id, store.links(id)))
     }
 
-    /// [`cancel`](Self::cancel) for whoever has the id's links at hand.
+    /// [`cancel`](Self::cancel) for a caller that already has the id's links.
     #[inline]
     pub fn cancel_at<S: TimerStore + ?Sized>(&mut self, store: &S, node: (u32, &Links)) -> bool {
-        self.take(store, node)
+        self.detach(store, node)
     }
 
-    /// Puts `new`, which is in no bucket, where `old` is, which leaves. False if `old` is in none.
-    /// To be called only if `new` is due no earlier than `old` is looked at: it is then put
-    /// right, as one whose deadline was moved is.
+    /// Puts `new` in the place of `old`, and `old` leaves the wheel. Returns false if `old` is in
+    /// no ring.
+    ///
+    /// The caller must ensure that `new` is in no ring, and that `new` is due no earlier than the
+    /// wheel will look at `old`. When the wheel looks at `new`, it moves it where its deadline
+    /// belongs, as after an extension (rule 2 of the [module](self)).
     pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
         let links = store.links(old);
         let linked = is_linked(links);
@@ -218,8 +235,9 @@ impl Wheel {
         linked
     }
 
-    /// Moves the clock to `now` and the buckets that this makes due to the backlog. Returns how
-    /// many buckets it moved; the time taken is in proportion to that and to the number of levels.
+    /// Moves the clock to `now`, and the buckets that become due to the backlog. Returns the number
+    /// of buckets that it moved. The time taken is proportional to that number and to the number of
+    /// levels.
     pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) -> usize {
         if self.advancing || !is_later(self.clock, now) {
             return 0;
@@ -240,9 +258,11 @@ impl Wheel {
         moved
     }
 
-    /// Moves the entries of the current tick to the backlog: those that are due by the clock are
-    /// handed out without waiting for the end of the tick, the others go back. For whoever
-    /// wants all that is due, and pays for a look at each entry of the tick.
+    /// Moves the entries of the current tick to the backlog.
+    ///
+    /// The next polls hand out the entries that are due by the clock, without waiting for the end
+    /// of the tick. The other entries go back to a bucket. This is for a caller that wants all due
+    /// entries and accepts a look at each entry of the tick.
     pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
         let index = self.geometry.levels()[0].index(self.clock);
         if !self.advancing && self.buckets.occupied(0) >> index & 1 == 1 {
@@ -250,17 +270,20 @@ impl Wheel {
         }
     }
 
-    /// Sets the clock back to `now`, earlier than it reads. Nothing becomes due by this.
+    /// Sets the clock back to `now`, which is before its present reading. No id becomes due by
+    /// this.
     ///
-    /// Ids sit by their deadlines, which the clock reaches again in order. Only the current bucket
-    /// may hold some whose deadlines had passed: it goes to the backlog, to be put right.
+    /// Ids are placed by their deadlines, and the clock will reach those again in order. Only the
+    /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to the
+    /// backlog, so that `poll` places its ids again.
     pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
         self.recall_current(store);
         self.clock = now;
     }
 
-    /// Looks at the backlog until an id is due, taking one from `budget` for each id looked at.
+    /// Looks at the ids of the backlog until one is due. Takes one from `budget` for each id it
+    /// looks at.
     pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
         let backlog = self.buckets.backlog();
         while let Some(id) = self.buckets.first(store, backlog) {
@@ -284,12 +307,12 @@ impl Wheel {
         Poll::Idle
     }
 
-    /// [Advances](Self::advance) to `now`, [polls](Self::poll) until the backlog is empty or
-    /// `budget` is used up, and asks `judge` about each due id. Returns what is left of the budget;
-    /// [`has_backlog`](Self::has_backlog) tells whether it sufficed.
+    /// [Advances](Self::advance) to `now`, then [polls](Self::poll) until the backlog is empty or
+    /// `budget` is used up, and calls `judge` for each due id. Returns the rest of the budget.
+    /// [`has_backlog`](Self::has_backlog) tells whether the budget sufficed.
     ///
-    /// `judge` may use the wheel, and may panic: see rule 7 of the [module](self). It can prolong
-    /// its own pass by scheduling what is due already; the budget ends that.
+    /// `judge` may use the wheel, and may panic: see rule 7 of the [module](self). `judge` can
+    /// prolong its own pass by scheduling ids that are already due; the budget ends that.
     pub fn advance_with<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
@@ -317,12 +340,12 @@ impl Wheel {
         budget
     }
 
-    /// How long after the clock [`advance`](Self::advance) will find something to do: zero if
-    /// there is a backlog, `None` if the wheel is empty.
+    /// The time from the clock until [`advance`](Self::advance) has work. It is zero if there is a
+    /// backlog, and `None` if the wheel is empty.
     ///
-    /// It is the time until the next occupied bucket is due, which may be a cascade only: with
-    /// nothing in the backlog it is more than zero, and no more than the time to the earliest
-    /// deadline or to the next tick, whichever is later.
+    /// Otherwise it is the time until the next occupied bucket is due, which may only cause a
+    /// cascade. With an empty backlog, the delay is more than zero. It is no more than the time to
+    /// the earliest deadline or to the next tick, whichever is later.
     pub fn next_delay(&self) -> Option<u64> {
         if self.has_backlog() {
             return Some(0);
@@ -336,13 +359,13 @@ impl Wheel {
             .min()
     }
 
-    /// The instant at which [`next_delay`](Self::next_delay) will have passed.
+    /// The instant at which [`next_delay`](Self::next_delay) ends.
     pub fn next_deadline(&self) -> Option<u64> {
         self.next_delay().map(|delay| self.clock.wrapping_add(delay))
     }
 
-    /// All ids, soonest first: the backlog, then level by level, bucket by bucket. Within a bucket,
-    /// and where the levels overlap, the order is rough.
+    /// All ids, soonest first: the backlog, then level by level, bucket by bucket. The order is
+    /// rough within a bucket, and where the levels overlap.
     pub fn soonest<'a, S: TimerStore + ?Sized>(
         &'a self,
         store: &'a S,
@@ -368,7 +391,7 @@ impl Wheel {
         })
     }
 
-    /// Where `id` is, if it is in the wheel. Follows its ring to the end: for tests.
+    /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.
     pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: u32) -> Option<Location> {
         let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
         Some(if ring == self.buckets.backlog() {
@@ -378,12 +401,12 @@ impl Wheel {
         })
     }
 
-    /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket, which holds
+    /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds
     /// once every shortened deadline has been rescheduled.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the first thing at which something is.
+    /// Describes the first error that it finds.
     pub fn validate<S: TimerStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         let mut count =
             self.buckets.validate(store, self.buckets.backlog(), self.len, |_| Ok(()))?;
@@ -412,8 +435,9 @@ impl Wheel {
         Ok(())
     }
 
-    /// The buckets of a level, soonest first. The current one leads at the finest level; above it,
-    /// the entries of the current tick have cascaded, and it holds those a whole turn ahead.
+    /// The buckets of a level, soonest first. At the finest level, the current bucket comes first.
+    /// At the other levels it comes last: the entries of the current tick have cascaded, and the
+    /// bucket holds only entries that are a whole turn ahead.
     fn in_order(&self, number: usize) -> impl DoubleEndedIterator<Item = Ring> + '_ {
         let level = self.geometry.levels()[number];
         let first = u32::from(number > 0);
@@ -421,9 +445,9 @@ impl Wheel {
             .map(move |offset| Ring::of(number, level.index_after(self.clock, offset)))
     }
 
-    /// Takes the id out of where it is. Says whether it was anywhere.
+    /// Removes the id from its ring or from the hand. Returns whether it was in either.
     #[inline(always)]
-    fn take<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (u32, &Links)) -> bool {
+    fn detach<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (u32, &Links)) -> bool {
         if is_linked(links) {
             self.unlink(store, links);
             true
@@ -442,7 +466,7 @@ impl Wheel {
         node: (u32, &Links),
         deadline: u64,
     ) {
-        let (level, index) = self.geometry.place(self.clock, deadline);
+        let (level, index) = self.geometry.position(self.clock, deadline);
         self.link(store, Ring::of(level, index), node);
     }
 
@@ -459,8 +483,8 @@ impl Wheel {
     }
 }
 
-/// An [`advance_with`](Wheel::advance_with) under way. However it ends, what is in the hand goes
-/// back to the backlog.
+/// A call of [`advance_with`](Wheel::advance_with) in progress. However the call ends, an id in the
+/// hand goes back to the backlog.
 struct Pass<'a, S: TimerStore + ?Sized> {
     wheel: &'a mut Wheel,
     store: &'a S,
@@ -477,7 +501,7 @@ impl<S: TimerStore + ?Sized> Drop for Pass<'_, S> {
     }
 }
 
-/// The numbers of the bits that are set, lowest first.
+/// The numbers of the set bits, lowest first.
 fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros());

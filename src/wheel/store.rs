@@ -1,13 +1,14 @@
-//! What a wheel knows of the things it holds.
+//! The interface between a wheel and the objects that its ids stand for.
 
 use crate::links::Links;
 
-/// Where a wheel finds the links and the deadline of an id.
+/// Supplies the links and the deadline of an id to a wheel.
 pub trait TimerStore {
     /// The links of `id` that belong to the wheel.
     fn links(&self, id: u32) -> &Links;
 
-    /// When `id` is due, as of now; `None` if never. Instants are nanoseconds on a circle, and no
-    /// value of `u64` is set apart: a store that keeps "never" as `u64::MAX` says so here.
+    /// The present deadline of `id`; `None` if `id` is never due. Instants are nanoseconds on a
+    /// circle, and no value of `u64` is reserved. A store that represents "never" as `u64::MAX`
+    /// must return `None` for it.
     fn deadline(&self, id: u32) -> Option<u64>;
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::explore;
 use cortado::internals::epoch::{Guard, pin};
-use cortado::internals::index::{Changed, Glimpse, HashOf, Index, Patience, Probe, Spares};
+use cortado::internals::index::{
+    Changed, EmptyOverflows, HashOf, HomeLookup, Index, Patience, Probe,
+};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
 
@@ -118,9 +120,9 @@ impl World {
 
     pub fn find_in(&self, guard: &Guard, key: u64) -> Option<u32> {
         let hash = hash_of(key);
-        match self.index.glimpse(guard, hash) {
-            Glimpse::Absent => None,
-            Glimpse::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
+        match self.index.lookup_home(guard, hash) {
+            HomeLookup::Absent => None,
+            HomeLookup::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
             _ => self.index.find(guard, hash, |id| self.store.probe(id, key)),
         }
     }
@@ -132,7 +134,7 @@ impl World {
         self.store.make(id, key);
         loop {
             let is_match = |other| self.store.key(other) == key;
-            let passing = self.index.search_in_passing(&guard, hash_of(key), is_match);
+            let passing = self.index.search_home(&guard, hash_of(key), is_match);
             let found = match passing {
                 Some(found) => found,
                 None => self.index.search(&guard, hash_of(key), is_match),
@@ -170,12 +172,12 @@ impl World {
         let guard = pin();
         let mut locked = self.index.lock_id(&guard, hash_of(key), id).expect("it is there");
         assert_eq!(locked.remove(), id);
-        let spare = locked.take_spare();
+        let spare = locked.take_empty_overflow();
         drop(locked);
         if let Some(spare) = spare {
-            let mut spares = Spares::default();
-            spares.keep(spare);
-            spares.retire(&guard);
+            let mut empty_overflows = EmptyOverflows::default();
+            empty_overflows.keep(spare);
+            empty_overflows.retire(&guard);
         }
         self.store.retire(&guard, id);
     }
@@ -198,7 +200,7 @@ impl World {
     }
 
     fn resize(&self, entries: usize) {
-        assert!(self.index.reserve(&pin(), entries));
+        assert!(self.index.resize_for(&pin(), entries));
         while self.help(1, Patience::Wait) {}
         // Retired tables and chains are freed by later pins, if nobody is in their way.
         pin().flush();
@@ -213,7 +215,7 @@ impl World {
         let mut ids = Vec::new();
         let mut cursor = Some(0);
         while let Some(position) = cursor {
-            cursor = self.index.collect(&pin(), &*self.store, position, &mut ids);
+            cursor = self.index.ids_at(&pin(), &*self.store, position, &mut ids);
         }
         ids
     }

@@ -400,7 +400,7 @@ impl Oracle {
     }
 
     /// Sets the key's cap, if it has a living entry.
-    pub fn set_cap(&mut self, key: u8, cap: u64) -> bool {
+    pub fn set_hard_deadline(&mut self, key: u8, cap: u64) -> bool {
         let Some(mut rec) = self.visible(key) else { return false };
         rec.cap = cap;
         rec.deadline = self.deadline(cap);

@@ -205,17 +205,17 @@ impl Driver {
             Op::Compute(key, decision, meanwhile) => self.compute(key, decision, meanwhile),
             Op::SetTtl(key, ttl) => {
                 let cap = self.oracle.now.saturating_add(nanos(ttl));
-                let expected = self.oracle.set_cap(key, cap);
+                let expected = self.oracle.set_hard_deadline(key, cap);
                 expect_eq!(self, self.cache.set_ttl(&By(key), ttl), expected, "set_ttl");
             }
             Op::SetExpiresAt(key, shift) => {
                 let (until, instant) = self.until(shift);
-                let expected = self.oracle.set_cap(key, until);
+                let expected = self.oracle.set_hard_deadline(key, until);
                 let done = self.cache.set_expires_at(&By(key), instant);
                 expect_eq!(self, done, expected, "set_expires_at");
             }
             Op::Persist(key) => {
-                let expected = self.oracle.set_cap(key, NEVER);
+                let expected = self.oracle.set_hard_deadline(key, NEVER);
                 expect_eq!(self, self.cache.persist(&By(key)), expected, "persist");
             }
             Op::ExpiresIn(key) => self.expires(key),

@@ -42,7 +42,7 @@ pub struct Options {
     /// `simulated` records a node's reads once while as many records are made as this part of the
     /// entries; 0: each read, and without any buffer.
     #[arg(long, default_value_t = 4)]
-    pub era: u64,
+    pub record_period: u64,
     /// At most so many requests of each trace; a made-up workload has this many.
     #[arg(long)]
     pub requests: Option<u64>,

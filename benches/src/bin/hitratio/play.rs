@@ -63,11 +63,11 @@ pub fn mean(options: &Options, trace: &Trace, cache: &str, capacity: u64) -> Res
 }
 
 fn once(options: &Options, trace: &Trace, cache: &str, capacity: u64, seed: u64) -> Result<Tally> {
-    let Options { mode, era, threads, .. } = *options;
+    let Options { mode, record_period, threads, .. } = *options;
     match cache {
         "simulated" => {
             let policy = Policy::new(capacity, seed);
-            Ok(Simulation::new(policy, mode, era).run(&trace.accesses))
+            Ok(Simulation::new(policy, mode, record_period).run(&trace.accesses))
         }
         "lru" => {
             let policy = Policy::with_fixed_window(capacity, seed, 1.0);

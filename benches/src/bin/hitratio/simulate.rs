@@ -27,7 +27,7 @@ struct Node {
     key: u64,
     hash: u32,
     weight: u32,
-    era: u64,
+    record_period: u64,
     due: u64,
 }
 
@@ -85,7 +85,7 @@ pub struct Simulation {
     most_reads: usize,
     most_writes: usize,
     era_share: u64,
-    era: u64,
+    record_period: u64,
     recorded: u64,
 }
 
@@ -106,7 +106,7 @@ impl Simulation {
             most_reads: if buffered { READS } else { 1 },
             most_writes: if buffered { writes } else { 1 },
             era_share,
-            era: 1,
+            record_period: 1,
             recorded: 0,
         }
     }
@@ -131,8 +131,8 @@ impl Simulation {
 
     fn read(&mut self, id: u32) {
         let node = &mut self.store.0[id as usize];
-        if self.era_share == 0 || node.era != self.era {
-            node.era = self.era;
+        if self.era_share == 0 || node.record_period != self.record_period {
+            node.record_period = self.record_period;
             self.reads.push(id);
             if self.reads.len() >= self.most_reads {
                 self.pass();
@@ -225,7 +225,7 @@ impl Simulation {
             self.remove(id);
         }
         if self.recorded * self.era_share > self.policy.len() as u64 {
-            (self.recorded, self.era) = (0, self.era + 1);
+            (self.recorded, self.record_period) = (0, self.record_period + 1);
         }
     }
 }

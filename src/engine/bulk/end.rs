@@ -1,0 +1,38 @@
+//! The end of a cache: closing it, dropping it.
+
+use crate::engine::Engine;
+use crate::sync::seeded;
+use std::hash::{BuildHasher, Hash};
+
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    pub fn close(&self) {
+        if seeded("close-clears-first") {
+            self.clear();
+        }
+        self.core.notices.close();
+        // Even if the cache is blank: a writer that saw it open may be about to publish.
+        if !seeded("close-clears-first") {
+            self.clear();
+        }
+        self.run_pending();
+        self.announce_all();
+    }
+}
+
+impl<K, V, S> Drop for Engine<K, V, S> {
+    /// The last handle is gone, so no other thread is inside and no guard of a reader protects
+    /// anything here. Only the scheduler may be running a pass; this waits for it.
+    fn drop(&mut self) {
+        self.core.end();
+        self.announce_rest();
+        let pool = self.pool.raw();
+        for id in pool.ids() {
+            if pool.give_up(id) {
+                // A panic of a destructor must not keep the others from running.
+                self.destroy(&[id]);
+            }
+        }
+        self.drop_reclaimed();
+        self.core.flush_rest();
+    }
+}

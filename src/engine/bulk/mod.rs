@@ -1,0 +1,6 @@
+//! Operations on all entries.
+
+mod clear;
+mod end;
+mod retain;
+mod walk;

@@ -1,0 +1,40 @@
+//! `retain`.
+
+use crate::engine::Engine;
+use crate::engine::flights::block_on;
+use crate::engine::write::{Condition, Removal};
+use crate::pool::Handle;
+use crate::sync::seeded;
+use std::hash::{BuildHasher, Hash};
+
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut refuses = |key: &K, value: &V| !keep(key, value);
+        let mut cursor = Some(0);
+        while let Some(position) = cursor {
+            let mut nodes = Vec::new();
+            cursor = self.walk_keys(position, &mut nodes);
+            for node in nodes {
+                self.retain_one(node, &mut refuses);
+            }
+            self.after_write();
+        }
+    }
+
+    /// Judges the entry of the node's key, and removes it if it is refused: this entry and no other.
+    /// If it was replaced meanwhile, its successor is judged once, with the key taken as a computation
+    /// takes it.
+    fn retain_one(&self, node: Handle<K, V>, refuses: Condition<'_, K, V>) {
+        let Some(entry) = self.present(node) else { return };
+        let node = entry.node();
+        if !self.judge(node, refuses) {
+            return;
+        }
+        let key = (node.meta().hash(), node.key());
+        self.check_key(key.0, key.1);
+        let mut removal = Removal::Judged(node.clone());
+        let mut once = |_: &K, _: &V| false;
+        let condition = if seeded("retain-judges-once") { &mut once } else { refuses };
+        let _ = block_on(|| self.step_removal(key, &mut removal, condition));
+    }
+}

@@ -1,0 +1,43 @@
+//! Walking through the index.
+
+use crate::engine::Engine;
+use crate::engine::read::NodeRef;
+use crate::entry::Entry;
+use crate::pool::Handle;
+use crate::sync::seeded;
+
+impl<K: Eq, V, S> Engine<K, V, S> {
+    /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each key.
+    /// Returns the position of the rest. No guard is left.
+    pub fn walk_keys(&self, cursor: u64, nodes: &mut impl Extend<Handle<K, V>>) -> Option<u64> {
+        let guard = crate::epoch::pin();
+        let mut found: Vec<NodeRef<'_, K, V>> = Vec::new();
+        let next = self.walk(&guard, cursor, &mut |node| {
+            // A key that was removed and inserted again during the read may be in two slots.
+            let is_new = |other: &NodeRef<'_, K, V>| {
+                other.meta().hash() != node.meta().hash() || other.key() != node.key()
+            };
+            if found.iter().all(is_new) {
+                found.push(node);
+            }
+        });
+        nodes.extend(found.into_iter().map(|node| self.handle_on(node)));
+        next
+    }
+
+    /// The entry that the node's key has at this moment: the node itself or its successor. So an
+    /// iteration sees a key that is present throughout, however often it is updated.
+    pub fn present(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
+        let meta = node.meta();
+        let seen = meta.deadline();
+        if self.is_living(seen, meta) {
+            let now = self.core.ticker.now();
+            return Some(Entry::new(node, now, seen.max(now), false));
+        }
+        if seeded("iteration-forgets-the-replaced") {
+            return None;
+        }
+        let guard = crate::epoch::pin();
+        self.peek_at(&guard, meta.hash(), node.key()).map(|node| self.entry_of(node))
+    }
+}

@@ -1,0 +1,230 @@
+//! What is still to be told to the listener, and what is still to be dropped.
+
+use super::Core;
+use crate::config::{Config, Executor, Overflow};
+use crate::engine::reentrancy::{self, Deliver};
+use crate::executor::{Handoff, Ticket};
+use crate::outbox::{Delivered, Outbox};
+use crate::removal::RemovalCause;
+use crate::stats::Stats;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::queue::SegQueue;
+use crate::sync::seeded;
+use std::sync::{OnceLock, Weak};
+use std::time::Duration;
+
+/// A removal that the listener has yet to hear of. It carries a count on the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Notice {
+    pub id: u32,
+    pub cause: RemovalCause,
+    pub deadline: u64,
+    pub at: u64,
+}
+
+/// See the [module](self).
+pub struct Notices {
+    outbox: Outbox<Notice>,
+    has_listener: bool,
+    /// Nodes without a count. The thread that delivers next drops their keys and values.
+    to_drop: SegQueue<Vec<u32>>,
+    /// The cache itself, for deliveries on its behalf.
+    client: OnceLock<Weak<dyn Deliver>>,
+    /// Keeps at most one job of the cache with the executor.
+    handoff: Handoff,
+    executor: Executor,
+    /// Whether callers, too, leave deliveries to the executor.
+    has_own_executor: bool,
+    /// How many notices may wait before writers do.
+    wait_limit: Option<usize>,
+    /// How many notices may wait before others are discarded.
+    discard_limit: Option<usize>,
+    discarded: AtomicU64,
+    /// Values that the listener put back after the end, which were not announced.
+    refused_after_close: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl Notices {
+    pub fn new(config: &Config) -> Self {
+        Self {
+            outbox: Outbox::new(),
+            has_listener: config.has_listener,
+            to_drop: SegQueue::new(),
+            client: OnceLock::new(),
+            handoff: Handoff::new(),
+            executor: config.executor.clone().unwrap_or_default(),
+            has_own_executor: config.executor.is_some(),
+            wait_limit: config.notifications.of(Overflow::Wait),
+            discard_limit: config.notifications.of(Overflow::Discard),
+            discarded: AtomicU64::new(0),
+            refused_after_close: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the cache on whose behalf others deliver.
+    pub fn set_client(&self, client: Weak<dyn Deliver>) {
+        let _ = self.client.set(client);
+    }
+
+    pub fn has_listener(&self) -> bool {
+        self.has_listener
+    }
+
+    pub fn has_own_executor(&self) -> bool {
+        self.has_own_executor
+    }
+
+    pub fn wait_limit(&self) -> Option<usize> {
+        self.wait_limit
+    }
+
+    /// Whether there is something to tell or to drop.
+    #[inline]
+    pub fn has_deliveries(&self) -> bool {
+        !self.to_drop.is_empty() || (self.has_listener && !self.outbox.is_empty())
+    }
+
+    /// Notices that wait.
+    pub fn waiting(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// Whether no notice waits and nobody is delivering.
+    pub fn is_idle(&self) -> bool {
+        self.outbox.is_idle()
+    }
+
+    pub fn is_delivering(&self) -> bool {
+        self.outbox.is_delivering()
+    }
+
+    /// Hands at most `limit` notices to `tell`, unless another thread is at it.
+    pub fn deliver(&self, limit: usize, tell: impl FnMut(Notice)) -> Delivered {
+        self.outbox.deliver(limit, tell)
+    }
+
+    /// Blocks until `is_enough` holds, or for so long at most. Asked after each delivery.
+    pub fn wait_until(&self, limit: Duration, is_enough: impl Fn(&Self) -> bool) {
+        self.outbox.wait_until(limit, |_| is_enough(self));
+    }
+
+    /// Leaves nodes without a count to the thread that delivers next.
+    pub fn drop_later(&self, ids: Vec<u32>) {
+        self.to_drop.push(ids);
+    }
+
+    /// The next batch of nodes whose keys and values are to be dropped.
+    pub fn next_to_drop(&self) -> Option<Vec<u32>> {
+        self.to_drop.pop()
+    }
+
+    pub fn has_nothing_to_drop(&self) -> bool {
+        self.to_drop.is_empty()
+    }
+
+    /// Whether the executor has a job of this cache.
+    pub fn has_job(&self) -> bool {
+        self.handoff.is_out()
+    }
+
+    /// Has the job that is running look once more, if another thread is not delivering.
+    pub fn ask_for_more(&self) {
+        if self.has_deliveries() && !self.outbox.is_delivering() {
+            let _ = self.handoff.request();
+        }
+    }
+
+    /// Whether jobs of unrelated caches share the executor, and none runs inside another.
+    pub fn shares_executor(&self) -> bool {
+        self.executor.is_shared()
+    }
+
+    /// Leaves what there is to tell and to drop to the executor. No lock may be held.
+    pub fn submit_deliveries(&self) {
+        if self.has_deliveries()
+            && let Some(ticket) = self.handoff.request()
+        {
+            self.submit(ticket);
+        }
+    }
+
+    pub fn submit(&self, ticket: Ticket) {
+        let Some(client) = self.client.get().cloned() else { return };
+        self.executor.execute(Box::new(move || {
+            let running = ticket.begin();
+            // This may be the last handle. Then the cache ends here.
+            if let Some(client) = client.upgrade() {
+                client.deliver_job(running);
+            }
+        }));
+    }
+
+    /// Has this thread deliver when its outermost callback, load or computation ends.
+    pub fn defer(&self) {
+        if self.has_deliveries()
+            && let Some(client) = self.client.get()
+        {
+            reentrancy::defer_delivery(client);
+        }
+    }
+
+    pub fn add_to(&self, stats: &mut Stats) {
+        stats.pending_notifications = self.outbox.len() as u64;
+        stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
+        stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
+    }
+
+    /// Refuses new values from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl Core {
+    /// Counts a removal and queues its notice. To be called when the node has just left the index,
+    /// under its bucket's lock: so notices of one key are in the order of its removals.
+    #[inline(always)]
+    pub fn announce(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+        if self.recorder.is_some() || self.notices.has_listener {
+            self.announce_slow(id, cause, deadline, now);
+        }
+    }
+
+    #[inline(never)]
+    fn announce_slow(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+        // Another thread may have claimed the expiry by a later reading of the clock.
+        let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(cause, at.saturating_sub(deadline));
+        }
+        let notices = &self.notices;
+        if !notices.has_listener {
+            return;
+        }
+        if notices.discard_limit.is_some_and(|limit| notices.outbox.len() >= limit) {
+            notices.discarded.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.pool.meta(id).retain();
+        notices.outbox.push(Notice { id, cause, deadline, at });
+    }
+
+    /// Announces a value that was refused after the cache was closed. A value that the cache's own
+    /// listener put back is only counted: announcing it would have no end.
+    #[cold]
+    pub fn refuse_closed(&self, id: u32, deadline: u64, now: u64) {
+        if !reentrancy::delivers(self.id()) || seeded("refusals-are-announced") {
+            return self.announce(id, RemovalCause::Explicit, deadline, now);
+        }
+        self.notices.refused_after_close.fetch_add(1, Ordering::Relaxed);
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(RemovalCause::Explicit, 0);
+        }
+    }
+}

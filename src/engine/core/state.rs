@@ -1,0 +1,132 @@
+//! What the maintenance lock protects, and what passes tell everybody else.
+
+use crate::clock::NEVER;
+use crate::config::Config;
+use crate::index::EmptyOverflows;
+use crate::links::NIL;
+use crate::policy::Policy;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::wheel::Wheel;
+use std::collections::VecDeque;
+
+/// The state of the maintenance. The maintenance lock protects it.
+pub struct Maintenance {
+    pub wheel: Wheel,
+    pub policy: Option<Policy>,
+    /// Nodes that the maintenance knows to be in the index, and their weight.
+    pub count: u64,
+    pub weight: u64,
+    /// Whether the cache is gone. No pass runs any more.
+    pub ended: bool,
+    /// Reads that were drained, and entries that were evicted, in this record period.
+    pub reads_in_period: u64,
+    pub evictions_in_period: u64,
+    /// Dead nodes that are not yet handed to the epoch.
+    pub dead: Dead,
+    /// Batches of dead nodes that were handed to the epoch, oldest first. The cache still has its
+    /// counts on them.
+    pub in_grace: VecDeque<Batch>,
+    /// Overflow buckets that the index has given up. They go to the epoch with the dead.
+    pub empty_overflows: EmptyOverflows,
+    /// The eviction candidates whose cache lines were last asked for.
+    pub prefetched: [u32; 2],
+    /// Scratch space for the events of one stripe.
+    pub events: Vec<u64>,
+    /// The sweep that is under way after an `invalidate_all`.
+    pub sweep: Option<Sweep>,
+    /// The generation up to which everything older is swept.
+    pub swept: u64,
+    /// Scratch space for the ids of one bucket.
+    pub ids: Vec<u32>,
+}
+
+impl Maintenance {
+    pub fn new(config: &Config, now: u64) -> Self {
+        Self {
+            wheel: Wheel::new(config.geometry.clone(), now),
+            policy: config.max_capacity.map(|capacity| Policy::new(capacity, config.seed)),
+            count: 0,
+            weight: 0,
+            ended: false,
+            reads_in_period: 0,
+            evictions_in_period: 0,
+            dead: Dead::new(now),
+            in_grace: VecDeque::new(),
+            empty_overflows: EmptyOverflows::default(),
+            prefetched: [NIL; 2],
+            events: Vec::new(),
+            sweep: None,
+            swept: 0,
+            ids: Vec::new(),
+        }
+    }
+}
+
+/// A sweep of the index after an `invalidate_all`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep {
+    /// The generation when the sweep began.
+    pub generation: u64,
+    /// The index's cursor.
+    pub cursor: u64,
+}
+
+/// Dead nodes that are not yet handed to the epoch.
+pub struct Dead {
+    pub ids: Vec<u32>,
+    pub weight: u64,
+    /// How many of `ids` are counted as unreclaimed.
+    pub counted: usize,
+    /// How many passes have kept them back.
+    pub passes: u32,
+    /// When the batch before them was handed over.
+    pub since: u64,
+}
+
+impl Dead {
+    pub fn new(now: u64) -> Self {
+        Self { ids: Vec::new(), weight: 0, counted: 0, passes: 0, since: now }
+    }
+}
+
+/// Dead nodes in their grace period.
+pub struct Batch {
+    pub ids: Vec<u32>,
+    /// Whether every guard of the time of the hand-over is gone.
+    pub is_over: Arc<AtomicBool>,
+}
+
+impl Batch {
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// What passes tell other threads. All words are of the last pass.
+#[derive(Debug)]
+pub struct Published {
+    pub entries: AtomicU64,
+    pub weight: AtomicU64,
+    /// The generation up to which everything older is swept.
+    pub swept: AtomicU64,
+    /// When a pass will have something to expire.
+    pub next_due: AtomicU64,
+    /// When the pass ran.
+    pub last_pass: AtomicU64,
+    /// Dead nodes that the cache still has its count on.
+    pub unreclaimed: AtomicUsize,
+}
+
+impl Published {
+    pub fn new(now: u64) -> Self {
+        Self {
+            entries: AtomicU64::new(0),
+            weight: AtomicU64::new(0),
+            swept: AtomicU64::new(0),
+            next_due: AtomicU64::new(NEVER),
+            last_pass: AtomicU64::new(now),
+            unreclaimed: AtomicUsize::new(0),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The words and buffers of the maintenance: what operations record, who runs the next pass, what
+//! the last pass found.
+
+use super::{Core, Maintenance, Published};
+use crate::buffer::read::ReadBuffer;
+use crate::buffer::ring::MAX_CAPACITY;
+use crate::buffer::stripe_count;
+use crate::buffer::write::{MAX_BATCH, WriteBuffer};
+use crate::clock::NEVER;
+use crate::config::Config;
+use crate::drain::DrainStatus;
+use crate::scheduler::Registration;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::guarded::GuardedU32;
+use crate::sync::{Arc, Mutex, MutexGuard};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// The share of the capacity that recorded writes may hold, as the builder's documentation
+/// promises: writes that wait for a pass, and writes that a pass has taken out and not yet made
+/// room for, in all stripes of the write buffer together.
+const SLACK_SHARE: u64 = 16;
+
+/// How long a scheduled cache lets recorded writes wait for a pass.
+pub const PASS_DELAY: Duration = Duration::from_millis(2);
+
+/// See the [module](self).
+pub struct Upkeep {
+    pub reads: ReadBuffer,
+    pub writes: WriteBuffer,
+    pub status: DrainStatus,
+    pub state: Mutex<Maintenance>,
+    /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
+    /// one superfluous or postponed pass.
+    lock_waiters: GuardedU32,
+    pub published: Published,
+    /// Batches of dead nodes that have come through their grace period and wait to be reclaimed.
+    pub grace_ended: Arc<AtomicUsize>,
+    registration: OnceLock<Registration>,
+    pub scheduled: bool,
+    /// Consecutive runs of the scheduler that waited for a guard in vain.
+    pub idle_runs: GuardedU32,
+    /// The wheel's tick.
+    pub tick: Duration,
+}
+
+/// Splits the promised slack: half for the batch that a pass is applying, half for the stripes.
+/// Where a quarter of the slack exceeds what the stripes can hold, writers may spill the other
+/// quarter. That requires that every entry weighs 1. Updates and removals need no room; the whole
+/// slack bounds the number of those that are spilled.
+fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
+    let stripes = stripe_count() as u64;
+    let share = capacity / SLACK_SHARE;
+    let quarter = share / 4;
+    let spills = !config.weighs && quarter / stripes >= MAX_CAPACITY as u64;
+    let (most, heaviest) = if spills { (share, quarter) } else { (0, 0) };
+    let of_stripe = ((share / 2 - heaviest) / stripes).max(1);
+    let batch = usize::try_from(of_stripe).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    WriteBuffer::new(batch, of_stripe).spilling(most, heaviest)
+}
+
+impl Upkeep {
+    pub fn new(config: &Config, max_capacity: u64, now: u64) -> Self {
+        Self {
+            reads: ReadBuffer::new(),
+            writes: write_buffer(config, max_capacity),
+            status: DrainStatus::new(),
+            state: Mutex::new(Maintenance::new(config, now)),
+            lock_waiters: GuardedU32::new(0),
+            published: Published::new(now),
+            grace_ended: Arc::new(AtomicUsize::new(0)),
+            registration: OnceLock::new(),
+            scheduled: config.scheduled,
+            idle_runs: GuardedU32::new(0),
+            tick: config.geometry.tick(),
+        }
+    }
+
+    /// The maintenance lock, for a caller that must have it.
+    pub fn lock(&self) -> MutexGuard<'_, Maintenance> {
+        self.lock_waiters.fetch_add(1, Ordering::Relaxed);
+        let state = self.state.lock();
+        self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// Whether a thread waits for the maintenance lock and will run a pass. Other threads leave the
+    /// lock alone then: the mutex is not fair, and a thread that has just released it would get it
+    /// again before the waiting thread wakes up.
+    pub fn has_lock_waiters(&self) -> bool {
+        self.lock_waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Asks the scheduler, if the cache has one, for a pass within `delay`.
+    #[inline]
+    pub fn wake_within(&self, delay: Duration) {
+        if self.scheduled
+            && let Some(registration) = self.registration.get()
+        {
+            registration.wake_at(delay);
+        }
+    }
+
+    /// Takes the cache off the scheduler's list.
+    pub fn deregister(&self) {
+        if let Some(registration) = self.registration.get() {
+            registration.cancel();
+        }
+    }
+}
+
+impl Core {
+    /// The number of entries, as of the last pass.
+    pub fn entries(&self) -> u64 {
+        self.upkeep.published.entries.load(Ordering::Relaxed)
+    }
+
+    /// The weight of all entries, as of the last pass.
+    pub fn weight(&self) -> u64 {
+        self.upkeep.published.weight.load(Ordering::Relaxed)
+    }
+
+    /// When, as of the last pass, a pass will have something to expire.
+    pub fn next_due(&self) -> u64 {
+        self.upkeep.published.next_due.load(Ordering::Relaxed)
+    }
+
+    /// How long until a pass has something to expire; `None` if nothing is to expire.
+    pub fn next_expiration(&self) -> Option<Duration> {
+        let due = self.next_due();
+        (due != NEVER).then(|| Duration::from_nanos(due.saturating_sub(self.ticker.now())))
+    }
+
+    /// Dead nodes that the cache still has its count on.
+    pub fn unreclaimed(&self) -> usize {
+        self.upkeep.published.unreclaimed.load(Ordering::Relaxed)
+    }
+
+    /// Writes that are spilled beside the stripes of the write buffer.
+    pub fn spilled_writes(&self) -> usize {
+        self.upkeep.writes.spilled()
+    }
+
+    /// How many spilled writes a pass takes out.
+    pub fn spill_portion(&self) -> usize {
+        self.upkeep.writes.portion()
+    }
+
+    /// Registers the cache with the scheduler.
+    pub fn set_registration(&self, registration: Registration) {
+        let _ = self.upkeep.registration.set(registration);
+    }
+
+    /// How many generations have begun since the last one up to which everything was swept.
+    pub fn unswept(&self) -> u64 {
+        self.hot.generation().saturating_sub(self.swept())
+    }
+
+    /// Makes every node inserted before this call invisible. Does nothing and returns false if that
+    /// would leave more than `unswept` generations to be swept.
+    pub fn next_generation(&self, unswept: u64) -> bool {
+        self.hot.next_generation(self.swept(), unswept)
+    }
+
+    fn swept(&self) -> u64 {
+        self.upkeep.published.swept.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,184 @@
+//! Telling the listener, and dropping keys and values.
+
+use crate::engine::Engine;
+use crate::engine::core::Notice;
+use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
+use crate::entry::{Facts, Removed};
+use crate::executor::Running;
+use crate::node::remaining;
+use crate::pool::RawHandle;
+use crate::removal::RemovalCause;
+use crate::sync::{catch_user_panic, seeded};
+use std::time::Duration;
+
+/// A caller delivers at most this many notices beside its operation.
+pub const CALLER_NOTICES: usize = 64;
+/// A job delivers at most this many notices before other caches have their turn.
+const JOB_NOTICES: usize = 4096;
+/// A caller flushes the epoch at most this often, as long as each flush brings something back.
+const CALLER_FLUSHES: u32 = 8;
+
+/// Runs user code; false if it panicked.
+fn is_completed(run: impl FnOnce()) -> bool {
+    if seeded("panics-are-let-through") {
+        run();
+        return true;
+    }
+    catch_user_panic(run).is_some()
+}
+
+impl<K, V, S> Deliver for Engine<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    fn deliver_some(&self) {
+        self.deliver_at_most(CALLER_NOTICES);
+    }
+
+    fn deliver_job(&self, mut running: Running) {
+        let core = &self.core;
+        loop {
+            if !self.deliver_at_most(JOB_NOTICES) {
+                // This thread is inside a callback, a flight or a delivery: an executor may run
+                // jobs at once. The outer frame delivers, or its end does. The dropped job leaves
+                // its work to them.
+                return;
+            }
+            core.notices.ask_for_more();
+            match running.finish() {
+                None => return,
+                // The next job comes after those of other caches.
+                Some(ticket) if core.notices.shares_executor() => {
+                    return core.notices.submit(ticket);
+                }
+                // Another job might run inside this one.
+                Some(ticket) => running = ticket.begin(),
+            }
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Runs the caller's share of the maintenance, after a read that found it due.
+    #[cold]
+    pub fn after_read(&self) {
+        let core = &self.core;
+        if reentrancy::has_deferred() {
+            reentrancy::deliver_deferred();
+        }
+        core.try_pass();
+        let mut flushes = 0;
+        // The epoch advances by flushes. Where there are few reads and nothing else, no other thread
+        // flushes.
+        while core.waits_for_grace() && flushes < CALLER_FLUSHES && core.advance_epoch() {
+            flushes += 1;
+        }
+        self.deliver_as_caller();
+    }
+
+    /// Runs the caller's share of the maintenance, after a write.
+    #[inline]
+    pub fn after_write(&self) {
+        let core = &self.core;
+        if core.is_pass_required() {
+            core.try_pass();
+        }
+        if core.notices.has_deliveries() {
+            self.deliver_as_caller();
+            if let Some(limit) = core.notices.wait_limit() {
+                self.apply_back_pressure(limit);
+            }
+        }
+    }
+
+    /// Runs a caller's share of the deliveries.
+    #[cold]
+    fn deliver_as_caller(&self) {
+        if self.core.notices.has_own_executor() {
+            self.core.notices.submit_deliveries();
+        } else {
+            self.deliver_at_most(CALLER_NOTICES);
+        }
+    }
+
+    /// Drops what passes took out, and announces at most so many removals. No lock is held. Does
+    /// nothing and returns false inside a callback or a flight, where it defers the delivery to
+    /// their end, and inside another delivery of this cache, which takes it over.
+    pub fn deliver_at_most(&self, notices: usize) -> bool {
+        let core = &self.core;
+        if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
+            core.notices.defer();
+            return false;
+        }
+        let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };
+        let _held = seeded("listener-under-the-lock").then(|| core.upkeep.lock());
+        let mut left = notices;
+        // Calls from listeners and destructors leave to this one what they cause.
+        loop {
+            self.drop_reclaimed();
+            if !core.notices.has_listener() {
+                return true;
+            }
+            let delivered = core.notices.deliver(left, |notice| self.deliver(notice));
+            left -= delivered.count;
+            if delivered.more {
+                core.require_pass();
+                core.wake_scheduler();
+                return true;
+            }
+            if delivered.count == 0 && core.notices.has_nothing_to_drop() {
+                return true;
+            }
+        }
+    }
+
+    /// Drops the keys and values of nodes without a count.
+    pub fn drop_reclaimed(&self) {
+        while let Some(ids) = self.core.notices.next_to_drop() {
+            self.destroy(&ids);
+        }
+    }
+
+    /// Drops the keys and values of nodes without a count.
+    pub fn destroy(&self, ids: &[u32]) {
+        self.pool.raw().destroy_all(ids, |drop_contents| {
+            if !is_completed(drop_contents)
+                && let Some(recorder) = &self.core.recorder
+            {
+                recorder.drop_panicked();
+            }
+        });
+    }
+
+    /// Tells the listener of one removal.
+    fn deliver(&self, notice: Notice) {
+        let removed = self.removed(notice);
+        let Some(listener) = &self.hooks.listener else { return };
+        if !is_completed(|| listener(removed))
+            && let Some(recorder) = &self.core.recorder
+        {
+            recorder.listener_panicked();
+        }
+    }
+
+    fn removed(&self, notice: Notice) -> Removed<K, V> {
+        let Notice { id, cause, deadline, at } = notice;
+        let node = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
+        let created = node.meta().created();
+        let late = Duration::from_nanos(at.saturating_sub(deadline));
+        let facts = Facts {
+            cause,
+            deadline: remaining(deadline, at).map(|_| self.core.ticker.instant_of(deadline)),
+            late_by: (cause == RemovalCause::Expired).then_some(late),
+            age: Duration::from_nanos(at.saturating_sub(created)),
+        };
+        Removed::new(node, facts)
+    }
+
+    /// Delivers what is still to be announced when the cache is dropped.
+    pub fn announce_rest(&self) {
+        while self.core.notices.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
+    }
+}

@@ -1,0 +1,30 @@
+//! Back-pressure: writers wait while too many notices wait for the listener.
+
+use super::deliver::CALLER_NOTICES;
+use crate::engine::Engine;
+use crate::engine::core::Notices;
+use crate::engine::reentrancy;
+use std::time::Duration;
+
+/// How long a writer that is held back leaves the delivery to the executor.
+const OTHERS_TURN: Duration = Duration::from_millis(10);
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Keeps a writer until at most `limit` notices wait. Other threads deliver first. But an executor
+    /// may have dropped the job, or may be the very thread that waits here; then the writer delivers.
+    #[cold]
+    pub(super) fn apply_back_pressure(&self, limit: usize) {
+        let notices = &self.core.notices;
+        let mut is_patient = notices.has_own_executor();
+        while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
+            if is_patient {
+                notices.submit_deliveries();
+            } else {
+                self.deliver_at_most(CALLER_NOTICES);
+            }
+            let is_enough = |notices: &Notices| notices.waiting() <= limit;
+            notices.wait_until(OTHERS_TURN, is_enough);
+            is_patient = notices.has_own_executor() && notices.is_delivering();
+        }
+    }
+}

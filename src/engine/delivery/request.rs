@@ -1,0 +1,87 @@
+//! Maintenance that a caller asks for: all that is due, or so many units of it.
+
+use crate::engine::Engine;
+use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
+use crate::engine::reentrancy;
+use crate::sync::seeded;
+use std::time::Duration;
+
+/// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pending {
+    /// Entries are due that have not been removed.
+    pub expirations: bool,
+    /// By how much the weight exceeds the capacity.
+    pub excess_weight: u64,
+    /// Removals that the listener has not heard of.
+    pub notifications: usize,
+    /// Removed entries whose memory has not been released: some thread may still be reading them.
+    pub reclamations: usize,
+    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory
+    /// to be given back.
+    pub other: bool,
+}
+
+impl Pending {
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Finishes all maintenance that is due now; see
+    /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
+    pub fn run_pending(&self) {
+        let core = &self.core;
+        let mut grace = 0;
+        // Each pass takes out a portion of what was spilled before.
+        let mut owed = core.spilled_writes();
+        let mut is_exact = false;
+        loop {
+            // A pass looks at the current tick once, when all earlier writes are on the wheel.
+            let exactly = owed == 0 && !is_exact;
+            let budget = Budget::of_units(PATIENT_UNITS);
+            let left = core.pass_within(&mut if exactly { budget.exactly() } else { budget });
+            is_exact |= exactly;
+            self.deliver_at_most(usize::MAX);
+            owed = owed.saturating_sub(core.spill_portion());
+            if left.work || owed > 0 || !is_exact {
+                continue;
+            }
+            if !core.waits_for_grace() || grace == GRACE_ROUNDS {
+                return;
+            }
+            grace = if core.advance_epoch() { 0 } else { grace + 1 };
+        }
+    }
+
+    /// Up to `units` units of maintenance, and as many announcements.
+    pub fn run_pending_within(&self, units: usize) -> Pending {
+        let core = &self.core;
+        let left = core.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
+        self.deliver_at_most(units);
+        Pending {
+            expirations: left.expirations,
+            excess_weight: left.excess,
+            notifications: core.notices.waiting(),
+            reclamations: core.unreclaimed(),
+            other: left.writes || left.work || left.blocked || core.index.retired_tables() > 0,
+        }
+    }
+
+    /// Announces everything, and waits for what another thread is announcing. A call from within a
+    /// callback, a load, a computation, an announcement or a destructor of any cache does not wait:
+    /// two threads might wait for each other.
+    pub fn announce_all(&self) {
+        let waits = !reentrancy::is_anything_under_way();
+        self.deliver_at_most(usize::MAX);
+        let notices = &self.core.notices;
+        while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
+            notices.wait_until(Duration::MAX, |notices| !notices.is_delivering());
+            self.deliver_at_most(usize::MAX);
+        }
+    }
+}

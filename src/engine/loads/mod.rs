@@ -1,0 +1,4 @@
+//! Loads and computations: operations that run the user's code with a flight on the board.
+
+mod compute;
+mod load;

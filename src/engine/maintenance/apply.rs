@@ -1,0 +1,232 @@
+//! The pass's first part: applying what reads and writes have recorded.
+//!
+//! A batch is taken out whole and gone through twice. The first time only prefetches, some events
+//! ahead of the second, which applies. An event touches the nodes beside its own in two lists, a line
+//! of the sketch and a line of the memory of rejections, all of them anywhere in memory. Without the
+//! prefetches these misses cost two to four times the rest.
+
+use super::budget::Budget;
+use super::pass::{Pass, drain_limit};
+use crate::buffer::write::Drained;
+use crate::engine::event::Event;
+use crate::links::{FIRST_RESERVED, NIL};
+use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
+use crate::sync::seeded;
+
+/// Prefetch distance, in events.
+const AHEAD: usize = 8;
+
+impl Pass<'_> {
+    /// Applies what reads and writes recorded. Both buffers are bounded. Returns whether more came
+    /// meanwhile.
+    #[inline(never)]
+    pub fn drain(&mut self, budget: &Budget) -> Drained {
+        let core = self.core;
+        let mut events = std::mem::take(&mut self.state.events);
+        if self.state.policy.is_some() {
+            events.clear();
+            core.upkeep.reads.drain(core.upkeep.reads.capacity(), &mut events);
+            self.for_each_prefetched(
+                &events,
+                |pass, id| pass.prefetch_read(id as u32),
+                |pass, id| pass.apply_read(id as u32),
+            );
+            events.clear();
+        }
+        // Spilled writes come on top of the stripes only if a caller asked for all recorded writes.
+        let portion = core.upkeep.writes.portion();
+        let spilled =
+            if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spilled()) };
+        let capacity = core.upkeep.writes.capacity();
+        let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
+        let limits = (limit.saturating_sub(spilled), portion);
+        let drained = core.upkeep.writes.drain(&mut events, limits, self.patience, |batch| {
+            self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
+        });
+        self.state.events = events;
+        drained
+    }
+
+    #[inline(always)]
+    fn for_each_prefetched(
+        &mut self,
+        events: &[u64],
+        prefetch: impl Fn(&Self, u64),
+        mut apply: impl FnMut(&mut Self, u64),
+    ) {
+        events.iter().take(AHEAD).for_each(|&event| prefetch(self, event));
+        for (n, &event) in events.iter().enumerate() {
+            if let Some(&next) = events.get(n + AHEAD) {
+                prefetch(self, next);
+            }
+            apply(self, event);
+        }
+    }
+
+    #[inline]
+    pub fn prefetch_ids<const N: usize>(&self, ids: [u32; N]) {
+        for id in ids {
+            if id != NIL && id < FIRST_RESERVED {
+                self.core.pool.prefetch(id);
+            }
+        }
+    }
+
+    fn prefetch_read(&self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
+        if let Some(policy) = &self.state.policy {
+            policy.prefetch_frequency(meta.hash());
+        }
+    }
+
+    fn prefetch_write(&self, event: u64) {
+        match Event::unpack(event) {
+            Event::Added(id, hash) => {
+                self.core.pool.prefetch(id);
+                if let Some(policy) = &self.state.policy {
+                    policy.prefetch(hash);
+                }
+            }
+            Event::Removed(id) | Event::Replaced { old: id, .. } | Event::Rescheduled(id) => {
+                let meta = self.core.pool.meta(id);
+                // An old event may lead to a free node, whose links are not ids of nodes.
+                if meta.life() & life::LINKED != 0 {
+                    let (queue, timer) = (&meta.queue, &meta.timer);
+                    self.prefetch_ids([queue.prev(), queue.next(), timer.prev(), timer.next()]);
+                }
+            }
+        }
+    }
+
+    fn apply_read(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        self.state.reads_in_period += 1;
+        if meta.life() & life::LINKED != 0
+            && let Some(policy) = &mut self.state.policy
+        {
+            policy.access(&*self.core.pool, id);
+        }
+    }
+
+    fn apply(&mut self, event: u64) {
+        match Event::unpack(event) {
+            Event::Added(id, _) => self.added(id),
+            Event::Removed(id) => self.removed(id),
+            Event::Replaced { new, old, later } => self.replaced(new, old, later),
+            // Nothing may be written to a node that is not linked. The event was pushed under a guard,
+            // but when it is drained the node may belong to another entry.
+            Event::Rescheduled(id) => self.schedule(id, self.core.pool.meta(id)),
+        }
+    }
+
+    /// The node was published.
+    fn added(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        meta.set_life(life::ADDED);
+        if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
+            // The pass drained its removal first.
+            self.push_dead(id, meta);
+            return;
+        }
+        if meta.deadline() == GONE {
+            // It was unlinked meanwhile. The event of that is on its way.
+            return;
+        }
+        meta.set_life(life::LINKED);
+        self.state.count += 1;
+        self.state.weight += u64::from(meta.weight());
+        if let Some(policy) = &mut self.state.policy {
+            policy.add_node(&*self.core.pool, (id, meta));
+        }
+        self.schedule(id, meta);
+        self.sweep_if_old(id, meta);
+    }
+
+    /// The node was published in place of another node. It takes over that node's positions in the
+    /// lists, if that node is linked and the new node's own removal was not drained before. It does so
+    /// even if the new node is gone by now: its successor will take the positions over.
+    fn replaced(&mut self, new: u32, old: u32, later: bool) {
+        let pool = &*self.core.pool;
+        let (meta, before) = (pool.meta(new), pool.meta(old));
+        if before.life() & life::LINKED == 0 || meta.life() & life::REMOVED != 0 {
+            self.added(new);
+            self.removed(old);
+            return;
+        }
+        meta.set_life(life::ADDED | life::LINKED);
+        before.clear_life(life::LINKED);
+        self.state.weight -= u64::from(before.weight());
+        self.state.weight += u64::from(meta.weight());
+        if let Some(policy) = &mut self.state.policy {
+            // An update is recorded as a read is: once per period.
+            let period = self.core.hot.record_period();
+            let recorded = period == NO_PERIOD || before.record_period() == period;
+            meta.set_record_period(period);
+            if !recorded || !policy.swap(pool, old, new) {
+                self.state.reads_in_period += 1;
+                policy.replace(pool, old, new);
+            }
+        }
+        // A deadline that was made earlier since needs a new place. Its event may have been drained
+        // before the node was linked.
+        let in_place = later && !meta.was_shortened();
+        let timers = self.timers();
+        if !(in_place && self.state.wheel.replace(&timers, old, new)) {
+            self.state.wheel.cancel(&timers, old);
+            self.schedule(new, meta);
+        }
+        self.sweep_if_old(new, meta);
+        self.note_removed(old, before);
+    }
+
+    /// Sweeps a node of an older generation, whose bucket the sweep may have passed just before the
+    /// node was published.
+    #[inline]
+    fn sweep_if_old(&mut self, id: u32, meta: &Meta) {
+        let is_old = self.core.hot.is_cleared(meta) && !seeded("added-skips-the-sweep");
+        if is_old && self.sweep_one(id).is_err() {
+            self.sweep_again();
+        }
+    }
+
+    /// A writer took the node out of the index.
+    fn removed(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        self.unlink_lists(id, meta);
+        self.note_removed(id, meta);
+    }
+
+    /// Notes that the node, which is on no list any more, has left the index.
+    #[inline]
+    fn note_removed(&mut self, id: u32, meta: &Meta) {
+        meta.set_life(life::REMOVED);
+        if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
+            self.push_dead(id, meta);
+        }
+    }
+
+    /// Takes the node off the wheel and the policy's lists, if it is on them.
+    pub fn unlink_lists(&mut self, id: u32, meta: &Meta) {
+        if meta.life() & life::LINKED == 0 {
+            return;
+        }
+        meta.clear_life(life::LINKED);
+        self.state.count -= 1;
+        self.state.weight -= u64::from(meta.weight());
+        self.state.wheel.cancel_at(&self.timers(), (id, &meta.timer));
+        if let Some(policy) = &mut self.state.policy {
+            policy.remove_node(&*self.core.pool, meta);
+        }
+    }
+
+    /// Puts the node into the wheel's bucket for its deadline.
+    pub fn schedule(&mut self, id: u32, meta: &Meta) {
+        let deadline = meta.deadline();
+        if meta.life() & life::LINKED != 0 && deadline != GONE {
+            let timers = self.timers();
+            let deadline = timers.show(ended_at(deadline));
+            self.state.wheel.schedule_at(&timers, (id, &meta.timer), deadline);
+        }
+    }
+}

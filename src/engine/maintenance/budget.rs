@@ -1,0 +1,108 @@
+//! How much a maintenance pass may do, and what it leaves.
+
+use crate::pool::Surplus;
+use crate::sync::{Patience, seeded};
+
+/// Units of a pass that a caller runs beside its operation.
+const CALLER_UNITS: u32 = 64;
+/// Units that one look at the wheel may spend.
+pub const UNITS_PER_LOOK: u32 = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Caller,
+    Scheduler,
+    Request,
+}
+
+/// How much a pass may do.
+#[derive(Debug)]
+pub struct Budget {
+    units: u32,
+    run_by: By,
+    exact: bool,
+    waits: bool,
+}
+
+impl Budget {
+    /// For a pass that a caller runs beside its operation.
+    pub fn of_caller() -> Self {
+        let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
+        Self { units, run_by: By::Caller, exact: false, waits: false }
+    }
+
+    /// So many units, for a pass that nobody waits for.
+    pub fn of_scheduler(units: u32) -> Self {
+        Self { units, run_by: By::Scheduler, exact: false, waits: false }
+    }
+
+    /// So many units, for a pass that a caller asked for.
+    pub fn of_units(units: u32) -> Self {
+        Self { units, run_by: By::Request, exact: false, waits: true }
+    }
+
+    /// The same, for a pass that also looks at what is due within the current tick.
+    pub fn exactly(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    /// The same, for a pass that waits for writers in its way, since its caller needs their room.
+    pub fn patiently(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
+    /// Whether the pass waits for a thread that holds a bucket or a slot of the write buffer. That
+    /// thread may be off its core.
+    pub fn patience(&self) -> Patience {
+        if self.waits { Patience::Wait } else { Patience::Skip }
+    }
+
+    /// Whether the pass looks at entries of the current tick.
+    pub fn is_exact(&self) -> bool {
+        self.exact && !seeded("the-current-tick-stays")
+    }
+
+    /// Whether a caller runs the pass beside its operation.
+    pub fn is_of_caller(&self) -> bool {
+        self.run_by == By::Caller
+    }
+
+    /// Whether a caller asked for the pass, and for all that it can do.
+    pub fn is_asked_for(&self) -> bool {
+        self.run_by == By::Request
+    }
+
+    /// Takes a unit; false if there is none left.
+    #[inline]
+    pub fn take_unit(&mut self) -> bool {
+        let left = self.units > 0;
+        self.units -= u32::from(left);
+        left
+    }
+
+    /// Takes units for work that is done.
+    pub fn spend(&mut self, units: u32) {
+        self.units = self.units.saturating_sub(units);
+    }
+}
+
+/// What a pass did not do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leftover {
+    /// Writes came while it ran, or spilled writes are left.
+    pub writes: bool,
+    /// The budget ended before the work did.
+    pub work: bool,
+    /// Entries are due.
+    pub expirations: bool,
+    /// By how much the weight is over the maximum.
+    pub excess: u64,
+    /// Something has to wait for a computation.
+    pub blocked: bool,
+    /// Something has to wait for a thread that holds a bucket. That thread may be off its core.
+    pub held: bool,
+    /// Something was handed to the epoch.
+    pub retired: bool,
+    /// Whether the pool has more memory than it needs.
+    pub surplus: Surplus,
+}

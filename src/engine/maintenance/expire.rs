@@ -1,0 +1,88 @@
+//! Expiration: the pass removes entries that are due.
+
+use super::budget::{Budget, UNITS_PER_LOOK};
+use super::pass::Pass;
+use super::unlink::Judged;
+use crate::links::NIL;
+use crate::node::GONE;
+use crate::pool::{FARTHEST, Timers};
+use crate::removal::RemovalCause;
+use crate::sync::seeded;
+use crate::wheel::Poll;
+
+/// How many removals of due entries are prepared together, so that their cache misses overlap.
+const EXPIRED_AT_ONCE: usize = 16;
+
+impl Pass<'_> {
+    /// Brings the wheel to the present and removes the entries that are due, within the budget.
+    #[inline(never)]
+    pub fn expire(&mut self, budget: &mut Budget) {
+        let timers = self.timers();
+        let wheel = &mut self.state.wheel;
+        while wheel.clock().saturating_add(FARTHEST) < self.now {
+            wheel.advance(&timers, wheel.clock() + FARTHEST);
+        }
+        wheel.advance(&timers, self.now);
+        if budget.is_exact() {
+            wheel.recall_current(&timers);
+        }
+        // In batches, so that the cache misses of their removals overlap.
+        let mut due = [NIL; EXPIRED_AT_ONCE];
+        let mut count = due.len();
+        while count == due.len() {
+            count = 0;
+            while count < due.len()
+                && let Some(id) = self.next_due(&timers, budget)
+            {
+                self.prefetch_unlink(id);
+                due[count] = id;
+                count += 1;
+            }
+            due[..count].iter().for_each(|&id| self.expire_one(id));
+        }
+    }
+
+    /// The next of the wheel's ids that are due, within the budget.
+    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<u32> {
+        while budget.take_unit() {
+            let mut visits = UNITS_PER_LOOK;
+            let poll = self.state.wheel.poll(timers, &mut visits);
+            budget.spend(UNITS_PER_LOOK - visits);
+            match poll {
+                Poll::Due(id) => return Some(id),
+                Poll::Exhausted => {}
+                Poll::Idle => break,
+            }
+        }
+        None
+    }
+
+    /// Prefetches what the node's removal from the index and from the policy's lists will touch.
+    fn prefetch_unlink(&self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        self.core.index.prefetch(meta.hash());
+        self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
+    }
+
+    fn expire_one(&mut self, id: u32) {
+        let meta = self.core.pool.meta(id);
+        let mut judged = meta.deadline();
+        while judged != GONE && judged <= self.now {
+            let ignores = seeded("expirer-ignores-extensions");
+            let condition = if ignores { Judged::Anyhow } else { Judged::At(judged) };
+            if self.unlink((id, meta), RemovalCause::Expired, condition) {
+                return;
+            }
+            let before = std::mem::replace(&mut judged, meta.deadline());
+            if before == judged {
+                break;
+            }
+            // A reader has just claimed or extended it.
+        }
+        if judged != GONE {
+            // The entry was extended, a computation uses it, or another thread holds its bucket.
+            // On the wheel, a deadline that has passed comes up again within a tick.
+            self.schedule(id, meta);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One maintenance pass.
+//!
+//! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
+//! is due, evicts what exceeds the capacity, helps the index grow, sweeps what `invalidate_all` left,
+//! and frees what no thread can see any more. Each expiration, cascade, eviction and swept bucket
+//! costs a unit of the pass's [`Budget`]. Work that does not fit is carried forward: the drain status
+//! stays `REQUIRED`, so the next operation goes on.
+//!
+//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code
+//! runs under any of them. A pass hands out values to drop and notices to deliver for after the
+//! lock. It waits for no load and no computation, since either may be waiting for the pass.
+
+use super::budget::{Budget, Leftover};
+use crate::drain::Remaining;
+use crate::engine::core::{Core, Maintenance};
+use crate::epoch::Guard;
+use crate::pool::{FARTHEST, Surplus, Timers};
+use crate::sync::{Patience, seeded};
+
+/// Evictions of a pass beyond the number of writes that it may have drained.
+const EVICTIONS: u32 = 64;
+/// A pass takes out at most this many events, unless a caller asked for all: what two stripes hold.
+/// Machines with many cores have more stripes, and their passes are as short as others'.
+const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
+/// A pass whose time is this far behind the wheel's has a clock that was set back. The wheel then
+/// follows; otherwise new entries would stay until the clock has caught up. The time of a pass whose
+/// thread was merely held up lags less.
+const SET_BACK: u64 = 1 << 30;
+
+/// How many of `capacity` events a pass takes out.
+pub fn drain_limit(capacity: usize) -> usize {
+    if seeded("passes-drain-all") { capacity } else { capacity.min(DRAINED) }
+}
+
+/// A pass under way: the state under the lock, and what the pass needs beside it.
+pub struct Pass<'a> {
+    pub core: &'a Core,
+    pub state: &'a mut Maintenance,
+    pub guard: &'a Guard,
+    pub now: u64,
+    /// Whether something was handed to the epoch.
+    pub retired: bool,
+    /// Whether the pass waits for a bucket that another thread holds.
+    pub patience: Patience,
+    /// Whether the pass left a bucket alone because another thread holds it.
+    pub held: bool,
+}
+
+impl Core {
+    /// Runs a pass, with the lock already held. Values to drop wait until the lock is released.
+    ///
+    /// The guard is older than the lock: pinning and flushing may run deferred functions, which may
+    /// use this cache. So if the pass has retired something, the caller flushes after it has
+    /// released the lock.
+    #[inline(never)]
+    pub(super) fn pass(
+        &self,
+        guard: &Guard,
+        state: &mut Maintenance,
+        now: u64,
+        budget: &mut Budget,
+    ) -> Leftover {
+        let running = self.upkeep.status.begin();
+        self.hot.clear_pass_requests();
+        let patience = budget.patience();
+        let mut pass =
+            Pass { core: self, state, guard, now, retired: false, patience, held: false };
+        pass.follow_clock_back();
+        let drained = pass.drain(budget);
+        // A drain that takes out nothing and leaves events has met an event that its writer is
+        // just storing.
+        pass.held |= drained.more && drained.count == 0;
+        let mut left = Leftover { writes: drained.more, ..Leftover::default() };
+        pass.expire(budget);
+        // Evictions keep up with the drained writes, whatever the expirations cost.
+        let additions = drained.count;
+        let drained = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
+        left.blocked = pass.evict(&mut Budget::of_units(drained as u32 + EVICTIONS));
+        left.work |= pass.resize_index(additions);
+        left.work |= pass.sweep(budget);
+        left.expirations = pass.state.wheel.has_backlog();
+        left.excess = pass.excess();
+        left.work |= left.expirations || (left.excess > 0 && !left.blocked);
+        pass.publish();
+        if budget.is_asked_for() {
+            pass.retire();
+        } else {
+            pass.retire_in_time();
+        }
+        left.retired = pass.retired;
+        left.held = pass.held;
+        let more = self.reclaim(&mut state.in_grace);
+        left.work |= more;
+        self.request_grace_check(now);
+        if !more {
+            // Keys and values go before the memory of nodes.
+            left.surplus = self.trim(now, budget);
+        }
+        left.work |= budget.is_asked_for() && left.surplus == Surplus::Some;
+        let anything = left.writes || left.work || left.blocked;
+        let _ = running.finish(if anything { Remaining::More } else { Remaining::Nothing });
+        left
+    }
+}
+
+impl<'a> Pass<'a> {
+    pub fn timers(&self) -> Timers<'a> {
+        Timers { pool: &self.core.pool, now: self.now }
+    }
+
+    /// Follows a clock that was set back. This comes before anything is scheduled, since the
+    /// wheel's time decides in which bucket an entry goes.
+    fn follow_clock_back(&mut self) {
+        if seeded("wheel-never-turns-back") {
+            return;
+        }
+        let wheel = &mut self.state.wheel;
+        // One step of the wheel in either direction is less than a quarter of its circle. A longer
+        // step would be taken for one in the other direction.
+        while self.now.saturating_add(SET_BACK) < wheel.clock() {
+            let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
+            wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
+        }
+    }
+
+    /// By how much the weight exceeds the capacity.
+    fn excess(&self) -> u64 {
+        self.state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()))
+    }
+}

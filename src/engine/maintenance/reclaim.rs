@@ -1,0 +1,204 @@
+//! The pass's last part: letting go of nodes that no thread can see any more.
+//!
+//! Dead nodes go to the epoch in batches. After the grace period no guard of a reader protects them,
+//! so only counts keep them. A node with no count but the cache's belongs to the pass alone. If its key
+//! and value have nothing to drop, the pass frees it at once. Otherwise the thread that ran the pass
+//! drops key and value after the lock.
+
+use super::budget::Budget;
+use super::pass::Pass;
+use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
+use crate::node::{Meta, life};
+use crate::pool::Surplus;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, seeded};
+use std::collections::VecDeque;
+
+/// A pass gives up about this many dead nodes; it exceeds the number by less than a batch.
+const DROPS: usize = 512;
+/// A pass gives up this many while more than [`BACKLOG`] wait, as after a long-held guard or a sweep
+/// of many entries. Writers make as many dead nodes again meanwhile.
+const MANY_DROPS: usize = 2048;
+const BACKLOG: usize = 1 << 16;
+/// Prefetch distance, in nodes.
+const AHEAD: usize = 16;
+/// A batch of this many dead nodes is handed to the epoch at once.
+const RETIRE_BATCH: usize = 256;
+/// A batch of this share of the entries, or of the capacity by weight, is handed over by the pass.
+const RETIRE_SHARE: u64 = 64;
+/// Any batch is handed over if the one before was this long ago, in nanoseconds.
+const RETIRE_DELAY: u64 = 1_000_000;
+/// Any batch is handed over after this many passes, whatever the clock does. Batches are few because
+/// each costs the epoch two kilobytes, however small it is, as long as a thread that is off its core
+/// holds the epoch up. A batch at the end of every pass took up to 17 MB for 70,000 nodes, more than
+/// the nodes themselves.
+const RETIRE_PASSES: u32 = 16;
+
+/// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
+const HELD_UP: u64 = 1024;
+
+/// How long, in nanoseconds, dead nodes of a cache without a scheduler wait for an extra pass. Not
+/// less: a simulated clock may move by milliseconds between two operations.
+const GRACE_CHECK_DELAY: u64 = 16_000_000;
+
+/// A pass of a caller's looks at this many free nodes in order to give memory back.
+const CALLER_TRIM: usize = 128;
+/// Any other pass looks at this many.
+const TRIM: usize = 1024;
+
+impl Pass<'_> {
+    /// Adds a dead node to the batch that goes to the epoch next.
+    pub fn push_dead(&mut self, id: u32, meta: &Meta) {
+        let dead = &mut self.state.dead;
+        if dead.ids.capacity() == 0 {
+            // Full size at once: growing later may wait for a thread that lost its core inside the
+            // allocator.
+            dead.ids.reserve_exact(RETIRE_BATCH);
+        }
+        dead.ids.push(id);
+        dead.weight += u64::from(meta.weight());
+        if dead.ids.len() >= RETIRE_BATCH {
+            self.retire();
+        }
+    }
+
+    /// Ends a pass that nobody asked for: dead nodes may wait, within limits, until there are more.
+    /// The next operation on the cache or the scheduler takes care of them.
+    pub fn retire_in_time(&mut self) {
+        let dead = &mut self.state.dead;
+        if dead.ids.is_empty() {
+            return;
+        }
+        let late = self.now.abs_diff(dead.since) >= RETIRE_DELAY || dead.passes >= RETIRE_PASSES;
+        // While a guard holds back more nodes than the cache has, small batches release nothing
+        // sooner. Each of them costs the epoch two kilobytes, and a step when the guard is gone.
+        let held_up = self.core.upkeep.published.unreclaimed.load(Ordering::Relaxed) as u64
+            > self.state.count + HELD_UP;
+        let many = !held_up
+            && (dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
+                || dead.weight > self.core.max_capacity / RETIRE_SHARE);
+        if late || many {
+            return self.retire();
+        }
+        dead.passes += 1;
+        self.count_dead();
+        self.core.upkeep.wake_within(PASS_DELAY);
+    }
+
+    /// Hands the dead nodes to the epoch. When every guard of this moment is gone, their batch is
+    /// reclaimable.
+    #[inline(never)]
+    pub fn retire(&mut self) {
+        if self.state.dead.ids.is_empty() {
+            return;
+        }
+        self.count_dead();
+        let ids = std::mem::replace(&mut self.state.dead, Dead::new(self.now)).ids;
+        let is_over = Arc::new(AtomicBool::new(false));
+        self.state.in_grace.push_back(Batch { ids, is_over: Arc::clone(&is_over) });
+        let ended = Arc::clone(&self.core.upkeep.grace_ended);
+        // The closure owns all that it touches, waits for no thread, and drops no key and no value.
+        let end = move || {
+            // Release pairs with the acquire in `Batch::is_over`: all that readers did under their
+            // guards happens before the batch is reclaimed.
+            is_over.store(true, Ordering::Release);
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        if seeded("retire-without-grace") {
+            return end();
+        }
+        self.guard.defer(end);
+        self.state.empty_overflows.retire(self.guard);
+        self.retired = true;
+    }
+
+    /// Those that died since the last count are unreclaimed.
+    fn count_dead(&mut self) {
+        let dead = &mut self.state.dead;
+        self.core
+            .upkeep
+            .published
+            .unreclaimed
+            .fetch_add(dead.ids.len() - dead.counted, Ordering::Relaxed);
+        dead.counted = dead.ids.len();
+    }
+}
+
+impl Core {
+    /// Gives back memory of nodes that were free for a while.
+    pub fn trim(&self, now: u64, budget: &Budget) -> Surplus {
+        // A model has no time. The pool has models of its own.
+        if cfg!(cortado_loom) {
+            return Surplus::None;
+        }
+        self.pool.trim(now, if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
+    }
+
+    /// Whether nodes or tables wait for the end of their grace period, or for a pass after it.
+    pub fn waits_for_grace(&self) -> bool {
+        self.upkeep.published.unreclaimed.load(Ordering::Relaxed) > 0
+            || self.index.retired_tables() > 0
+    }
+
+    /// Without a scheduler, operations (also reads) run a pass now and then while nodes wait for
+    /// their grace period.
+    pub fn request_grace_check(&self, now: u64) {
+        // A model's clock stands still.
+        if !cfg!(cortado_loom) && !self.upkeep.scheduled && self.waits_for_grace() {
+            self.hot.request_pass_by(now.saturating_add(GRACE_CHECK_DELAY));
+        }
+    }
+
+    /// Whether batches have come through their grace period and were not reclaimed. A hint: the
+    /// thread on which a grace period ends marks the batch first and counts it then.
+    pub fn is_grace_over(&self) -> bool {
+        self.upkeep.grace_ended.load(Ordering::Relaxed) > 0
+    }
+
+    /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
+    /// a pass may drop. (A thread that lost its core before it flushed may hold an older batch
+    /// back.) True if there are more.
+    pub fn reclaim(&self, in_grace: &mut VecDeque<Batch>) -> bool {
+        if !self.is_grace_over() {
+            // The usual case. No batch needs to be looked at.
+            return false;
+        }
+        let behind = self.upkeep.published.unreclaimed.load(Ordering::Relaxed) > BACKLOG;
+        let most = if behind { MANY_DROPS } else { DROPS };
+        let mut given_up = 0;
+        while given_up < most
+            && let Some(at) = in_grace.iter().position(Batch::is_over)
+            && let Some(Batch { ids: mut batch, .. }) = in_grace.remove(at)
+        {
+            self.upkeep.grace_ended.fetch_sub(1, Ordering::Relaxed);
+            let count = batch.len();
+            given_up += count;
+            self.give_up(&mut batch);
+            if self.pool.needs_drop() {
+                self.notices.drop_later(batch);
+            } else {
+                self.pool.free_plain(&batch);
+            }
+            self.upkeep.published.unreclaimed.fetch_sub(count, Ordering::Relaxed);
+        }
+        in_grace.iter().any(Batch::is_over)
+    }
+
+    /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another count.
+    fn give_up(&self, batch: &mut Vec<u32>) {
+        let mut left = 0;
+        for at in 0..batch.len() {
+            if let Some(&next) = batch.get(at + AHEAD) {
+                self.pool.prefetch(next);
+            }
+            let id = batch[at];
+            let meta = self.pool.meta(id);
+            meta.clear_life(life::OWNED);
+            if meta.release() || seeded("reclaim-under-handles") {
+                batch[left] = id;
+                left += 1;
+            }
+        }
+        batch.truncate(left);
+    }
+}

@@ -1,0 +1,127 @@
+//! What operations record for the maintenance: reads that the policy has to hear of, and writes.
+
+use super::run::QUIET;
+use crate::buffer::read::Push;
+use crate::buffer::write::Pressure;
+use crate::drain::Urge;
+use crate::engine::core::{Core, PASS_DELAY};
+use crate::engine::event::{Event, Packed};
+use crate::node::NO_PERIOD;
+use crate::sync::atomic::Ordering;
+use crate::sync::seeded;
+
+impl Core {
+    /// Whether a pass is due at `now`, or required and not begun.
+    #[inline(always)]
+    pub fn is_maintenance_due(&self, now: u64) -> bool {
+        self.hot.is_pass_due(now) || self.upkeep.status.should_drain(Urge::Delayable)
+    }
+
+    /// Whether a pass is required and not begun.
+    #[inline]
+    pub fn is_pass_required(&self) -> bool {
+        self.upkeep.status.should_drain(Urge::Delayable)
+    }
+
+    /// Requires a pass after this call.
+    pub fn require_pass(&self) {
+        let _ = self.upkeep.status.request();
+    }
+
+    /// Has the scheduler, if the cache has one, run a pass at once.
+    pub fn wake_scheduler(&self) {
+        self.upkeep.wake_within(std::time::Duration::ZERO);
+    }
+
+    /// Records a read of the node, unless one is recorded in this period. True if a pass is to
+    /// follow.
+    #[inline]
+    pub fn record_read(&self, id: u32) -> bool {
+        let period = self.hot.record_period();
+        period != NO_PERIOD && self.pool.meta(id).touch(period) && self.push_read(id)
+    }
+
+    #[inline(never)]
+    fn push_read(&self, id: u32) -> bool {
+        match self.upkeep.reads.push(id) {
+            Push::Stored => return false,
+            Push::HalfFull => {}
+            // The record is lost. The next read of the node makes a new one.
+            Push::Full => self.pool.meta(id).untouch(),
+        }
+        self.require_pass();
+        true
+    }
+
+    /// Records a write. To be called right after the commit, with no lock held. No user code runs
+    /// between the commit and this call or inside it (the clock was read before): a panic that kept
+    /// the event back would leave a node in the index of which the maintenance never hears.
+    pub fn write_event(&self, event: Packed, weight: u32, now: u64) {
+        let event = event.word();
+        let pressure = match self.upkeep.writes.push(event, weight) {
+            Ok(pressure) => pressure,
+            Err(_) if seeded("full-buffer-drops-the-event") => return,
+            Err(_) => self.push_again(event, weight, now),
+        };
+        if pressure > Pressure::Low {
+            // The scheduler has to know even if a pass of this thread puts the entry on the wheel:
+            // it may be sleeping for longer than the entry is to live.
+            self.upkeep.wake_within(PASS_DELAY);
+        }
+        match pressure {
+            Pressure::Low => {
+                // A cache that is only written to must not wait until the batch is full.
+                if self.hot.is_pass_due(now) {
+                    self.require_pass();
+                }
+            }
+            Pressure::First => {
+                let last = self.upkeep.published.last_pass.load(Ordering::Relaxed);
+                if now.saturating_sub(last) >= QUIET {
+                    self.require_pass();
+                } else {
+                    // Without this, a cache that is only read from now on would keep the event.
+                    self.hot.request_pass_by(now.saturating_add(QUIET));
+                }
+            }
+            Pressure::Drain => self.require_pass(),
+            Pressure::Urgent if seeded("urgent-writers-go-on") => {}
+            Pressure::Urgent => self.pass_now(now),
+        }
+    }
+
+    /// Makes room for an event that the write buffer has refused. While another thread, which may be
+    /// off its core, has the maintenance lock, the event is spilled instead.
+    #[cold]
+    fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
+        let mut is_first = true;
+        loop {
+            if self.upkeep.has_lock_waiters() || !is_first || !self.pass_if_free(now) {
+                if self.spill(event) {
+                    return Pressure::Drain;
+                }
+                self.pass_now(now);
+            }
+            match self.upkeep.writes.push(event, weight) {
+                Ok(pressure) => return pressure,
+                Err(full) => event = full,
+            }
+            // The pass has drained other stripes first.
+            if self.spill(event) {
+                return Pressure::Drain;
+            }
+            // Or the pass did not wait for another writer of this stripe, which is storing an event
+            // and may be off its core.
+            is_first = false;
+        }
+    }
+
+    /// Puts an event that its stripe has refused beside the stripes, if there is room. The index
+    /// grows only during maintenance, so pending additions must not exceed the current entry count.
+    fn spill(&self, event: u64) -> bool {
+        let writes = &self.upkeep.writes;
+        // Where events may be spilled, an entry weighs 1. Only a new entry needs room.
+        let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
+        writes.spilled_weight() < self.entries() && writes.spill(event, weight)
+    }
+}

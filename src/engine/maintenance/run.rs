@@ -1,0 +1,185 @@
+//! When passes run, and on which thread. No user code runs here but the clock, and nothing here
+//! knows keys or values.
+//!
+//! Without a scheduler the callers run passes: each write that completes a batch, each read that fills
+//! its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one bounded
+//! pass, unless another thread is at it. With a scheduler its thread runs passes too, so an idle cache is
+//! maintained as well. What passes leave to be told and dropped is [delivered](crate::engine::delivery).
+
+use super::budget::{Budget, Leftover};
+use crate::clock::NEVER;
+use crate::engine::core::{Core, Maintenance, PASS_DELAY};
+use crate::epoch::Guard;
+use crate::pool::Surplus;
+use crate::scheduler::Scheduled;
+use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, seeded};
+use std::time::Duration;
+
+/// A write that finds the last pass this long ago, in nanoseconds, runs a pass at once instead of
+/// waiting for a batch.
+pub const QUIET: u64 = 1_000_000;
+/// Units of a pass that no caller waits for, or that a caller asked for.
+pub const PATIENT_UNITS: u32 = 4096;
+/// After this many flushes of the epoch that bring nothing back, the rest is left to later passes:
+/// some thread holds a guard.
+pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
+/// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
+/// then its runs follow each other by [`PASS_DELAY`].
+const EAGER_RUNS: u32 = 4;
+
+impl Core {
+    /// Runs a pass, unless another thread is at it.
+    pub fn try_pass(&self) {
+        if !self.upkeep.has_lock_waiters() {
+            // The clock is user code and runs before the lock.
+            let _ = self.pass_if_free(self.ticker.coarse());
+        }
+    }
+
+    /// Runs a pass at the caller's `now`, unless another thread is at it. Returns whether it ran.
+    pub(super) fn pass_if_free(&self, now: u64) -> bool {
+        let guard = crate::epoch::pin();
+        let Some(state) = self.upkeep.state.try_lock() else { return false };
+        let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller());
+        true
+    }
+
+    /// Runs a pass at the caller's `now`, after waiting for the maintenance lock.
+    pub(super) fn pass_now(&self, now: u64) {
+        let guard = crate::epoch::pin();
+        let state = self.upkeep.lock();
+        let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller().patiently());
+    }
+
+    fn pass_under(
+        &self,
+        guard: &Guard,
+        mut state: MutexGuard<'_, Maintenance>,
+        now: u64,
+        budget: &mut Budget,
+    ) -> Leftover {
+        if state.ended {
+            return Leftover::default();
+        }
+        let left = self.pass(guard, &mut state, now, budget);
+        drop(state);
+        if left.retired || self.index.retired_tables() > 0 {
+            guard.flush();
+        }
+        if left.retired {
+            // The scheduler looks after what the pass has retired.
+            self.upkeep.wake_within(PASS_DELAY);
+        }
+        left
+    }
+
+    /// Runs a pass of so many units that a caller asked for.
+    pub fn pass_of_units(&self, units: u32) -> Leftover {
+        self.pass_within(&mut Budget::of_units(units))
+    }
+
+    /// Runs a pass, after waiting for the maintenance lock.
+    pub fn pass_within(&self, budget: &mut Budget) -> Leftover {
+        let now = self.ticker.now();
+        let guard = crate::epoch::pin();
+        let state = self.upkeep.lock();
+        self.pass_under(&guard, state, now, budget)
+    }
+
+    /// Runs passes until no work is left but what has to wait for another thread.
+    pub fn finish_work(&self) {
+        while self.pass_of_units(PATIENT_UNITS).work {}
+    }
+
+    /// Flushes the epoch. True if a pass can reclaim something now.
+    pub fn advance_epoch(&self) -> bool {
+        let retired_tables = self.index.retired_tables();
+        crate::epoch::pin().flush();
+        self.is_grace_over() || self.index.retired_tables() < retired_tables
+    }
+
+    /// Ends all passes. The typed part of the cache is being dropped, and no other thread but
+    /// perhaps the scheduler's is inside.
+    pub fn end(&self) {
+        self.upkeep.deregister();
+        self.upkeep.lock().ended = true;
+    }
+
+    /// Takes back what the epoch still holds of this cache, as far as no guard protects it.
+    pub fn flush_rest(&self) {
+        let mut batches = self.upkeep.lock().in_grace.len();
+        let mut rounds = 0;
+        while rounds < GRACE_ROUNDS && (batches > 0 || self.index.retired_tables() > 0) {
+            rounds = if self.advance_epoch() { 0 } else { rounds + 1 };
+            batches = batches.saturating_sub(self.upkeep.grace_ended.swap(0, Ordering::Relaxed));
+            while self.index.free_retired() {}
+        }
+    }
+}
+
+/// Asks for another run a tick later if a panic of the user's clock cuts this one short. The work is
+/// still to be done, and its requests are not made twice.
+struct Retry<'a>(&'a Core);
+
+impl Drop for Retry<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.upkeep.wake_within(self.0.upkeep.tick);
+        }
+    }
+}
+
+impl Scheduled for Core {
+    /// Runs one patient pass. If work is left, the scheduler comes back at once, after the other
+    /// caches had their turn.
+    fn run(&self) -> Option<Duration> {
+        let _retry = Retry(self);
+        let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
+        self.notices.submit_deliveries();
+        if left.work || left.writes {
+            // A thread that holds a bucket may be off its core.
+            return Some(if left.held { PASS_DELAY } else { Duration::ZERO });
+        }
+        let in_grace = self.waits_for_grace();
+        if in_grace && self.advance_epoch() {
+            self.upkeep.idle_runs.store(0, Ordering::Relaxed);
+            return Some(Duration::ZERO);
+        }
+        let soon = (in_grace || left.blocked).then(|| self.back_off(left.retired));
+        let due = self.until_due();
+        let surplus = match left.surplus {
+            Surplus::None => None,
+            Surplus::UndecidedUntil(time) => Some(self.until(time).max(PASS_DELAY)),
+            Surplus::Some => Some(Duration::ZERO),
+        };
+        // An executor may have dropped the job.
+        let is_undelivered = self.notices.has_deliveries() && !self.notices.has_job();
+        let retry = is_undelivered.then_some(self.upkeep.tick);
+        soon.into_iter().chain(due).chain(surplus).chain(retry).min()
+    }
+}
+
+impl Core {
+    /// How long to wait for a guard or a computation: a short time at first, then twice as long
+    /// each time, up to a tick.
+    fn back_off(&self, is_new: bool) -> Duration {
+        let runs = if is_new { 0 } else { self.upkeep.idle_runs.load(Ordering::Relaxed) };
+        self.upkeep.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
+        let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
+        let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
+        (PASS_DELAY * (1 << doublings)).min(self.upkeep.tick.max(PASS_DELAY))
+    }
+
+    /// How long, in real time, until the wheel has something to expire.
+    fn until_due(&self) -> Option<Duration> {
+        let due = self.next_due();
+        (due != NEVER).then(|| self.until(due))
+    }
+
+    /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
+    /// scheduler reads it once per tick.
+    fn until(&self, time: u64) -> Duration {
+        self.ticker.real_delay(time).unwrap_or(self.upkeep.tick)
+    }
+}

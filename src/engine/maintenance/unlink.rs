@@ -1,0 +1,154 @@
+//! Taking a node out of the index on behalf of the maintenance.
+
+use super::pass::Pass;
+use crate::index::{Held, Locked};
+use crate::node::{GONE, Meta, ended_at, life};
+use crate::removal::RemovalCause;
+use crate::sync::{Patience, seeded};
+
+/// On which condition a node is unlinked.
+#[derive(Clone, Copy)]
+pub enum Judged {
+    /// Whatever its deadline is.
+    Anyhow,
+    /// If this is still its deadline.
+    At(u64),
+}
+
+impl<'a> Pass<'a> {
+    /// Removes the node from the index. Returns false if the node is there and has to stay: its
+    /// deadline is not as judged, a computation works on its key, or another thread holds its
+    /// bucket.
+    pub fn unlink(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Judged,
+    ) -> bool {
+        let core = self.core;
+        let hash = meta.hash();
+        // The locked bucket stays in registers, unless one look is not enough.
+        if let Some(found) = core.index.search_home(self.guard, hash, |other| other == id)
+            && found.id().is_some()
+            && let Ok(locked) = found.lock()
+        {
+            if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
+                return self.unlink_locked(locked, (id, meta), cause, judged);
+            }
+            drop(locked);
+            return self.unlink_unclaimed((id, meta), cause, judged);
+        }
+        self.unlink_slow((id, meta), cause, judged)
+    }
+
+    /// [`unlink`](Self::unlink) where one look at the home bucket was not enough.
+    #[cold]
+    #[inline(never)]
+    fn unlink_slow(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Judged,
+    ) -> bool {
+        let core = self.core;
+        let hash = meta.hash();
+        let locked = match self.lock_id(hash, id) {
+            Ok(Some(locked)) => locked,
+            // A writer was first. Its event is on the way.
+            Ok(None) => return true,
+            Err(Held) => return false,
+        };
+        if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
+            return self.unlink_locked(locked, (id, meta), cause, judged);
+        }
+        drop(locked);
+        self.unlink_unclaimed((id, meta), cause, judged)
+    }
+
+    /// [`unlink`](Self::unlink) where a load or computation may be in the way.
+    #[cold]
+    #[inline(never)]
+    fn unlink_unclaimed(
+        &mut self,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Judged,
+    ) -> bool {
+        // Must outlive the bucket's lock.
+        let permit = self.core.flights.permit_unclaimed(meta.hash(), self.patience);
+        let Some(_permit) = permit else { return false };
+        match self.lock_id(meta.hash(), id) {
+            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),
+            Ok(None) => true,
+            Err(Held) => false,
+        }
+    }
+
+    /// Locks the bucket of a node that is in the index, as patiently as the pass is.
+    #[inline(always)]
+    fn lock_id(&mut self, hash: u32, id: u32) -> Result<Option<Locked<'a>>, Held> {
+        let index = &self.core.index;
+        match self.patience {
+            Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
+            Patience::Skip if seeded("passes-wait-for-buckets") => {
+                Ok(index.lock_id(self.guard, hash, id))
+            }
+            Patience::Skip => {
+                let locked = index.try_lock_id(self.guard, hash, id);
+                self.held |= locked.is_err();
+                locked
+            }
+        }
+    }
+
+    /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on
+    /// its key. The computation then finds the key without an entry, as every other operation does.
+    ///
+    /// The node is judged under the lock: nodes that are published there are never newer than the
+    /// generation that is read after that. A generation that was read before may be older than a
+    /// node that has come since.
+    ///
+    /// # Errors
+    /// If another thread holds the bucket, and the pass does not wait.
+    pub fn sweep_one(&mut self, id: u32) -> Result<(), Held> {
+        let meta = self.core.pool.meta(id);
+        if let Some(locked) = self.lock_id(meta.hash(), id)?
+            && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
+        {
+            self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, Judged::Anyhow);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn unlink_locked(
+        &mut self,
+        mut locked: Locked<'_>,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Judged,
+    ) -> bool {
+        let core = self.core;
+        let deadline = match judged {
+            Judged::At(judged) if !meta.change_deadline(judged, GONE) => return false,
+            Judged::At(judged) => judged,
+            Judged::Anyhow => core.mark_gone(meta),
+        };
+        locked.remove();
+        let empty_overflow = locked.take_empty_overflow();
+        // The pass's time may be coarse. (A clock of the user's is never read here.)
+        let now = core.ticker.reading_for(deadline, self.now);
+        let cause = core.effective_cause(meta, deadline, now, cause);
+        core.announce(id, cause, ended_at(deadline), now);
+        drop(locked);
+        if let Some(empty_overflow) = empty_overflow {
+            self.state.empty_overflows.keep(empty_overflow);
+        }
+        meta.set_life(life::REMOVED);
+        self.unlink_lists(id, meta);
+        if meta.life() & life::ADDED != 0 {
+            self.push_dead(id, meta);
+        }
+        true
+    }
+}

@@ -1,0 +1,90 @@
+//! Plain hits, and the entry to all other reads.
+//!
+//! A hit is *plain* if the entry is alive beyond doubt, was recorded in this record period, and is
+//! neither to be prolonged nor counted. For most hits one comparison shows that: the node's deadline
+//! lies beyond the cache's *freshness bound*. A plain hit writes nothing. All other reads go on
+//! [slowly](super::slow).
+
+use super::lookup::NodeRef;
+use super::slow::{Lookup, ReadStep};
+use crate::engine::Engine;
+use crate::epoch::Guard;
+use crate::node::NO_PERIOD;
+use crate::sync::seeded;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// A read that counts: statistics, frequency, idle time and read hook. If the lookup says that
+    /// maintenance is due, the caller runs it afterwards, best after it has dropped the guard.
+    #[inline(never)]
+    pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        let coarse = self.core.ticker.coarse();
+        self.retry_read(guard, hash, key, self.find(guard, hash, key), coarse)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// [`read`](Self::read) of the value, and whether maintenance is due.
+    #[inline(always)]
+    pub fn read_value<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Option<&'g V>, bool)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let coarse = self.core.ticker.coarse();
+        let lookup = match self.find(guard, hash, key) {
+            Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
+                return (Some(node.value()), self.core.is_maintenance_due(coarse));
+            }
+            Some(node) => self.retry_read(guard, hash, key, Some(node), coarse),
+            None => self.retry_read(guard, hash, key, None, coarse),
+        };
+        (lookup.node.map(NodeRef::value), lookup.due)
+    }
+
+    /// Judges what was found, and looks the key up again as often as the entry has changed since.
+    #[inline(never)]
+    fn retry_read<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+        mut found: Option<NodeRef<'g, K, V>>,
+        mut coarse: u64,
+    ) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        loop {
+            if let ReadStep::Done(lookup) = self.read_slow(found, coarse) {
+                return lookup;
+            }
+            coarse = self.core.ticker.coarse();
+            found = self.find(guard, hash, key);
+        }
+    }
+
+    /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs
+    /// its life nor is counted. Judged by the deadline that the node had then.
+    #[inline(always)]
+    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+        let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
+        seen > self.mode.freshness_bound(coarse) && !self.core.hot.is_cleared(node.meta())
+    }
+
+    /// Whether the node needs no record: it has one of this period, or none are made.
+    #[inline(always)]
+    fn is_recorded(&self, node: NodeRef<'_, K, V>) -> bool {
+        let period = self.core.hot.record_period();
+        period == NO_PERIOD || period == node.meta().record_period()
+    }
+}

@@ -1,0 +1,279 @@
+//! From a key to its node. Only here do nodes that were found in the index get their types.
+#![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
+
+use crate::engine::Engine;
+use crate::engine::core::Search;
+use crate::entry::Entry;
+use crate::epoch::Guard;
+use crate::hash::hash32;
+use crate::index::{Found, HomeLookup, Probe};
+use crate::node::{GONE, Meta};
+use crate::pool::{Handle, NodeAddress, RawHandle};
+use crate::sync::seeded;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+/// A node that was found in the index under a guard. The guard keeps its key and value for `'g`, even
+/// if the node leaves the index (the pool's rules 2 and 3).
+pub struct NodeRef<'g, K, V> {
+    address: NodeAddress<'g, K, V>,
+    id: u32,
+    /// Its deadline when it was found. Later changes by other threads do not count.
+    seen: u64,
+}
+
+impl<K, V> Clone for NodeRef<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for NodeRef<'_, K, V> {}
+
+impl<'g, K, V> NodeRef<'g, K, V> {
+    #[inline]
+    pub fn id(self) -> u32 {
+        self.id
+    }
+
+    #[inline]
+    pub fn meta(self) -> &'g Meta {
+        self.address.meta()
+    }
+
+    /// The deadline when the node was found, or as this thread has changed it since.
+    #[inline]
+    pub fn seen(self) -> u64 {
+        self.seen
+    }
+
+    /// The same node, after this thread has changed its deadline.
+    #[inline]
+    pub fn with_deadline(self, seen: u64) -> Self {
+        Self { seen, ..self }
+    }
+
+    #[inline]
+    pub fn key(self) -> &'g K {
+        // SAFETY: only `Engine` in this file makes a NodeRef, of an id that it read from the index
+        // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3).
+        unsafe { self.address.key() }
+    }
+
+    #[inline]
+    pub fn value(self) -> &'g V {
+        // SAFETY: as for `key`; published nodes have their values.
+        unsafe { self.address.value() }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// A count on a node that was found. It keeps the node when the guard is gone.
+    pub fn handle_on(&self, node: NodeRef<'_, K, V>) -> Handle<K, V> {
+        node.meta().retain();
+        self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), node.id))
+    }
+
+    /// An entry of a node that was found living.
+    pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
+        let now = self.core.ticker.now();
+        Entry::new(self.handle_on(node), now, node.seen().max(now), false)
+    }
+
+    /// The key's node in the index, living or not.
+    ///
+    /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
+    /// fingerprint. Only this case is inlined into every read.
+    #[inline(always)]
+    pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        match self.core.index.lookup_home(guard, hash) {
+            HomeLookup::Absent => None,
+            HomeLookup::Candidate(id) => match self.probe(id, hash, key) {
+                Ok(node) => Some(node),
+                Err(_) => self.find_slow(guard, hash, key),
+            },
+            HomeLookup::Incomplete => self.find_slow(guard, hash, key),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_slow<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut hit = None;
+        self.core.index.find(guard, hash, |id| match self.probe(id, hash, key) {
+            Ok(node) => {
+                hit = Some(node);
+                Probe::Hit
+            }
+            Err(other) => other,
+        })?;
+        hit
+    }
+
+    /// The node, if it is the key's and in the index.
+    #[inline(always)]
+    fn probe<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
+        if !is_key_of(node, hash, key) {
+            return Err(Probe::Other);
+        }
+        node.seen = node.meta().deadline();
+        if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
+    }
+
+    /// The key's slot in the index, for a write, and its node there, living or not. `None` if one
+    /// look at the home bucket is not enough, which is rare.
+    #[inline(always)]
+    pub fn search_home<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut hit = None;
+        let found = self.core.index.search_home(guard, hash, |id| {
+            let address = self.pool.address(id);
+            let node = NodeRef { address, id, seen: GONE };
+            let is_it = is_key_of(node, hash, key);
+            hit = is_it.then(|| NodeRef { seen: node.meta().deadline(), ..node });
+            is_it
+        })?;
+        Some((found, hit))
+    }
+
+    /// [`search_home`](Self::search_home) without its limits. Its result can be locked
+    /// whatever happens to neighbours.
+    pub fn search_exact<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let found = self.core.index.search_exact(guard, hash, &*self.core.pool, |id| {
+            let address = self.pool.address(id);
+            is_key_of(NodeRef { address, id, seen: GONE }, hash, key)
+        });
+        let node = found.id().map(|id| self.node_at(id));
+        (Search::Exact(found), node)
+    }
+
+    /// The first search for a write: of the home bucket, and an exact one where that is not enough.
+    #[inline(always)]
+    pub fn search<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        match self.search_home(guard, hash, key) {
+            Some((found, node)) => (Search::Home(found), node),
+            None => self.search_exact(guard, hash, key),
+        }
+    }
+
+    /// The node of an id that the index holds, under a guard.
+    fn node_at(&self, id: u32) -> NodeRef<'_, K, V> {
+        let address = self.pool.address(id);
+        NodeRef { address, id, seen: address.meta().deadline() }
+    }
+
+    /// Visits the nodes of one bucket, from the hash position `cursor` on. Returns the position of
+    /// the rest.
+    pub fn walk<'g>(
+        &'g self,
+        guard: &'g Guard,
+        cursor: u64,
+        visit: &mut dyn FnMut(NodeRef<'g, K, V>),
+    ) -> Option<u64> {
+        let mut ids = Vec::new();
+        let next = self.core.index.ids_at(guard, &*self.core.pool, cursor, &mut ids);
+        ids.into_iter().for_each(|id| visit(self.node_at(id)));
+        next
+    }
+
+    /// Whether a node was living when it was found. Reads the precise clock only if need be.
+    ///
+    /// The deadline of that moment decides. A node that was replaced since is gone, and its successor
+    /// was not looked at; so a key that is present all the time is always found.
+    #[inline(always)]
+    pub fn is_live_at(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+        let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
+        self.lives(seen, node.meta(), coarse)
+    }
+
+    /// Whether a node that was found dead is a miss, for this caller and for all later lookups. If
+    /// not, it was replaced or prolonged in time, and the key has to be looked up again.
+    ///
+    /// An expiry is claimed, so that no read with an older reading of the clock can undo it. A cleared
+    /// generation does not come back. But a node that was replaced since may have been replaced
+    /// before the clearing.
+    #[cold]
+    pub fn confirm_miss(&self, node: NodeRef<'_, K, V>) -> bool {
+        if seeded("judged-again") {
+            return true;
+        }
+        if self.core.hot.is_cleared(node.meta()) {
+            return node.meta().deadline() == node.seen;
+        }
+        // A writer that replaces an entry stores the new id before it marks the old node. So a node
+        // that was replaced in time may not bear the mark yet.
+        let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
+        let hash = node.meta().hash();
+        node.meta().claim(node.seen)
+            && self.core.index.find(&crate::epoch::pin(), hash, is_there).is_some()
+    }
+
+    /// Whether a node that the caller holds, with this deadline, is in the cache and alive.
+    pub fn is_living(&self, deadline: u64, meta: &Meta) -> bool {
+        self.lives(deadline, meta, self.core.ticker.coarse())
+    }
+
+    #[inline(always)]
+    fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
+        // GONE is before every reading, and NEVER is after all of them.
+        !self.core.ticker.has_passed(deadline, coarse) && !self.core.hot.is_cleared(meta)
+    }
+}
+
+/// Compares keys; the hashes first, which lie in the same cache line.
+#[inline]
+fn is_key_of<K, V, Q>(node: NodeRef<'_, K, V>, hash: u32, key: &Q) -> bool
+where
+    Q: Equivalent<K> + ?Sized,
+{
+    node.meta().hash() == hash && key.equivalent(node.key())
+}
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    #[inline]
+    pub fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+        hash32(&self.hasher, key)
+    }
+
+    /// The key's hash. Prefetches its bucket, so it is to be called before the guard is made: pinning
+    /// takes longer than the prefetch.
+    #[inline(always)]
+    pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+        let hash = self.hash(key);
+        self.core.index.prefetch(hash);
+        hash
+    }
+}

@@ -1,0 +1,272 @@
+//! Reads that are no [plain hits](super::fast): judge, renew, record.
+
+use super::lookup::NodeRef;
+use crate::engine::Engine;
+use crate::engine::event::Event;
+use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::epoch::Guard;
+use crate::expiration::end;
+use crate::expiry::default_hook::{self, Hook, Sealed};
+use crate::node::{GONE, remaining};
+use crate::pool::HardDeadline;
+use crate::sync::seeded;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+/// What a lookup found, and whether maintenance is due.
+pub struct Lookup<'g, K, V> {
+    pub node: Option<NodeRef<'g, K, V>>,
+    pub due: bool,
+}
+
+/// The outcome of one attempt to read.
+pub(super) enum ReadStep<'g, K, V> {
+    Done(Lookup<'g, K, V>),
+    /// The entry has changed or left the cache since it was found. The present time says nothing
+    /// about it, so the key has to be looked up again.
+    Again,
+}
+
+/// The outcome of prolonging an entry's life.
+enum Renewed<'g, K, V> {
+    Hit(NodeRef<'g, K, V>),
+    /// The entry had expired.
+    Over,
+    /// The entry had left the cache.
+    Gone,
+}
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// A read without side effects.
+    pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.peek_at(guard, self.hash(key), key)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// [`peek`](Self::peek) for whoever knows the hash.
+    pub fn peek_at<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        loop {
+            let coarse = self.core.ticker.coarse();
+            let found = self.find(guard, hash, key)?;
+            if self.is_live_at(found, coarse) {
+                return Some(found);
+            }
+            if self.confirm_miss(found) {
+                return None;
+            }
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// One attempt to read the node that was found, if one was found. It may read the precise clock,
+    /// prolong the entry's life, count and record the read.
+    #[inline(never)]
+    pub(super) fn read_slow<'g>(
+        &'g self,
+        found: Option<NodeRef<'g, K, V>>,
+        coarse: u64,
+    ) -> ReadStep<'g, K, V> {
+        let mut due = self.core.is_maintenance_due(coarse);
+        let mut node = found.filter(|node| self.is_live_at(*node, coarse));
+        if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
+            return ReadStep::Again;
+        }
+        if self.mode.renews()
+            && let Some(living) = node
+        {
+            let renewed = self.renew(living, coarse, &mut due);
+            due |= self.mode.asks() && reentrancy::has_deferred();
+            node = match renewed {
+                Renewed::Hit(node) => Some(node),
+                Renewed::Over => None,
+                Renewed::Gone => return ReadStep::Again,
+            };
+        }
+        if let Some(node) = node {
+            due |= self.core.record_read(node.id());
+        }
+        if let Some(recorder) = &self.core.recorder {
+            if node.is_some() { recorder.hit() } else { recorder.miss() }
+        }
+        ReadStep::Done(Lookup { node, due })
+    }
+
+    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. The life
+    /// of an entry that has left the cache since it was found cannot be prolonged. Nor is it a hit:
+    /// the entry may have expired, and an earlier read would have kept it alive. (If the hook was
+    /// asked, it is a hit, since the hook is asked only once.)
+    ///
+    /// The new deadline competes with all other changes for the one word in this node. A
+    /// successor of the node is another node. The wheel is not told of a later deadline: it finds
+    /// out when the old one comes due.
+    ///
+    /// With an idle time, the hard deadline and the deadline are two words, and each is changed by a
+    /// compare-exchange. Writers store the hard deadline before the deadline. After our
+    /// compare-exchange we re-read the hard deadline; if it changed we recompute the deadline, and
+    /// never restore our own hard deadline, since the other write is newer.
+    ///
+    /// The clock is read after the deadline that it judges. So a read that was held up never takes
+    /// back what a later read has given. A coarse reading from before the lookup, where it is good
+    /// enough, only prolongs.
+    #[inline(never)]
+    fn renew<'g>(&self, node: NodeRef<'g, K, V>, coarse: u64, due: &mut bool) -> Renewed<'g, K, V> {
+        let ticker = &self.core.ticker;
+        let coarsely = self.mode.coarsely();
+        let asks = self.mode.asks();
+        let meta = node.meta();
+        let mut hook_memo = None;
+        let mut precisely = false;
+        let mut is_told = false;
+        // The deadline that this read has stored.
+        let mut ours = None;
+        loop {
+            let deadline = meta.deadline();
+            if deadline == GONE {
+                return match ours {
+                    Some(ours) => Renewed::Hit(node.with_deadline(ours)),
+                    // The hook was asked about this read, and may itself replace the entry each
+                    // time.
+                    None if is_told || seeded("gone-is-a-hit") => Renewed::Hit(node),
+                    None => Renewed::Gone,
+                };
+            }
+            if let Some(ours) = ours
+                && deadline != ours
+            {
+                return Renewed::Hit(node.with_deadline(ours));
+            }
+            let lazily = asks && !precisely && self.may_ask_coarsely(deadline, coarse);
+            let now = match (coarsely, lazily) {
+                (true, _) => ticker.reading_for(deadline, coarse),
+                (_, true) => coarse,
+                _ => ticker.now(),
+            };
+            if deadline <= now {
+                return match ours {
+                    // It was alive when this read prolonged it.
+                    Some(ours) => Renewed::Hit(node.with_deadline(ours)),
+                    None if meta.claim(deadline) => Renewed::Over,
+                    // Another thread has prolonged the life in time.
+                    None => continue,
+                };
+            }
+            let hard_word = self.pool.raw().hard_deadline(node.id());
+            let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
+            let new_hard = match ours {
+                None => {
+                    is_told = asks;
+                    self.hard_deadline_after_read(node, now, hard_deadline, &mut hook_memo)
+                }
+                Some(_) => hard_deadline,
+            };
+            if lazily
+                && new_hard != hard_deadline
+                && !(new_hard > hard_deadline && self.is_long(new_hard, coarse))
+            {
+                // A shorter life, or a short one, is computed from a precise reading.
+                (precisely, hook_memo) = (true, None);
+                continue;
+            }
+            if let Some(word) = hard_word
+                && new_hard != hard_deadline
+                && !word.exchange(hard_deadline, new_hard)
+            {
+                continue;
+            }
+            let new = self.core.lifetimes.deadline(now, new_hard);
+            if coarsely && new < deadline && new != new_hard {
+                // A later read has already prolonged the life further.
+                return Renewed::Hit(node.with_deadline(deadline));
+            }
+            if new != deadline {
+                if !meta.change_deadline(deadline, new) {
+                    continue;
+                }
+                if new < deadline {
+                    self.core.write_event(Event::Rescheduled(node.id()).pack(), 0, now);
+                    *due = true;
+                }
+            }
+            let is_current = |word: HardDeadline<'_>| word.load() == new_hard;
+            if hard_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
+                return Renewed::Hit(node.with_deadline(new));
+            }
+            if !seeded("renewals-are-made-again") {
+                ours = Some(new);
+            }
+        }
+    }
+
+    /// Whether the hook may be asked with a coarse reading. That needs an entry with a long
+    /// remaining life, and a cache without an idle time, which would prolong from the present on. If
+    /// the hook leaves the lifetime as it is, the reading does not matter. If the hook answers with a
+    /// long lifetime, the lag matters as little as for a new entry.
+    fn may_ask_coarsely(&self, deadline: u64, coarse: u64) -> bool {
+        self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
+    }
+
+    /// Whether the remaining life is so long that the lag of a coarse reading does not matter.
+    fn is_long(&self, deadline: u64, coarse: u64) -> bool {
+        deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
+    }
+
+    /// The hard deadline after the read hook's answer. The hook is asked once: `hook_memo` keeps its
+    /// answer, or that it left the lifetime as it is. A hook that changes the deadline itself would
+    /// otherwise be asked without end.
+    fn hard_deadline_after_read(
+        &self,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+        hard_deadline: u64,
+        hook_memo: &mut Option<Option<Option<Duration>>>,
+    ) -> u64 {
+        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.mode.asks()) else {
+            return hard_deadline;
+        };
+        let created = node.meta().created();
+        let ask = || {
+            let current = remaining(hard_deadline, now);
+            let instant = |time| self.core.ticker.instant_of(time);
+            let (key, value) = (node.key(), node.value());
+            let (now, created) = (instant(now), instant(created));
+            let read = || {
+                let _mark = ReentrancyMark::read_hook(self.core.subject(node.meta(), node.id()));
+                expiry.expire_after_read(key, value, now, current, created)
+            };
+            let answer = if self.mode.is_unknown() { self.ask_unknown(read) } else { read() };
+            (answer != current).then_some(answer)
+        };
+        match *hook_memo.get_or_insert_with(ask) {
+            None => hard_deadline,
+            Some(own) => {
+                self.core.lifetimes.hard_deadline_after_read(created, hard_deadline, end(now, own))
+            }
+        }
+    }
+
+    /// Asks the read hook, and learns whether it is the trait's own.
+    #[cold]
+    fn ask_unknown<T>(&self, read: impl FnOnce() -> T) -> T {
+        let Some(expiry) = &self.hooks.expiry else { return read() };
+        let (answer, is_default) = default_hook::asked(Hook::Read, expiry.identity(Sealed), read);
+        self.mode.learn(is_default);
+        if !self.mode.renews() {
+            self.core.hot.end_prolonging();
+        }
+        answer
+    }
+}

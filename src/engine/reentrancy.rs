@@ -1,0 +1,270 @@
+//! The stack of user code that runs on this thread: callbacks, loads and computations, deliveries.
+//! One stack serves all caches.
+//!
+//! * A **callback** (hook, weigher, condition) must not write the key that it was asked about: that
+//!   write would invalidate the answer, and the operation would ask again without end.
+//! * Inside a callback, a load or a computation nothing is **delivered**: a listener or destructor
+//!   that writes the key in question would wait for itself. The thread remembers the caches
+//!   concerned and delivers when the outermost frame ends.
+//! * A **flight** leaves a token on the stack while its owner's code runs. A wait for a flight whose
+//!   token is on this stack can never end, so it panics. Tokens, not thread ids, name the owner:
+//!   two tasks that share a thread may wait for each other's flights.
+//! * Deliveries of one cache do not nest: the outer delivery takes over what an inner one causes. So
+//!   no chain of listeners and destructors grows the stack.
+//!
+//! An operation that runs outside of all callbacks reads one number of its thread.
+
+use crate::executor::Running;
+use crate::sync::seeded;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::sync::Weak;
+
+/// A cache that can deliver later.
+pub trait Deliver: Send + Sync {
+    /// Delivers notifications and drops reclaimed values, as much as a caller does after an
+    /// operation.
+    fn deliver_some(&self);
+
+    /// The same for a job of the executor, which does more at a time.
+    fn deliver_job(&self, running: Running);
+}
+
+/// Tells caches apart, as long as they exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheId(usize);
+
+impl CacheId {
+    /// The identity of the cache whose state is at this address.
+    pub fn of<T>(state: &T) -> Self {
+        Self(std::ptr::from_ref(state).addr())
+    }
+}
+
+/// Tells flights apart, as long as they exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlightToken(usize);
+
+impl FlightToken {
+    /// The token of the flight whose state is at this address.
+    pub fn of<T>(state: &T) -> Self {
+        Self(std::ptr::from_ref(state).addr())
+    }
+}
+
+/// A callback about the key of a node. The caller holds a count on the node, or a guard protects it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub cache: CacheId,
+    pub hash: u32,
+    pub id: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    Callback(Subject),
+    /// A read hook, which runs under the reader's guard.
+    ReadHook(Subject),
+    Flight(FlightToken),
+    Delivery(CacheId),
+}
+
+impl Frame {
+    /// Whether deliveries wait until this frame has ended.
+    fn defers_deliveries(self) -> bool {
+        !matches!(self, Self::Delivery(_))
+    }
+
+    fn holds_a_guard(self) -> bool {
+        matches!(self, Self::ReadHook(_))
+    }
+
+    fn is_callback(self) -> bool {
+        matches!(self, Self::Callback(_) | Self::ReadHook(_))
+    }
+}
+
+// The first frame has a cell of its own without a destructor. Most stacks are one frame high, so
+// most frames cost a few instructions. The cell also outlives the thread's other locals.
+crate::sync::thread_cells! {
+    static FIRST: Cell<Option<Frame>> = Cell::new(None);
+    static HAS_DEFERRED: Cell<bool> = Cell::new(false);
+    /// Callbacks among the frames.
+    static CALLBACKS: Cell<u32> = Cell::new(0);
+}
+crate::sync::thread_local! {
+    static REST: RefCell<Vec<Frame>> = RefCell::default();
+    static DEFERRED: RefCell<Vec<Weak<dyn Deliver>>> = RefCell::default();
+}
+
+/// A frame on the stack; dropping it pops the frame. It stays on its thread.
+#[must_use]
+pub struct ReentrancyMark {
+    frame: Frame,
+    is_first: bool,
+    _stays: PhantomData<*const ()>,
+}
+
+impl ReentrancyMark {
+    /// A callback, about whose key's node the caller has a count.
+    #[inline]
+    pub fn callback(subject: Subject) -> Option<Self> {
+        Self::push(Frame::Callback(subject))
+    }
+
+    /// A read hook, about a node that the caller's guard protects. The caller delivers what this
+    /// frame deferred when it has dropped the guard.
+    #[inline]
+    pub fn read_hook(subject: Subject) -> Option<Self> {
+        Self::push(Frame::ReadHook(subject))
+    }
+
+    /// A load or a computation.
+    pub fn flight(token: FlightToken) -> Option<Self> {
+        Self::push(Frame::Flight(token))
+    }
+
+    /// A delivery. `None` if this thread is already delivering for this cache, or is destroying its
+    /// locals; another thread or a later call delivers then.
+    pub fn delivery(cache: CacheId) -> Option<Self> {
+        let frame = Frame::Delivery(cache);
+        if any(|other| *other == frame).unwrap_or(true) {
+            return None;
+        }
+        Self::push(frame)
+    }
+
+    #[inline]
+    fn push(frame: Frame) -> Option<Self> {
+        let is_first = FIRST.try_with(|first| {
+            let is_first = first.get().is_none();
+            if is_first {
+                first.set(Some(frame));
+            }
+            is_first
+        });
+        let is_first = is_first.ok()?;
+        if !is_first {
+            push_above(frame)?;
+        }
+        if frame.is_callback() {
+            let _ = CALLBACKS.try_with(|count| count.set(count.get() + 1));
+        }
+        Some(Self { frame, is_first, _stays: PhantomData })
+    }
+}
+
+#[cold]
+fn push_above(frame: Frame) -> Option<()> {
+    let pushed = REST.try_with(|frames| frames.borrow_mut().push(frame));
+    pushed.inspect_err(|_| assert!(!seeded("locals-outlive-their-threads"))).ok()
+}
+
+impl Drop for ReentrancyMark {
+    #[inline]
+    fn drop(&mut self) {
+        if self.frame.is_callback() {
+            let _ = CALLBACKS.try_with(|count| count.set(count.get() - 1));
+        }
+        if self.is_first {
+            let _ = FIRST.try_with(|first| first.set(None));
+        } else {
+            self.pop_above();
+        }
+        let delivers = self.frame.defers_deliveries() && !self.frame.holds_a_guard();
+        if delivers && has_deferred() {
+            deliver_deferred();
+        }
+    }
+}
+
+impl ReentrancyMark {
+    #[cold]
+    fn pop_above(&self) {
+        let popped = REST.try_with(|frames| frames.borrow_mut().pop());
+        debug_assert!(popped.map_or(true, |popped| popped == Some(self.frame)), "a stack");
+    }
+}
+
+/// Whether any frame of this thread satisfies the predicate; `None` while the thread destroys its
+/// locals.
+fn any(is_such: impl Fn(&Frame) -> bool) -> Option<bool> {
+    if FIRST.try_with(Cell::get).ok()?.is_some_and(|first| is_such(&first)) {
+        return Some(true);
+    }
+    REST.try_with(|frames| frames.borrow().iter().any(is_such)).ok()
+}
+
+/// Whether this thread is inside a callback of any cache.
+#[inline(always)]
+pub fn is_in_callback() -> bool {
+    CALLBACKS.try_with(Cell::get).unwrap_or(0) > 0
+}
+
+/// Nodes of the cache about whose keys, with this hash, callbacks on this thread were asked.
+#[cold]
+pub fn asked_about(cache: CacheId, hash: u32) -> Vec<u32> {
+    let ours = |frame: Frame| match frame {
+        Frame::Callback(subject) | Frame::ReadHook(subject)
+            if (subject.cache, subject.hash) == (cache, hash) =>
+        {
+            Some(subject.id)
+        }
+        _ => None,
+    };
+    let first = FIRST.try_with(Cell::get).ok().flatten();
+    let rest = REST.try_with(|frames| frames.borrow().clone()).unwrap_or_default();
+    first.into_iter().chain(rest).filter_map(ours).collect()
+}
+
+/// Whether this thread runs the code of the flight's owner.
+pub fn is_flying(token: FlightToken) -> bool {
+    any(|frame| *frame == Frame::Flight(token)).unwrap_or(false)
+}
+
+/// Whether deliveries on this thread have to wait.
+pub fn defers_deliveries() -> bool {
+    any(|frame| frame.defers_deliveries()).unwrap_or(true)
+}
+
+/// Whether this thread is delivering for this cache.
+pub fn delivers(cache: CacheId) -> bool {
+    any(|other| *other == Frame::Delivery(cache)).unwrap_or(false)
+}
+
+/// Whether the stack of this thread has any frame.
+pub fn is_anything_under_way() -> bool {
+    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
+}
+
+/// Remembers a cache for the end of the outermost callback, load or computation.
+pub fn defer_delivery(cache: &Weak<dyn Deliver>) {
+    let _ = DEFERRED.try_with(|deferred| {
+        let mut deferred = deferred.borrow_mut();
+        if !deferred.iter().any(|known| Weak::ptr_eq(known, cache)) {
+            deferred.push(Weak::clone(cache));
+        }
+        let _ = HAS_DEFERRED.try_with(|has| has.set(true));
+    });
+}
+
+/// Whether this thread has deferred deliveries.
+#[inline]
+pub fn has_deferred() -> bool {
+    HAS_DEFERRED.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Delivers what was deferred, unless a frame still defers it.
+#[cold]
+pub fn deliver_deferred() {
+    if defers_deliveries() {
+        return;
+    }
+    let _ = HAS_DEFERRED.try_with(|has| has.set(false));
+    let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
+    for cache in caches {
+        if let Some(cache) = cache.upgrade() {
+            cache.deliver_some();
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The sections under a bucket's lock. They run no user code, do not wait, and know no `K` and no `V`.
+
+use crate::engine::core::{Core, Search};
+use crate::engine::event::{Event, Packed};
+use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
+use crate::index::{Found, Locked};
+use crate::node::{Meta, ended_at, life};
+use crate::removal::RemovalCause;
+use crate::sync::seeded;
+
+/// A node to publish.
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    pub id: u32,
+    pub hash: u32,
+    pub now: u64,
+    pub deadline: u64,
+    /// The generation for which the node was made.
+    pub generation: u64,
+    /// The generation of the entry from which the value was computed, if there was an entry.
+    pub basis: Option<u64>,
+    /// Publish nothing: the value leaves at once, with this cause.
+    pub refused: Option<RemovalCause>,
+}
+
+/// The outcome of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The index now keeps the node's count.
+    pub published: bool,
+    /// The event for the maintenance.
+    pub event: Option<Packed>,
+}
+
+/// A new hard deadline for an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub hash: u32,
+    pub now: u64,
+    /// The entry's deadline when it was found.
+    pub seen: u64,
+    pub hard_deadline: u64,
+}
+
+/// The outcome of a new hard deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadlineChange {
+    pub changed: bool,
+    /// The event for the maintenance.
+    pub event: Option<Packed>,
+}
+
+impl Core {
+    /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
+    pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+        self.commit_put_under(&CommitPermit::IfIdle, Search::Home(found), put)
+    }
+
+    /// Publishes a node, in place of the node that was found, if one was found.
+    pub fn commit_put<'g>(
+        &self,
+        found: Search<'g>,
+        put: &Put,
+        clearance: Clearance<'_>,
+    ) -> Result<Done, Obstacle> {
+        let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
+        self.commit_put_under(&permit, found, put)
+    }
+
+    /// Inlined into both callers, so that the locked bucket stays in registers.
+    #[inline(always)]
+    fn commit_put_under<'g>(
+        &self,
+        permit: &CommitPermit<'_>,
+        found: Search<'g>,
+        put: &Put,
+    ) -> Result<Done, Obstacle> {
+        let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
+        self.check(permit, put.hash)?;
+        if self.hot.generation() != put.generation {
+            // The hooks were told about an entry that was cleared since. From this check on, an
+            // `invalidate_all` finds the node older than itself.
+            return Err(Obstacle::Changed);
+        }
+        let meta = self.pool.meta(put.id);
+        if let Some(recorder) = &self.recorder {
+            recorder.inserted();
+        }
+        // A value that was computed from an entry goes with it if an `invalidate_all` took it.
+        let outdated = put.basis.is_some_and(|basis| basis != put.generation)
+            && !seeded("computations-ignore-clearings");
+        let refused = if outdated || self.notices.is_closed() {
+            Some(RemovalCause::Explicit)
+        } else {
+            put.refused
+        };
+        if let Some(cause) = refused {
+            let event = locked.id().map(|old| {
+                self.unlink(&mut locked, old, put.now, RemovalCause::Replaced);
+                Event::Removed(old).pack()
+            });
+            if cause == RemovalCause::Explicit {
+                self.refuse_closed(put.id, meta.deadline(), put.now);
+            } else {
+                self.announce(put.id, cause, meta.deadline(), put.now);
+            }
+            return Ok(Done { published: false, event });
+        }
+        meta.set_life(life::OWNED);
+        self.hot.note_published(put.generation);
+        let event = match locked.id() {
+            None => {
+                locked.insert(put.id);
+                Event::Added(put.id, put.hash)
+            }
+            Some(old) => {
+                // The new node comes first: a reader that finds the old node gone looks again and
+                // must not miss.
+                if seeded("gone-before-replaced") {
+                    self.pool.meta(old).mark_gone();
+                }
+                locked.replace(put.id);
+                let before = self.pool.meta(old);
+                let (_, end) = self.gone((old, before), put.now, RemovalCause::Replaced);
+                // The wheel looks at the old node no later than by its deadline. The exception is a
+                // deadline that was made earlier and whose event is on the way.
+                let later = put.deadline >= end && !before.was_shortened();
+                Event::Replaced { new: put.id, old, later }
+            }
+        };
+        Ok(Done { published: true, event: Some(event.pack()) })
+    }
+
+    /// Removes the node that was found. Returns the cause with which it left.
+    pub fn commit_remove<'g>(
+        &self,
+        found: Search<'g>,
+        hash: u32,
+        now: u64,
+        cause: RemovalCause,
+        clearance: Clearance<'_>,
+    ) -> Result<Option<(u32, RemovalCause)>, Obstacle> {
+        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
+        let mut locked = self.lock(found, hash, &permit)?;
+        Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
+    }
+
+    /// Gives the node that was found a new hard deadline, if it lives. This
+    /// takes the lock because a computation must find its entry as it left it. Reads prolong lives
+    /// without the lock.
+    pub fn commit_hard_deadline<'g>(
+        &self,
+        found: Search<'g>,
+        limit: &Limit,
+        clearance: Clearance<'_>,
+    ) -> Result<DeadlineChange, Obstacle> {
+        let &Limit { hash, now, seen, hard_deadline } = limit;
+        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
+        let mut locked = self.lock(found, hash, &permit)?;
+        let Some(id) = locked.id() else {
+            return Ok(DeadlineChange { changed: false, event: None });
+        };
+        let meta = self.pool.meta(id);
+        // Whether the life ends at this moment.
+        let over = self.lifetimes.deadline(now, hard_deadline) <= now;
+        let unchanged = DeadlineChange { changed: false, event: None };
+        if self.hot.is_cleared(meta) {
+            return Ok(unchanged);
+        }
+        let (mut judged, mut new);
+        let mut is_set = false;
+        loop {
+            judged = meta.deadline();
+            if judged <= now {
+                // If the life is to end now, a read has just made the new hard deadline the deadline.
+                if is_set && over && !seeded("zero-terms-lose-to-reads") {
+                    new = now;
+                    break;
+                }
+                if meta.claim(judged) {
+                    return Ok(unchanged);
+                }
+                continue;
+            }
+            is_set = true;
+            if let Some(word) = self.pool.hard_deadline(id) {
+                word.store(hard_deadline, false);
+            }
+            new = if over { now } else { self.lifetimes.deadline(now, hard_deadline) };
+            if !over && judged != seen && !seeded("terms-take-back-reads") {
+                // A read since, by a later reading of the clock, has prolonged the life. That is not
+                // taken back.
+                new = new.max(judged).min(hard_deadline);
+            }
+            if meta.change_deadline(judged, new) {
+                break;
+            }
+        }
+        let event = if over {
+            self.unlink(&mut locked, id, now, RemovalCause::Expired);
+            Some(Event::Removed(id).pack())
+        } else {
+            (new < judged).then(|| Event::Rescheduled(id).pack())
+        };
+        Ok(DeadlineChange { changed: true, event })
+    }
+
+    /// Makes sure that the key still has no entry.
+    pub fn commit_absent<'g>(
+        &self,
+        found: Search<'g>,
+        hash: u32,
+        clearance: Clearance<'_>,
+    ) -> Result<(), Obstacle> {
+        if seeded("absence-uncommitted") {
+            return Ok(());
+        }
+        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
+        self.lock(found, hash, &permit).map(drop)
+    }
+
+    /// Locks the bucket of the search, if no load or computation can be in the way. The permit keeps
+    /// others from taking off.
+    fn lock<'g>(
+        &self,
+        found: Search<'g>,
+        hash: u32,
+        permit: &CommitPermit<'_>,
+    ) -> Result<Locked<'g>, Obstacle> {
+        let locked = found.lock().map_err(|_| Obstacle::Changed)?;
+        self.check(permit, hash)?;
+        Ok(locked)
+    }
+
+    /// Whether no load or computation can be in the way, with the bucket locked. A load or
+    /// computation registers its flight and then takes this lock once. So either the load sees what the
+    /// locked section does, or this check sees the flight.
+    #[inline(always)]
+    fn check(&self, permit: &CommitPermit<'_>, hash: u32) -> Result<(), Obstacle> {
+        permit.check(&self.flights, hash, || self.hot.generation())
+    }
+
+    #[inline(always)]
+    fn unlink(
+        &self,
+        locked: &mut Locked<'_>,
+        id: u32,
+        now: u64,
+        cause: RemovalCause,
+    ) -> RemovalCause {
+        locked.remove();
+        self.gone((id, self.pool.meta(id)), now, cause).0
+    }
+
+    /// Marks a node that has just been unlinked and announces it. Returns the effective cause, and the
+    /// deadline that the node had.
+    fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
+        let deadline = self.mark_gone(meta);
+        let cause = self.effective_cause(meta, deadline, now, cause);
+        self.announce(id, cause, ended_at(deadline), now);
+        (cause, ended_at(deadline))
+    }
+}

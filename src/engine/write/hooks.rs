@@ -1,0 +1,227 @@
+//! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A mark
+//! on the thread says which key is being asked about.
+
+use crate::clock::NEVER;
+use crate::engine::Engine;
+use crate::engine::read::NodeRef;
+use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::expiration::{Lifetime, lifetime};
+use crate::expiry::Expiry;
+use crate::expiry::default_hook::{self, Hook, Sealed};
+use crate::node::remaining;
+use crate::pool::{Handle, HardDeadline, Local, RawHandle};
+use crate::sync::atomic::Ordering;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
+
+/// An expiry hook's answer about a new value.
+#[derive(Clone, Copy)]
+pub enum HookLifetime {
+    /// So many nanoseconds from the present; [`NEVER`] means for ever.
+    For(u64),
+    /// The same end as before.
+    Same(u64),
+}
+
+impl HookLifetime {
+    pub fn end(self, now: u64) -> u64 {
+        match self {
+            Self::For(nanos) => now.saturating_add(nanos),
+            Self::Same(end) => end,
+        }
+    }
+}
+
+/// The hooks' answer about a new value, and the reading of the clock that they were told.
+#[derive(Clone, Copy)]
+pub struct Answer {
+    pub hook: HookLifetime,
+    pub now: u64,
+}
+
+/// The key's entry when the hooks were asked, where their answer depends on it.
+pub enum Basis<K, V> {
+    /// No living entry.
+    Absent,
+    /// This entry, whose hard deadline was `ends`. The count keeps its id from being given to another
+    /// entry.
+    Entry { node: Handle<K, V>, ends: u64 },
+}
+
+impl<K, V> Basis<K, V> {
+    /// Whether the key's entry is still the same.
+    pub fn is_still(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
+        match (self, living) {
+            (Self::Absent, None) => true,
+            (Self::Entry { node, .. }, Some(living)) => node.id() == living.id(),
+            _ => false,
+        }
+    }
+}
+
+/// When an entry ends: at the latest, and unless it is read before.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    pub hard_deadline: u64,
+    pub deadline: u64,
+}
+
+/// Which readings of the clock a hook is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Readings {
+    /// A coarse one, and then a precise one if the answer is short.
+    CoarseFirst,
+    /// A precise one.
+    Precise,
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// The weigher's answer; 1 without a weigher.
+    pub fn weigh(&self, node: &Local<'_, K, V>) -> u32 {
+        let Some(weigher) = &self.hooks.weigher else { return 1 };
+        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        weigher(node.key(), node.value())
+    }
+
+    /// Whether the hooks are asked about a value that is written with this term.
+    #[inline(always)]
+    pub fn is_asked(&self, lifetime: Lifetime) -> bool {
+        self.hooks.expiry.is_some() && matches!(lifetime, Lifetime::Policy)
+    }
+
+    /// Whether the hooks' answer depends on the key's entry, which then has to be looked up first.
+    #[inline]
+    pub fn depends_on_entry(&self) -> bool {
+        !self.updates_create.load(Ordering::Relaxed)
+    }
+
+    /// Asks the hooks how long the node is to live in place of `basis`. There is no basis if the
+    /// answer does not depend on it.
+    pub fn ask(
+        &self,
+        node: &Local<'_, K, V>,
+        basis: Option<&Basis<K, V>>,
+        readings: Readings,
+    ) -> Answer {
+        let ticker = &self.core.ticker;
+        let coarsely = readings == Readings::CoarseFirst;
+        let mut now = if coarsely { ticker.coarse() } else { ticker.now() };
+        let mut hook = self.ask_at(node, basis, now);
+        if coarsely {
+            let ends = self.ends(Lifetime::Policy, hook, now);
+            if ticker.is_short(ends.deadline.saturating_sub(now)) {
+                now = ticker.now();
+                if let HookLifetime::For(_) = hook {
+                    // The hook may have computed the answer from the reading that it was told.
+                    hook = self.ask_at(node, basis, now);
+                }
+            }
+        }
+        Answer { hook, now }
+    }
+
+    #[inline(always)]
+    fn ask_at(
+        &self,
+        node: &Local<'_, K, V>,
+        basis: Option<&Basis<K, V>>,
+        now: u64,
+    ) -> HookLifetime {
+        let Some(expiry) = &self.hooks.expiry else { return HookLifetime::Same(NEVER) };
+        let instant = self.core.ticker.instant_of(now);
+        if let Some(&Basis::Entry { ends, .. }) = basis {
+            return self.ask_about_update(&**expiry, node, (instant, now), ends);
+        }
+        // The mark covers the hook alone: the clock may use the cache as it likes.
+        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        HookLifetime::For(lifetime(expiry.expire_after_create(node.key(), node.value(), instant)))
+    }
+
+    #[inline(never)]
+    fn ask_about_update(
+        &self,
+        expiry: &dyn Expiry<K, V>,
+        node: &Local<'_, K, V>,
+        (instant, now): (Instant, u64),
+        hard_deadline: u64,
+    ) -> HookLifetime {
+        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        let current = remaining(hard_deadline, now);
+        let ask = || expiry.expire_after_update(node.key(), node.value(), instant, current);
+        let (answer, is_default) = default_hook::asked(Hook::Update, expiry.identity(Sealed), ask);
+        if is_default {
+            self.updates_create.store(true, Ordering::Relaxed);
+        }
+        if answer == current && !is_default {
+            HookLifetime::Same(hard_deadline)
+        } else {
+            HookLifetime::For(lifetime(answer))
+        }
+    }
+
+    /// The deadlines of an entry written at `now`.
+    #[inline(always)]
+    pub fn ends(&self, lifetime: Lifetime, hook: HookLifetime, now: u64) -> Ends {
+        let lifetimes = &self.core.lifetimes;
+        let hard_deadline = match lifetime {
+            Lifetime::For(nanos) => now.saturating_add(nanos),
+            Lifetime::Until(instant) => instant,
+            Lifetime::Policy => lifetimes.hard_deadline(now, hook.end(now)),
+        };
+        Ends { hard_deadline, deadline: lifetimes.deadline(now, hard_deadline) }
+    }
+
+    /// Refuses a write of a key from within a callback that was asked about it.
+    ///
+    /// # Panics
+    /// If this call is such a write.
+    #[inline(always)]
+    pub fn check_key<Q>(&self, hash: u32, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if reentrancy::is_in_callback() {
+            self.check_key_slow(hash, key);
+        }
+    }
+
+    #[cold]
+    fn check_key_slow<Q>(&self, hash: u32, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        for id in reentrancy::asked_about(self.core.id(), hash) {
+            // The caller of the callback has a count, so another one may be taken.
+            self.pool.raw().meta(id).retain();
+            let asked = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
+            assert!(
+                !key.equivalent(asked.key()),
+                "an expiry hook, a weigher or a condition writes the key that it was asked about"
+            );
+        }
+    }
+}
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry is
+    /// claimed.
+    pub fn basis_of<Q>(&self, hash: u32, key: &Q) -> Basis<K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let guard = crate::epoch::pin();
+        loop {
+            let coarse = self.core.ticker.coarse();
+            let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
+            if self.is_live_at(node, coarse) {
+                let hard_deadline = self.pool.raw().hard_deadline(node.id());
+                let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);
+                return Basis::Entry { node: self.handle_on(node), ends };
+            }
+            if self.confirm_miss(node) {
+                return Basis::Absent;
+            }
+        }
+    }
+}

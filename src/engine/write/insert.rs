@@ -1,0 +1,229 @@
+//! Inserts of single keys.
+
+use super::commit::Done;
+use super::hooks::{Answer, Basis, Readings};
+use super::prepare::Terms;
+use crate::engine::Engine;
+use crate::engine::core::Search;
+use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
+use crate::engine::read::NodeRef;
+use crate::epoch::Guard;
+use crate::expiration::Lifetime;
+use crate::pool::{Handle, Local};
+use std::hash::{BuildHasher, Hash};
+
+/// The hooks' answer, if they were asked, and the entry that it is about, if it depends on one.
+struct Answered<K, V> {
+    answer: Option<Answer>,
+    basis: Option<Basis<K, V>>,
+}
+
+/// An insert from its first failure on.
+struct Attempt<K, V> {
+    terms: Terms,
+    answered: Answered<K, V>,
+    /// What was in the way last.
+    obstacle: Obstacle,
+    clearance: Clearance<'static>,
+    is_first: bool,
+}
+
+/// An insert between two steps.
+struct Insert<K, V> {
+    node: Handle<K, V>,
+    attempt: Attempt<K, V>,
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    pub fn insert(&self, key: K, value: V, lifetime: Lifetime) {
+        // Prefetches the bucket, so that the miss overlaps with making the node.
+        let hash = self.hash_ahead(&key);
+        self.check_key(hash, &key);
+        if self.is_asked(lifetime) || self.hooks.weigher.is_some() {
+            return self.insert_asking(hash, key, value, lifetime);
+        }
+        let guard = crate::epoch::pin();
+        // The pin is a barrier: it waits until the caller's stores of key and value are done. Moving
+        // them after it is cheaper.
+        self.insert_pinned(guard, hash, key, value, lifetime);
+    }
+
+    #[inline(always)]
+    fn insert_pinned(&self, guard: Guard, hash: u32, key: K, value: V, lifetime: Lifetime) {
+        let node = self.pool.draft(hash, key).fill(value);
+        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None);
+    }
+
+    /// [`insert`](Self::insert) of a value about which user code is asked, before anything is
+    /// pinned.
+    #[inline(never)]
+    fn insert_asking(&self, hash: u32, key: K, value: V, lifetime: Lifetime) {
+        let node = self.pool.draft(hash, key).fill(value);
+        let terms = Terms { weight: self.weigh(&node), lifetime };
+        if !self.is_asked(lifetime) {
+            return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
+        }
+        if self.depends_on_entry() {
+            return self.insert_about(node, terms);
+        }
+        let answer = self.ask(&node, None, Readings::CoarseFirst);
+        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer));
+    }
+
+    /// [`insert`](Self::insert) of a value where the hooks' answer depends on the key's entry.
+    #[inline(never)]
+    fn insert_about(&self, node: Local<'_, K, V>, terms: Terms) {
+        let hash = node.meta().hash();
+        let basis = self.basis_of(hash, node.key());
+        let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
+        let answered = Answered { answer: Some(answer), basis: Some(basis) };
+        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed);
+    }
+
+    #[inline(always)]
+    fn insert_node(
+        &self,
+        guard: Guard,
+        (node, hash): (Local<'_, K, V>, u32),
+        terms: Terms,
+        answer: Option<Answer>,
+    ) {
+        let slow = |guard, node, obstacle| {
+            self.insert_slow(guard, node, (terms, Answered { answer, basis: None }), obstacle);
+        };
+        let Some((found, old)) = self.search_home(&guard, hash, node.key()) else {
+            return slow(guard, node, Obstacle::Changed);
+        };
+        let put = self.prepare((&node, hash), old, terms, answer);
+        match self.core.commit_put_if_idle(found, &put) {
+            Ok(done) => {
+                self.finish_put(node, done, terms.weight, put.now);
+                drop(guard);
+                self.after_write();
+            }
+            Err(obstacle) => slow(guard, node, obstacle),
+        }
+    }
+
+    /// [`insert`](Self::insert) from its first failure on, or with an answer about an entry. Not
+    /// inlined, so that the fast path keeps nothing for a loop that seldom begins.
+    #[inline(never)]
+    fn insert_slow(
+        &self,
+        guard: Guard,
+        node: Local<'_, K, V>,
+        (terms, answered): (Terms, Answered<K, V>),
+        obstacle: Obstacle,
+    ) {
+        let clearance = Clearance::Idle;
+        let mut attempt = Attempt { terms, answered, obstacle, clearance, is_first: true };
+        if let Err(node) = self.try_insert(guard, node, &mut attempt) {
+            let mut insert = Insert { node: node.handle(), attempt };
+            drop(node);
+            block_on(|| self.step_insert(&mut insert));
+        }
+        self.after_write();
+    }
+
+    /// The next step of an insert that had to wait.
+    #[cold]
+    fn step_insert(&self, insert: &mut Insert<K, V>) -> Step<()> {
+        loop {
+            let Insert { node, attempt } = insert;
+            match attempt.obstacle {
+                Obstacle::EntryChanged => return self.step_insert_owning(insert),
+                Obstacle::Flight => match self.turn_to_write(node.meta().hash(), node.key()) {
+                    Step::Wait(flight) => return Step::Wait(flight),
+                    Step::Done(clearance) => attempt.clearance = clearance,
+                },
+                Obstacle::Changed | Obstacle::Overtaken => {}
+            }
+            attempt.obstacle = Obstacle::Changed;
+            if let Some(answer) = &mut attempt.answered.answer {
+                // The life begins after the wait.
+                answer.now = self.core.ticker.now();
+            }
+            if self.try_insert(crate::epoch::pin(), self.pool.local(node), attempt).is_ok() {
+                return Step::Done(());
+            }
+        }
+    }
+
+    /// Searches and commits, until a computation of the key, or an entry that the hooks were not asked
+    /// about, is in the way.
+    ///
+    /// # Errors
+    /// Returns the node if the insert has to wait.
+    fn try_insert<'p>(
+        &self,
+        guard: Guard,
+        node: Local<'p, K, V>,
+        attempt: &mut Attempt<K, V>,
+    ) -> Result<(), Local<'p, K, V>> {
+        let hash = node.meta().hash();
+        loop {
+            match attempt.obstacle {
+                Obstacle::EntryChanged => return Err(node),
+                Obstacle::Flight => match self.turn_to_write(hash, node.key()) {
+                    Step::Wait(_) => return Err(node),
+                    Step::Done(clearance) => attempt.clearance = clearance,
+                },
+                Obstacle::Changed | Obstacle::Overtaken => {}
+            }
+            let found = if attempt.is_first {
+                self.search(&guard, hash, node.key())
+            } else {
+                self.search_exact(&guard, hash, node.key())
+            };
+            attempt.is_first = false;
+            match self.commit_insert(found, &node, attempt) {
+                Ok((done, now)) => {
+                    self.finish_put(node, done, attempt.terms.weight, now);
+                    return Ok(());
+                }
+                Err(obstacle) => attempt.obstacle = obstacle,
+            }
+        }
+    }
+
+    fn commit_insert<'g>(
+        &self,
+        (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
+        node: &Local<'_, K, V>,
+        attempt: &Attempt<K, V>,
+    ) -> Result<(Done, u64), Obstacle> {
+        let Answered { answer, basis } = &attempt.answered;
+        if let (Some(answer), Some(basis)) = (answer, basis)
+            && !basis.is_still(self.living_for((*answer, basis), old)?)
+        {
+            return Err(Obstacle::EntryChanged);
+        }
+        let put = self.prepare((node, node.meta().hash()), old, attempt.terms, *answer);
+        Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
+    }
+
+    /// The next step of an insert whose answer was about another entry than the one that is there by
+    /// now. It takes the key as a computation does, and asks once more while nothing can change.
+    #[cold]
+    fn step_insert_owning(&self, insert: &mut Insert<K, V>) -> Step<()> {
+        let Insert { node, attempt } = insert;
+        attempt.answered = Answered { answer: None, basis: None };
+        let hash = node.meta().hash();
+        let share = || node.raw().clone();
+        let flight = match self.acquire_key((hash, node.key()), &share, Joining::Overtaking) {
+            Step::Wait(flight) => return Step::Wait(flight),
+            Step::Done(flight) => flight.enter(),
+        };
+        let stable = self.stable_entry(hash, node.key());
+        let local = self.pool.local(node);
+        let put = self.put_owning(local, attempt.terms, None, Readings::Precise);
+        flight.land(None);
+        // These may be the last counts on an entry, whose destructors may use its key.
+        drop((stable, put));
+        Step::Done(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Lifetimes by key: asking for them, changing them.
+
+use super::commit::Limit;
+use crate::engine::Engine;
+use crate::engine::core::Search;
+use crate::engine::flights::{Clearance, Obstacle, Step, block_on};
+use crate::engine::read::NodeRef;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// The deadline of the key's living entry, and the present time.
+    pub fn deadline<Q>(&self, key: &Q) -> Option<(u64, u64)>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        let guard = crate::epoch::pin();
+        loop {
+            let node = self.find(&guard, hash, key)?;
+            // The clock is read after the deadline. So a concurrent write cannot have given the entry
+            // more life than is left by this reading.
+            let now = self.core.ticker.now();
+            if node.seen() > now && !self.core.hot.is_cleared(node.meta()) {
+                return Some((node.seen(), now));
+            }
+            if self.confirm_miss(node) {
+                return None;
+            }
+        }
+    }
+
+    /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the present
+    /// time. False if there is no living entry.
+    pub fn set_hard_deadline<Q>(&self, key: &Q, hard_deadline: impl Fn(u64) -> u64) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        let mut clearance = Clearance::Idle;
+        let changed =
+            block_on(|| self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance));
+        // A load that has just put the entry there may not have landed yet. A call from now on must
+        // not get its value, whose life may have ended by this change.
+        if changed && !self.core.flights.is_idle(hash) {
+            self.overtake_load(hash, key);
+        }
+        self.after_write();
+        changed
+    }
+
+    fn step_set_hard_deadline<Q>(
+        &self,
+        (hash, key): (u32, &Q),
+        hard_deadline: &impl Fn(u64) -> u64,
+        clearance: &mut Clearance<'static>,
+    ) -> Step<bool>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut is_first = true;
+        loop {
+            let guard = crate::epoch::pin();
+            let found = if is_first {
+                self.search(&guard, hash, key)
+            } else {
+                self.search_exact(&guard, hash, key)
+            };
+            match self.try_set_hard_deadline(found, hash, hard_deadline, *clearance) {
+                Ok(changed) => return Step::Done(changed),
+                Err(Obstacle::Flight) => {
+                    drop(guard);
+                    match self.turn_to_prolong(hash, key) {
+                        Step::Wait(flight) => return Step::Wait(flight),
+                        Step::Done(seen) => *clearance = seen,
+                    }
+                }
+                Err(_) => is_first = false,
+            }
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    fn try_set_hard_deadline<'g>(
+        &self,
+        (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
+        hash: u32,
+        hard_deadline: impl Fn(u64) -> u64,
+        clearance: Clearance<'_>,
+    ) -> Result<bool, Obstacle> {
+        let Some(node) = node else { return Ok(false) };
+        let now = self.core.ticker.now();
+        let limit = Limit { hash, now, seen: node.seen(), hard_deadline: hard_deadline(now) };
+        let done = self.core.commit_hard_deadline(found, &limit, clearance)?;
+        if let Some(event) = done.event {
+            self.core.write_event(event, 0, now);
+        }
+        Ok(done.changed)
+    }
+}

@@ -1,0 +1,13 @@
+//! Writes of single keys: the hooks that they ask, the section under the bucket's lock, and the
+//! operations.
+
+mod commit;
+mod hooks;
+mod insert;
+mod lifetimes;
+mod prepare;
+mod remove;
+
+pub use hooks::{Basis, Readings};
+pub use prepare::{Terms, fresh};
+pub use remove::{Condition, Removal};

@@ -1,0 +1,142 @@
+//! What all writes of a value share: completing the node before the commit, and the steps after it.
+
+use super::commit::{Done, Put};
+use super::hooks::{Answer, Basis, HookLifetime, Readings};
+use crate::clock::NEVER;
+use crate::engine::Engine;
+use crate::engine::core::mark_of;
+use crate::engine::flights::{Clearance, Obstacle};
+use crate::engine::read::NodeRef;
+use crate::entry::Entry;
+use crate::expiration::Lifetime;
+use crate::pool::{Handle, Local};
+use crate::removal::RemovalCause;
+use std::hash::{BuildHasher, Hash};
+
+/// The weight of a value, and how the write says when it ends.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    pub weight: u32,
+    pub lifetime: Lifetime,
+}
+
+/// The entry of a node that this call has just committed. The node may have left the cache since.
+pub fn fresh<K, V>(node: Handle<K, V>, now: u64, deadline: u64) -> Entry<K, V> {
+    Entry::new(node, now, deadline.max(now), true)
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Completes a node that is to replace `old`, by the hooks' answer if they were asked.
+    #[inline(always)]
+    pub fn prepare(
+        &self,
+        (node, hash): (&Local<'_, K, V>, u32),
+        old: Option<NodeRef<'_, K, V>>,
+        terms: Terms,
+        answer: Option<Answer>,
+    ) -> Put {
+        let core = &self.core;
+        let generation = core.hot.generation();
+        let coarse = core.ticker.coarse();
+        // `present` judges the old entry. The new one's life may have begun before, when the hooks
+        // were asked.
+        let mut present = old.map_or(coarse, |old| core.ticker.reading_for(old.seen(), coarse));
+        let (mut now, mut hook) = (present, HookLifetime::Same(NEVER));
+        if let Some(answer) = answer {
+            (now, hook) = (answer.now, answer.hook);
+            present = present.max(now);
+        }
+        let mut ends = self.ends(terms.lifetime, hook, now);
+        if answer.is_none() && core.ticker.is_short(ends.deadline.saturating_sub(now)) {
+            now = core.ticker.now();
+            present = now;
+            ends = self.ends(terms.lifetime, hook, now);
+        }
+        let deadline = ends.deadline;
+        node.meta().init(deadline, now, terms.weight, mark_of(generation));
+        if let Some(word) = self.pool.raw().hard_deadline(node.id()) {
+            word.store(ends.hard_deadline, self.mode.asks());
+        }
+        let refused = if deadline <= now {
+            Some(RemovalCause::Expired)
+        } else if core.max_capacity == 0 || u64::from(terms.weight) > core.max_capacity {
+            Some(RemovalCause::Size)
+        } else {
+            None
+        };
+        Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
+    }
+
+    /// The key's entry, if it lives, in order to check that an answer was about it.
+    ///
+    /// # Errors
+    /// [`Obstacle::Changed`] if the entry was prolonged just when it was found expired.
+    pub fn living_for<'g>(
+        &self,
+        (answer, basis): (Answer, &Basis<K, V>),
+        old: Option<NodeRef<'g, K, V>>,
+    ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
+        let Some(old) = old else { return Ok(None) };
+        let ticker = &self.core.ticker;
+        let is_asked = matches!(basis, Basis::Entry { node, .. } if node.id() == old.id());
+        // The entry that the hooks were asked about lived then. It lives for this write, unless
+        // another thread has claimed its expiry.
+        let now =
+            if is_asked { answer.now } else { ticker.reading_for(old.seen(), ticker.coarse()) };
+        if old.seen() > now && !self.core.hot.is_cleared(old.meta()) {
+            Ok(Some(old))
+        } else if self.confirm_miss(old) {
+            Ok(None)
+        } else {
+            Err(Obstacle::Changed)
+        }
+    }
+
+    /// Ends a commit, with the lock released: the node's count goes to the index, the event to the
+    /// write buffer. No user code may run between the commit and this call: unwinding would drop
+    /// `node`, and with it the count of a node that is in the index.
+    #[inline(always)]
+    pub fn finish_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
+        if done.published {
+            node.into_count();
+        }
+        if let Some(event) = done.event {
+            self.core.write_event(event, weight, now);
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old
+    /// one if the hooks were asked about it: the caller drops it after the flight.
+    pub fn put_owning(
+        &self,
+        node: Local<'_, K, V>,
+        terms: Terms,
+        basis: Option<u64>,
+        readings: Readings,
+    ) -> (Entry<K, V>, Option<Basis<K, V>>) {
+        let hash = node.meta().hash();
+        let depends = self.hooks.expiry.is_some() && self.depends_on_entry();
+        let asked_about = depends.then(|| self.basis_of(hash, node.key()));
+        // Only the clock and a clearing can change the entry now, and the hooks are not asked
+        // again.
+        let ask = || self.ask(&node, asked_about.as_ref(), readings);
+        let answer = self.hooks.expiry.is_some().then(ask);
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, old) = self.search_exact(&guard, hash, node.key());
+            let put = self.prepare((&node, hash), old, terms, answer);
+            let put = Put { basis, ..put };
+            if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
+                let handle = node.handle();
+                self.finish_put(node, done, terms.weight, put.now);
+                return (fresh(handle, put.now, put.deadline), asked_about);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Matching the fingerprints of a bucket, all at once.
+#![cfg_attr(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    expect(unsafe_code, reason = "vector instructions, where the target has them")
+)]
+
+use super::bucket::{CTRL_FINGERPRINTS, EMPTY, WORD_FINGERPRINTS};
+
+/// The fingerprints of a bucket, as they were read.
+#[derive(Clone, Copy)]
+pub struct Fingerprints {
+    word: u64,
+    ctrl: u64,
+}
+
+impl Fingerprints {
+    /// The fingerprints in the fingerprint word and in the control word.
+    #[inline(always)]
+    pub fn new(word: u64, ctrl: u64) -> Self {
+        Self { word, ctrl }
+    }
+
+    /// The slots with this fingerprint.
+    #[inline(always)]
+    pub fn matching(self, fingerprint: u8) -> Slots {
+        Slots(equal_bytes(self.word, self.ctrl, fingerprint) & Slots::ALL)
+    }
+
+    /// The empty slots.
+    #[inline(always)]
+    pub fn free(self) -> Slots {
+        self.matching(EMPTY)
+    }
+
+    /// The slots that are not empty.
+    #[inline(always)]
+    pub fn occupied(self) -> Slots {
+        Slots(!equal_bytes(self.word, self.ctrl, EMPTY) & Slots::ALL)
+    }
+
+    /// The fingerprint of one slot.
+    pub fn get(self, slot: usize) -> u8 {
+        let bytes = if slot < WORD_FINGERPRINTS { self.word } else { self.ctrl };
+        (bytes >> (8 * (slot % WORD_FINGERPRINTS))) as u8
+    }
+}
+
+/// A set of slots, and the iterator over it. Bit `b` stands for byte `b` of the two words, of which
+/// the fingerprint word comes first.
+#[derive(Clone, Copy)]
+pub struct Slots(u32);
+
+impl Slots {
+    const ALL: u32 = ((1 << WORD_FINGERPRINTS) - 1) | ((1 << CTRL_FINGERPRINTS) - 1) << 8;
+}
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
+        }
+        let byte = self.0.trailing_zeros() as usize;
+        self.0 &= self.0 - 1;
+        Some(if WORD_FINGERPRINTS == 8 { byte } else { byte % 8 + byte / 8 * WORD_FINGERPRINTS })
+    }
+}
+
+/// Bit `b` of the result is set if byte `b` of the two words equals `byte`.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[inline(always)]
+fn equal_bytes(low: u64, high: u64, byte: u8) -> u32 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+    // SAFETY: this function is compiled only for targets that have SSE2.
+    unsafe {
+        let bytes = _mm_set_epi64x(high as i64, low as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u32
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+use equal_bytes_by_words as equal_bytes;
+
+/// The same without vector instructions.
+#[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "sse2"))))]
+#[inline(always)]
+fn equal_bytes_by_words(low: u64, high: u64, byte: u8) -> u32 {
+    equal_in_word(low, byte) | equal_in_word(high, byte) << 8
+}
+
+/// Bit `b` of the result is set if byte `b` of the word equals `byte`. No borrow crosses bytes, so
+/// there is no false match. The multiplication gathers the lowest bits of the bytes at the top.
+#[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "sse2"))))]
+#[inline(always)]
+fn equal_in_word(word: u64, byte: u8) -> u32 {
+    const LOW_BITS: u64 = u64::from_ne_bytes([0x01; 8]);
+    const LOW_SEVEN: u64 = u64::from_ne_bytes([0x7f; 8]);
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let differing = word ^ (LOW_BITS * u64::from(byte));
+    let nonzero = ((differing & LOW_SEVEN) + LOW_SEVEN) | differing;
+    let equal = (!nonzero >> 7) & LOW_BITS;
+    (equal.wrapping_mul(GATHER) >> 56) as u32
+}
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    use super::*;
+
+    /// Compares both ways with one that takes one byte at a time. The words have equal, near and
+    /// unequal bytes.
+    #[test]
+    fn both_ways_of_matching_agree_with_the_plain_one() {
+        let mut x = 1u64;
+        for round in 0..20_000 {
+            x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let byte = (x >> 56) as u8;
+            let (mut low, mut high) = (x ^ x >> 7, x.rotate_left(23));
+            for b in 0..8 {
+                if round >> b & 1 == 1 {
+                    low = low & !(0xff << (8 * b)) | u64::from(byte) << (8 * b);
+                    high = high & !(0xff << (8 * b)) | u64::from(byte ^ 0x80) << (8 * b);
+                }
+            }
+            let bytes = low.to_le_bytes().into_iter().chain(high.to_le_bytes());
+            let plain = bytes.enumerate().fold(0, |set, (b, x)| set | u32::from(x == byte) << b);
+            assert_eq!(equal_bytes(low, high, byte), plain);
+            assert_eq!(equal_bytes_by_words(low, high, byte), plain);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The hard deadline: when an entry of a cache with an idle time ends even if it is read.
+
+use crate::clock::NEVER;
+use crate::node::Meta;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// A node's hard deadline. Most nodes of most caches have none, which a bit in the node's [`Meta`]
+/// says. The word is in another cache line than the node, so it is read only if the bit is set.
+#[derive(Clone, Copy)]
+pub struct HardDeadline<'p> {
+    pub(super) meta: &'p Meta,
+    pub(super) word: &'p AtomicU64,
+}
+
+impl HardDeadline<'_> {
+    /// The hard deadline; [`NEVER`] if there is none.
+    #[inline]
+    pub fn load(self) -> u64 {
+        if self.meta.has_hard_deadline() { self.word.load(Ordering::Acquire) } else { NEVER }
+    }
+
+    /// Sets the hard deadline. The caller does so before publication, or under the bucket's lock
+    /// and before it sets the deadline that follows from it. `always` stores the word even if it is
+    /// [`NEVER`], for caches whose reads [exchange](Self::exchange) it.
+    #[inline]
+    pub fn store(self, hard_deadline: u64, always: bool) {
+        if always || hard_deadline != NEVER || self.meta.has_hard_deadline() {
+            self.word.store(hard_deadline, Ordering::Release);
+            self.meta.set_has_hard_deadline();
+        }
+    }
+
+    /// Sets the hard deadline if it is still `judged`. A read whose hook gave another lifetime
+    /// calls this, without a lock.
+    #[inline]
+    pub fn exchange(self, judged: u64, hard_deadline: u64) -> bool {
+        debug_assert!(self.meta.has_hard_deadline(), "reads change only a stored hard deadline");
+        self.word
+            .compare_exchange(judged, hard_deadline, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}

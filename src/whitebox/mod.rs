@@ -1,0 +1,6 @@
+//! Tests of whole caches that look inside: at thresholds, at an audit that must fail, at a pass that
+//! is held up. They stand above everything else and may reach through every room.
+
+mod audit_negative;
+mod stalled_pass;
+mod thresholds;

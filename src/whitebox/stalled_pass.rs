@@ -1,0 +1,217 @@
+//! Writers while another thread holds the maintenance lock and makes no progress, like a thread
+//! that has lost its core. Each test holds the lock itself, for as long as it takes.
+
+use crate::cache::Cache;
+use crate::clock::Clock;
+use crate::engine::Core;
+use crate::scheduler::Scheduled;
+use crate::sync::thread;
+use std::time::Duration;
+
+/// A cache with this many applied entries, an index that need not grow, and a clock that stands
+/// still.
+fn cache(capacity: u64, entries: u32) -> Cache<u32, u32> {
+    let builder = Cache::builder().max_capacity(capacity).initial_capacity(1 << 18);
+    let cache = builder.clock(Clock::manual().0).build();
+    (0..entries).for_each(|key| cache.insert(u32::MAX - key, key));
+    cache.run_pending_tasks();
+    cache
+}
+
+fn core(cache: &Cache<u32, u32>) -> &Core {
+    &cache.engine().core
+}
+
+/// A capacity of which a quarter of a sixteenth is more than the stripes hold, on any machine.
+const LARGE: u64 = 1 << 20;
+/// More events than one stripe holds.
+const MANY: u32 = 3000;
+
+#[test]
+fn writers_go_on_while_a_pass_is_held_up() {
+    let cache = cache(LARGE, MANY);
+    let lock = core(&cache).upkeep.state.lock();
+    let writer = cache.clone();
+    let writer = thread::spawn(move || {
+        for key in 0..MANY {
+            writer.insert(key, 2 * key);
+        }
+        for key in 0..10 {
+            writer.invalidate(&key);
+        }
+    });
+    while !writer.is_finished() {
+        assert!(!core(&cache).upkeep.has_lock_waiters(), "the writer waits for the lock");
+        thread::yield_now();
+    }
+    assert!(core(&cache).upkeep.writes.spilled() >= MANY as usize - 512, "nothing was spilled");
+    assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(20)));
+    drop(lock);
+    writer.join().expect("no panic");
+    // The writes have requested passes, so operations run them, one after another.
+    while !core(&cache).upkeep.writes.is_empty() {
+        assert!(
+            core(&cache).upkeep.status.should_drain(crate::drain::Urge::Delayable),
+            "no pass is due"
+        );
+        let _ = cache.get(&10);
+    }
+    assert_eq!(cache.entry_count(), 2 * u64::from(MANY) - 10);
+    cache.audit();
+}
+
+/// Holds the lock while each of these threads writes this many keys. No writer may wait for the
+/// lock.
+fn hold_up(cache: &Cache<u32, u32>, threads: u32, keys: u32) {
+    let lock = core(cache).upkeep.state.lock();
+    let writers = (0..threads).map(|thread| {
+        let writer = cache.clone();
+        let first = thread * keys;
+        thread::spawn(move || (first..first + keys).for_each(|key| writer.insert(key, key)))
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        while !writer.is_finished() {
+            assert!(!core(cache).upkeep.has_lock_waiters(), "a writer waits for the lock");
+            thread::yield_now();
+        }
+    }
+    drop(lock);
+}
+
+/// In some cases many events were spilled, in others few, with full stripes.
+#[test]
+fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
+    for (threads, keys) in [(1, 10_000), (1, 513), (2, 600), (16, 600)] {
+        let cache = cache(LARGE, 50_000);
+        hold_up(&cache, threads, keys);
+        assert!(core(&cache).upkeep.writes.spilled() > 0, "nothing was spilled");
+        cache.run_pending_tasks();
+        assert!(core(&cache).upkeep.writes.is_empty(), "{threads} threads of {keys}");
+        assert_eq!(cache.entry_count(), 50_000 + u64::from(threads * keys));
+        cache.audit();
+    }
+}
+
+/// The waiting writes stay within half of the promised sixteenth, since a pass may have the other
+/// half in its hands, plus one entry for each writer. And writers spill no more new entries than
+/// the cache has entries: the index is large enough for that many.
+#[test]
+fn writers_wait_where_the_bound_or_the_index_would_suffer() {
+    let quarter = LARGE / 64;
+    for (capacity, entries, most) in
+        [(1000, 0, 31), (LARGE, 100_000, quarter + 512), (LARGE, 1000, 1512), (LARGE, 0, 512)]
+    {
+        let cache = cache(capacity, entries);
+        let lock = core(&cache).upkeep.state.lock();
+        let all = quarter as u32 + 600;
+        let writer = cache.clone();
+        let writer = thread::spawn(move || (0..all).for_each(|key| writer.insert(key, key)));
+        while !core(&cache).upkeep.has_lock_waiters() {
+            assert!(!writer.is_finished(), "the writer does not wait");
+            thread::yield_now();
+        }
+        let written = cache.iter().count() as u64 - u64::from(entries);
+        assert!(written <= most + 1, "{written} of {capacity} written, {most} may wait");
+        drop(lock);
+        writer.join().expect("no panic");
+        cache.audit();
+        assert_eq!(cache.entry_count(), capacity.min(u64::from(all + entries)));
+    }
+}
+
+/// Updates and removals need no room, so as many of them may wait as a sixteenth of the capacity.
+#[test]
+fn updates_and_removals_wait_later() {
+    let most = LARGE / 16;
+    let cache = cache(LARGE, 100_000);
+    let lock = core(&cache).upkeep.state.lock();
+    let writer = cache.clone();
+    let writer = thread::spawn(move || {
+        for key in 0..most as u32 / 2 {
+            writer.insert(u32::MAX - key, 0);
+            writer.invalidate(&(u32::MAX - key));
+        }
+        (0..513).for_each(|_| writer.insert(u32::MAX - 99_999, 1));
+    });
+    while !core(&cache).upkeep.has_lock_waiters() {
+        assert!(!writer.is_finished(), "the writer does not wait");
+        thread::yield_now();
+    }
+    assert_eq!(core(&cache).upkeep.writes.spilled() as u64, most);
+    drop(lock);
+    writer.join().expect("no panic");
+    cache.audit();
+    assert_eq!(cache.entry_count(), 100_000 - most / 2);
+}
+
+/// Locks the bucket of a key, as a writer does that loses its core there.
+fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
+    let guard = crate::epoch::pin();
+    let engine = cache.engine();
+    let (found, node) = engine.search_exact(&guard, engine.hash(&key), &key);
+    assert!(node.is_some());
+    let locked = found.lock().expect("no other thread writes");
+    meanwhile();
+    drop(locked);
+}
+
+/// A read runs a pass that has to expire, evict and sweep entries in a bucket. A writer that is off
+/// its core holds that bucket, so the pass leaves the entries to a later pass.
+#[test]
+fn a_pass_in_passing_does_not_wait_for_a_bucket() {
+    for clears in [false, true] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().max_capacity(100).clock(clock);
+        let cache: Cache<u32, u32> = builder.build();
+        (0..90).for_each(|key| cache.insert_with_ttl(key, key, Duration::from_secs(10)));
+        (200..205).for_each(|key| cache.insert(key, key));
+        cache.run_pending_tasks();
+        hold_bucket(&cache, 0, || {
+            if clears {
+                cache.invalidate_all();
+            }
+            hand.advance(Duration::from_secs(20));
+            let reader = cache.clone();
+            let reader = thread::spawn(move || {
+                (0..50).for_each(|_| assert_eq!(reader.get(&1000), None));
+            });
+            while !reader.is_finished() {
+                thread::yield_now();
+            }
+            reader.join().expect("no panic");
+            let left = cache.entry_count();
+            assert!((1..90).contains(&left), "{left} are left: no entry was removed, or each one");
+        });
+        // Lookups are exact meanwhile. The next requested pass removes the entries that were left.
+        assert!(!cache.contains_key(&0));
+        cache.run_pending_tasks();
+        assert_eq!(cache.entry_count(), if clears { 0 } else { 5 });
+        cache.audit();
+    }
+}
+
+/// While a thread holds a view, the scheduler looks after the memory that the view keeps less and
+/// less often, down to once per tick. When the view is gone, it starts again.
+#[test]
+fn a_held_view_is_not_polled() {
+    let builder = Cache::builder().clock(Clock::manual().0);
+    let cache: Cache<u32, u32> = builder.expiry_resolution(Duration::from_millis(512)).build();
+    let run = || core(&cache).run();
+    cache.insert(1, 1);
+    let view = cache.pin();
+    cache.insert(1, 2);
+    let waits: Vec<_> = (0..40).filter_map(|_| run()).filter(|wait| !wait.is_zero()).collect();
+    let tick = core(&cache).upkeep.tick;
+    assert!(waits.is_sorted() && waits.len() > 20, "{waits:?}");
+    assert_eq!(waits.last(), Some(&tick), "{waits:?}");
+    assert!(waits.iter().filter(|wait| **wait < tick).count() < 16, "{waits:?}");
+    drop(view);
+    // Guards of other tests may delay the release for a moment.
+    let begun = std::time::Instant::now();
+    while cache.run_pending_tasks_within(0).reclamations > 0 {
+        run();
+        assert!(begun.elapsed() < Duration::from_secs(30), "memory kept by the view is not freed");
+        thread::yield_now();
+    }
+    cache.audit();
+}

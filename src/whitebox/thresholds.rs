@@ -1,0 +1,432 @@
+//! White-box tests of the thresholds that maintenance passes use, each just below and just above
+//! the threshold: the length of the policy's record period, how long dead nodes wait for more dead
+//! nodes, and how many dead nodes one pass lets go of. The clock is manual and stands still unless
+//! a test moves it. Each pass is one that a caller runs in passing.
+
+use crate::cache::Cache;
+use crate::clock::{Clock, ManualClock};
+use crate::engine::Core;
+use crate::node::NO_PERIOD;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+type Numbers = Cache<u32, u32>;
+
+/// A cache whose values are the weights of their entries.
+fn weighed(capacity: Option<u64>) -> (Numbers, ManualClock) {
+    let (clock, hand) = Clock::manual();
+    let mut builder = Cache::builder().clock(clock).weigher(|_, &weight| weight);
+    if let Some(capacity) = capacity {
+        builder = builder.max_capacity(capacity);
+    }
+    (builder.build(), hand)
+}
+
+fn core(cache: &Numbers) -> &Core {
+    &cache.engine().core
+}
+
+/// Runs a pass, as a caller does in passing.
+fn pass(cache: &Numbers) {
+    cache.engine().after_read();
+}
+
+const CAPACITY: u64 = 1600;
+
+/// A full cache at the beginning of a record period.
+fn full() -> Numbers {
+    let (cache, _) = weighed(Some(CAPACITY));
+    for key in 0..CAPACITY as u32 {
+        cache.insert(key, 1);
+        pass(&cache);
+    }
+    assert_eq!(cache.entry_count(), CAPACITY);
+    next_record_period(&cache);
+    cache
+}
+
+fn record_period(cache: &Numbers) -> u8 {
+    core(cache).hot.record_period()
+}
+
+/// Reads the keys. A key that is in the cache and was not yet read in this record period is
+/// recorded.
+fn read(cache: &Numbers, keys: impl Iterator<Item = u32>) {
+    for key in keys {
+        let _ = cache.get(&key);
+        pass(cache);
+    }
+}
+
+/// Inserts this many entries beyond the capacity, which evicts as many.
+fn evict(cache: &Numbers, entries: u32) {
+    static NEXT: AtomicU32 = AtomicU32::new(1 << 20);
+    for _ in 0..entries {
+        cache.insert(NEXT.fetch_add(1, Relaxed), 1);
+        pass(cache);
+    }
+}
+
+/// The keys in the cache, sorted.
+fn inside(cache: &Numbers) -> Vec<u32> {
+    let mut keys: Vec<u32> = cache.iter().map(|entry| *entry.key()).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn nothing_is_recorded_with_more_than_an_eighth_of_the_room_free() {
+    let (cache, _) = weighed(Some(800));
+    cache.insert(1, 699);
+    pass(&cache);
+    assert_eq!(record_period(&cache), NO_PERIOD, "101 of 800 free");
+    cache.insert(2, 1);
+    pass(&cache);
+    assert_eq!(record_period(&cache), 1, "100 of 800 free");
+    cache.invalidate(&2);
+    pass(&cache);
+    assert_eq!(record_period(&cache), NO_PERIOD);
+    cache.audit();
+}
+
+/// A record period ends when both have happened: more reads were recorded than a quarter of the
+/// number of entries, and more entries were evicted than a 64th of that number.
+#[test]
+fn an_era_ends_by_reads_and_evictions() {
+    let cache = full();
+    let (quarter, share) = (CAPACITY as usize / 4, CAPACITY as u32 / 64);
+    let begun = record_period(&cache);
+    evict(&cache, share + 1);
+    let keys = inside(&cache);
+    read(&cache, keys[..quarter].iter().copied());
+    assert_eq!(record_period(&cache), begun, "a quarter is not more than a quarter");
+    read(&cache, keys[..quarter].iter().copied());
+    assert_eq!(record_period(&cache), begun, "second reads are not recorded");
+    read(&cache, keys[quarter..=quarter].iter().copied());
+    assert_eq!(record_period(&cache), begun + 1);
+
+    let begun = record_period(&cache);
+    read(&cache, inside(&cache)[..2 * quarter].iter().copied());
+    evict(&cache, share);
+    assert_eq!(record_period(&cache), begun, "a 64th is not more than a 64th");
+    evict(&cache, 1);
+    assert_eq!(record_period(&cache), begun + 1);
+
+    // After the last record period comes the first: the number `NO_PERIOD`, in which nothing is
+    // recorded, is skipped.
+    core(&cache).hot.set_record_period(u8::MAX);
+    next_record_period(&cache);
+    assert_eq!(record_period(&cache), 1);
+    cache.audit();
+}
+
+/// Ends the record period, however far it had come.
+fn next_record_period(cache: &Numbers) {
+    let begun = record_period(cache);
+    read(cache, inside(cache).into_iter());
+    evict(cache, CAPACITY as u32 / 64);
+    let mut more = 0..CAPACITY;
+    while record_period(cache) == begun {
+        assert!(more.next().is_some(), "the record period does not end");
+        evict(cache, 1);
+    }
+}
+
+/// An update counts like a read: it is recorded once per record period.
+#[test]
+fn updates_of_one_entry_are_one_record_and_of_many_are_many() {
+    let cache = full();
+    let begun = record_period(&cache);
+    evict(&cache, CAPACITY as u32 / 32);
+    let keys = inside(&cache);
+    let update = |key| {
+        cache.insert(key, 1);
+        pass(&cache);
+    };
+    for _ in 0..CAPACITY {
+        update(keys[0]);
+    }
+    read(&cache, keys[..1].iter().copied().cycle().take(CAPACITY as usize));
+    assert_eq!(record_period(&cache), begun, "an entry is recorded once, read or updated");
+    keys[1..CAPACITY as usize / 4].iter().for_each(|&key| update(key));
+    assert_eq!(record_period(&cache), begun, "a quarter is not more than a quarter");
+    update(keys[CAPACITY as usize / 4]);
+    assert_eq!(record_period(&cache), begun + 1);
+    cache.audit();
+}
+
+/// Serialises the tests that wait for the epoch, so that their guards do not delay each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock()
+}
+
+/// Waits for the end of the grace period of the nodes that were handed to the epoch. Returns false
+/// if no node was handed over.
+fn ripens(cache: &Numbers, was_handed_over: bool) -> bool {
+    let begun = Instant::now();
+    // Without a hand-over no grace period ends, however often the epoch advances. So 64 rounds are
+    // enough.
+    let rounds = if was_handed_over { u32::MAX } else { 64 };
+    for _ in 0..rounds {
+        crate::epoch::pin().flush();
+        if core(cache).upkeep.grace_ended.load(Relaxed) > 0 {
+            return true;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "no node was handed over");
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// A cache with this many entries and no dead nodes.
+fn settled(capacity: Option<u64>, entries: u32) -> (Numbers, ManualClock) {
+    let (cache, hand) = weighed(capacity);
+    (0..entries).for_each(|key| cache.insert(key, 1));
+    cache.run_pending_tasks();
+    clean(&cache);
+    (cache, hand)
+}
+
+fn clean(cache: &Numbers) {
+    let begun = Instant::now();
+    while unreclaimed(cache) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "dead nodes are not let go of");
+        cache.run_pending_tasks();
+        std::thread::yield_now();
+    }
+}
+
+fn unreclaimed(cache: &Numbers) -> usize {
+    core(cache).unreclaimed()
+}
+
+#[test]
+fn the_dead_wait_for_sixteen_passes() {
+    let _alone = alone();
+    let (cache, _hand) = settled(None, 6400);
+    cache.invalidate(&0);
+    for n in 1..=16 {
+        pass(&cache);
+        assert!(!ripens(&cache, false), "handed over by pass {n}");
+    }
+    assert_eq!(unreclaimed(&cache), 1, "a dead node counts while it waits");
+    pass(&cache);
+    assert!(ripens(&cache, true));
+    assert_eq!(unreclaimed(&cache), 1);
+    clean(&cache);
+    cache.audit();
+}
+
+#[test]
+fn or_for_a_millisecond() {
+    let _alone = alone();
+    let (cache, hand) = settled(None, 6400);
+    hand.advance(Duration::from_nanos(999_999));
+    cache.invalidate(&0);
+    pass(&cache);
+    assert!(!ripens(&cache, false));
+    hand.advance(Duration::from_nanos(1));
+    pass(&cache);
+    assert!(ripens(&cache, true));
+    clean(&cache);
+    cache.audit();
+}
+
+#[test]
+fn or_until_they_are_more_than_a_64th_of_the_entries() {
+    let _alone = alone();
+    // With 6,302 or 6,301 entries left, a 64th is 98.
+    for (dead, are_many) in [(98, false), (99, true)] {
+        let (cache, _hand) = settled(None, 6400);
+        (0..dead).for_each(|key| cache.invalidate(&key));
+        pass(&cache);
+        assert_eq!(unreclaimed(&cache), dead as usize);
+        assert_eq!(ripens(&cache, are_many), are_many, "{dead}");
+        clean(&cache);
+        cache.audit();
+    }
+}
+
+#[test]
+fn or_weigh_more_than_a_64th_of_the_capacity() {
+    let _alone = alone();
+    for (weight, is_much) in [(100, false), (101, true)] {
+        let (cache, _hand) = settled(Some(6400), 3000);
+        cache.insert(10_000, weight);
+        cache.run_pending_tasks();
+        cache.invalidate(&10_000);
+        pass(&cache);
+        assert_eq!(unreclaimed(&cache), 1);
+        assert_eq!(ripens(&cache, is_much), is_much, "{weight}");
+        clean(&cache);
+        cache.audit();
+    }
+}
+
+/// While a node waits for its grace period, and there is no scheduler, a pass is due 16 ms later.
+#[test]
+fn who_waits_is_looked_after() {
+    let _alone = alone();
+    let (cache, _hand) = settled(None, 50);
+    let due = |after: u64| core(&cache).hot.is_pass_due(core(&cache).ticker.now() + after);
+    assert!(!due(1 << 40), "no node waits and no entry expires");
+    let guard = crate::epoch::pin();
+    cache.invalidate(&0);
+    pass(&cache);
+    assert_eq!(unreclaimed(&cache), 1);
+    assert!(due(16_000_000) && !due(15_999_999));
+    drop(guard);
+    clean(&cache);
+    assert!(!due(1 << 40));
+    cache.audit();
+}
+
+#[test]
+fn with_a_scheduler_operations_need_not() {
+    let _alone = alone();
+    let (clock, _hand) = Clock::manual();
+    let cache: Numbers = Cache::builder().clock(clock).scheduler(true).build();
+    (0..50).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let guard = crate::epoch::pin();
+    cache.invalidate(&0);
+    cache.run_pending_tasks();
+    assert!(unreclaimed(&cache) > 0);
+    assert!(!core(&cache).hot.is_pass_due(core(&cache).ticker.now() + (1 << 40)));
+    drop(guard);
+    clean(&cache);
+    cache.audit();
+}
+
+/// A pass lets go of at least 512 dead nodes. It exceeds that number by less than a batch of 256.
+#[test]
+fn a_pass_lets_go_of_so_many() {
+    const DEAD: u32 = 10 * 256;
+    let _alone = alone();
+    let (cache, _hand) = settled(None, 2 * DEAD);
+    let guard = crate::epoch::pin();
+    (0..DEAD).for_each(|key| cache.invalidate(&key));
+    // 17 passes hand over the last nodes as well, which may be fewer than a batch.
+    (0..17).for_each(|_| pass(&cache));
+    assert_eq!(unreclaimed(&cache), DEAD as usize);
+    drop(guard);
+    let begun = Instant::now();
+    while core(&cache).upkeep.grace_ended.load(Relaxed) < 10 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "their grace periods do not end");
+        crate::epoch::pin().flush();
+        std::thread::yield_now();
+    }
+    let mut before = unreclaimed(&cache);
+    for _ in 0..3 {
+        pass(&cache);
+        let given_up = before - unreclaimed(&cache);
+        assert!((512..768).contains(&given_up), "{given_up}");
+        before -= given_up;
+    }
+    clean(&cache);
+    cache.audit();
+}
+
+/// A pass grows the index by a few buckets only. A request for all maintenance grows it to the end.
+#[test]
+fn a_growing_index_has_grown_when_all_is_done() {
+    let (cache, _hand) = weighed(None);
+    let grows = || core(&cache).index.is_moving(&crate::epoch::pin());
+    let mut key = 0;
+    while key < 10_000 || !grows() {
+        assert!(key < 100_000, "the index does not grow");
+        cache.insert(key, 1);
+        key += 1;
+    }
+    pass(&cache);
+    assert!(grows(), "the index has grown in one pass");
+    cache.run_pending_tasks();
+    assert!(!grows());
+    cache.audit();
+}
+
+/// A pass looks at a limited number of free nodes to give their memory back, if they were not
+/// needed for a while: 128 in a caller's pass, 1,024 in any other pass.
+#[test]
+fn memory_is_given_back_in_steps() {
+    const WINDOW: Duration = Duration::from_millis(250);
+    let _alone = alone();
+    // The number of requested passes that the work takes after this many passes of a caller.
+    let passes = |in_passing: u32| {
+        let (cache, hand) = settled(None, 20_000);
+        cache.invalidate_all();
+        clean(&cache);
+        // The index shrinks as well, and its retired tables are freed. `other` reports that too, so
+        // it must be done before.
+        let begun = Instant::now();
+        while cache.run_pending_tasks_within(4096).other {
+            assert!(begun.elapsed() < Duration::from_secs(30), "retired tables are not freed");
+            std::thread::yield_now();
+        }
+        // The nodes stay free for a whole window, and the pool notices.
+        hand.advance(WINDOW);
+        pass(&cache);
+        hand.advance(WINDOW);
+        (0..in_passing).for_each(|_| pass(&cache));
+        let mut others = 1;
+        while cache.run_pending_tasks_within(1).other {
+            others += 1;
+        }
+        assert!(core(&cache).pool.parked() > 10_000);
+        cache.audit();
+        others
+    };
+    // The result is an average: the order in which ids become free depends on the hasher, which
+    // differs each time.
+    const TIMES: u32 = 10;
+    let all = |in_passing| (0..TIMES).map(|_| passes(in_passing)).sum::<u32>();
+    let saved = (all(0) - all(64)) / TIMES;
+    // A caller's pass does an eighth of the work, so 64 of them save 8 others. They may save
+    // somewhat more, because a pass that completes blocks does less than it might.
+    assert!((4..=24).contains(&saved), "64 passes of a caller saved {saved} others");
+}
+
+/// A clearing of a cache that is already cleared counts no generation, so such clearings never wait
+/// for a sweep.
+#[test]
+fn clearings_with_nothing_between_them_do_nothing() {
+    let (cache, _hand) = weighed(None);
+    (0..100).for_each(|key| cache.insert(key, 1));
+    (0..100_000).for_each(|_| cache.invalidate_all());
+    assert_eq!(core(&cache).hot.generation(), 1);
+    cache.insert(1, 1);
+    cache.invalidate_all();
+    assert_eq!((core(&cache).hot.generation(), cache.get(&1)), (2, None));
+    cache.audit();
+}
+
+/// If clearings come faster than passes sweep, each clearing sweeps a share, and none sweeps
+/// everything.
+#[test]
+fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
+    let (clock, _hand) = Clock::manual();
+    let cache: Numbers = Cache::builder().clock(clock).record_stats(true).build();
+    let entries = 200_000;
+    (0..entries).for_each(|key| cache.insert(key, 1));
+    cache.run_pending_tasks();
+    let removed = || cache.stats().removed(crate::removal::RemovalCause::Explicit);
+    // Count generations as if no thread had run a pass meanwhile.
+    while core(&cache).unswept() < 4_200 {
+        assert!(core(&cache).next_generation(u64::MAX >> 1));
+    }
+    let mut before = removed();
+    for call in 0..20_000 {
+        cache.insert(call, 1);
+        cache.invalidate_all();
+        let after = removed();
+        // One call may sweep a 4,080th of entries and buckets. A few passes in passing add their
+        // share, each to the end of a bucket.
+        assert!(after - before <= 60 + 5 * (64 + 16), "{} in one call", after - before);
+        before = after;
+        // The generation marks never run out.
+        assert!(core(&cache).unswept() < 8_200, "the sweep makes no progress");
+    }
+    cache.audit();
+}
