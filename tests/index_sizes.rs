@@ -90,6 +90,29 @@ fn sizes_when_shrinking() {
     assert_eq!(index.buckets(&guard), 256, "room for 1000 was asked for");
 }
 
+/// A call zeroes 256 KiB of a new table, so a table of 4 MiB takes 17 calls: 16 and one for the words
+/// by which it is aligned. Another wanted size begins again.
+#[test]
+fn a_large_table_is_zeroed_piece_by_piece() {
+    let guard = pin();
+    let index = grown(15);
+    let calls = |entries: usize| {
+        let mut calls = 0;
+        while !index.is_moving(&guard) {
+            assert!(index.resize_for(&guard, entries));
+            calls += 1;
+        }
+        calls
+    };
+    assert!(index.resize_for(&guard, usize::MAX) && !index.is_moving(&guard));
+    assert!(!index.help(&guard, &Ids, usize::MAX, Patience::Wait), "there is nothing to move to");
+    assert!(!index.resize_for(&guard, 200_000), "no longer too small");
+    assert_eq!(calls(usize::MAX), 17);
+    index.help(&guard, &Ids, usize::MAX, Patience::Wait);
+    assert_eq!(index.buckets(&guard), 1 << 16);
+    assert_eq!(calls(28_000), 5, "1 MiB");
+}
+
 /// The moves that additions pay for keep up with them: growing is done with half of the room for it
 /// left, and who comes to a table that shrinks does not fill it before it is whole.
 #[test]
@@ -195,7 +218,9 @@ fn outgrown_tables_go_piece_by_piece() {
 /// The pieces in which a table goes that has become too small or too large for so many entries.
 fn pieces_after(index: &Index, entries: usize) -> usize {
     let guard = pin();
-    assert!(index.resize_for(&guard, entries));
+    while !index.is_moving(&guard) {
+        assert!(index.resize_for(&guard, entries));
+    }
     assert_eq!(index.retired_tables(), 0);
     index.help(&guard, &Ids, usize::MAX, Patience::Wait);
     assert_eq!(index.retired_tables(), 1);

@@ -122,8 +122,8 @@ impl<'g, H: HashOf> Exact<'g, H> {
 /// The result of either kind of search.
 #[must_use = "a search changes nothing"]
 pub enum Search<'g, H> {
-    /// The result of a search of the home bucket alone.
-    Home(Found<'g>),
+    /// The result of a search that holds for one version of the bucket.
+    Versioned(Found<'g>),
     /// The result of a search for all entries of the hash.
     Exact(Exact<'g, H>),
 }
@@ -137,7 +137,7 @@ impl<'g, H: HashOf> Search<'g, H> {
     #[inline(always)]
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         match self {
-            Self::Home(found) => found.lock(),
+            Self::Versioned(found) => found.lock(),
             Self::Exact(found) => found.lock(),
         }
     }

@@ -171,7 +171,8 @@ pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
 use hint::Hint;
-use memory::Root;
+use crate::sync::Mutex;
+use memory::{Preparation, Root};
 use table::Table;
 
 /// The index; see the [module](self).
@@ -186,6 +187,8 @@ pub struct Index {
     hint: Hint,
     /// The size of the first table, as a power of two. The index never becomes smaller.
     least_bits: u32,
+    /// The table to come, while its memory is being zeroed.
+    preparation: Mutex<Option<Preparation>>,
 }
 
 impl Index {
@@ -195,7 +198,7 @@ impl Index {
         let least_bits = table::bits_for(entries);
         let table = Table::new(least_bits);
         let hint = Hint::new(&table);
-        Self { root: Root::new(table), hint, least_bits }
+        Self { root: Root::new(table), hint, least_bits, preparation: Mutex::new(None) }
     }
 
     /// The number of home buckets in the current table.
@@ -301,8 +304,10 @@ impl Index {
     }
 
     /// Begins to grow if `entries` are too many for the table, or to shrink if they are far too
-    /// few. Returns true if the index is moving, that is, if there is work for [`Index::help`].
-    /// Cheap at any size.
+    /// few. Returns true if the index is resizing: there is work for [`Index::help`], or the new
+    /// table is still being zeroed, for which the caller calls again.
+    ///
+    /// Cheap at any size: a call zeroes 256 KiB of the new table at most.
     ///
     /// Growing doubles the table. For a second doubling, the caller must call again when the first
     /// one is complete. The table shrinks when `entries` would not fill an eighth of a table half
@@ -313,7 +318,7 @@ impl Index {
     /// To be called with each batch of additions, and followed by a [`help`](Self::help) of at
     /// least [`moves_for`] that many additions. Otherwise chains grow long.
     pub fn resize_for(&self, guard: &Guard, entries: usize) -> bool {
-        resize::resize_for(&self.root, guard, entries, self.least_bits)
+        resize::resize_for(&self.root, &self.preparation, guard, entries, self.least_bits)
     }
 
     /// Whether there is work for [`Index::help`].

@@ -8,10 +8,9 @@ use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
 use super::hint::Hint;
 use super::lock::{Held, HomeLock};
-use super::memory::{Chain, Root, append, retire_moved};
+use super::memory::{Buckets, Chain, Preparation, Root, append, retire_moved};
 use super::table::{HashOf, LOAD, Table};
-use crate::sync::seeded;
-use crate::sync::{Patience, ShortWait};
+use crate::sync::{Mutex, Patience, ShortWait, seeded};
 
 /// The number of buckets to request from [`Index::help`](super::Index::help) for `additions`
 /// additions to the index.
@@ -30,15 +29,43 @@ pub fn moves_for(additions: usize) -> usize {
     additions.saturating_mul(MARGIN).div_ceil(LOAD)
 }
 
+/// The number of bytes of a new table that one call zeroes. With the page faults that takes some
+/// 100 µs.
+const PIECE: usize = 1 << 18;
+
 /// See [`Index::resize_for`](super::Index::resize_for).
-pub fn resize_for(root: &Root, guard: &Guard, entries: usize, least_bits: u32) -> bool {
+pub fn resize_for(
+    root: &Root,
+    preparation: &Mutex<Option<Preparation>>,
+    guard: &Guard,
+    entries: usize,
+    least_bits: u32,
+) -> bool {
     let table = root.current(guard);
     if table.next().get(guard).is_some() {
         return true;
     }
-    let Some(bits) = table.bits_wanted(entries, least_bits) else { return false };
-    table.next().install(Table::new(bits), guard);
+    let Some(bits) = table.bits_wanted(entries, least_bits) else {
+        preparation.lock().take();
+        return false;
+    };
+    if let Some(buckets) = prepare(preparation, 1 << bits) {
+        table.next().install(Table::of(buckets), guard);
+    }
     true
+}
+
+/// Prepares some of the memory for so many buckets. Returns it when all of it is prepared. The number
+/// of wanted buckets may change meanwhile; then the preparation begins again.
+fn prepare(preparation: &Mutex<Option<Preparation>>, len: usize) -> Option<Buckets> {
+    let mut preparation = preparation.lock();
+    let mut current = preparation.take().filter(|current| current.len() == len);
+    let begun = current.get_or_insert_with(|| Preparation::new(len));
+    if begun.zero(PIECE) {
+        return current.map(Preparation::finish);
+    }
+    *preparation = current;
+    None
 }
 
 /// See [`Index::help`](super::Index::help).

@@ -89,9 +89,14 @@ pub fn bits_for(entries: usize) -> u32 {
 impl Table {
     /// A table of 2^`bits` buckets.
     pub fn new(bits: u32) -> Self {
+        Self::of(Buckets::new(1 << bits))
+    }
+
+    /// A table of these buckets, whose number is a power of two.
+    pub fn of(buckets: Buckets) -> Self {
         Self {
-            buckets: Buckets::new(1 << bits),
-            shift: 32 - bits,
+            shift: 32 - buckets.len().ilog2(),
+            buckets,
             next: TableLink::default(),
             moving: CachePadded::new(Mutex::new(Moving::default())),
         }

@@ -29,13 +29,16 @@ impl Pass<'_> {
         let retired_tables = core.index.retired_tables();
         // Spilled additions are entries that later passes drain.
         let entries = self.state.count + core.upkeep.writes.spilled_weight();
-        core.index.resize_for(self.guard, usize::try_from(entries).unwrap_or(usize::MAX));
+        let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
+        let resizes = core.index.resize_for(self.guard, wanted);
+        // Its new table is not zeroed yet.
+        let prepares = resizes && !core.index.is_moving(self.guard);
         let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
         self.held |= moves && core.index.is_held_up(self.guard);
         // A table was handed to the epoch, which has to advance.
         self.retired |= core.index.retired_tables() > retired_tables;
-        core.index.free_retired() || moves
+        core.index.free_retired() || moves || prepares
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.

@@ -53,7 +53,7 @@ pub struct DeadlineChange {
 impl Core {
     /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
     pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
-        self.commit_put_under(&CommitPermit::IfIdle, Search::Home(found), put)
+        self.commit_put_under(&CommitPermit::IfIdle, Search::Versioned(found), put)
     }
 
     /// Publishes a node, in place of the node that was found, if one was found.
