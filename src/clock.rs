@@ -172,7 +172,8 @@ pub struct Ticker {
     source: Source,
     anchor: Instant,
     anchor_nanos: u64,
-    /// Added to a reading of the coarse clock, this gives ours. `None` if there is no coarse clock.
+    /// Added to a reading of the coarse clock, this gives ours. `None` if there is no coarse
+    /// clock.
     coarse_offset: Option<u64>,
     /// How far a coarse reading may lag.
     margin: u64,
@@ -254,8 +255,8 @@ impl Ticker {
         deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
-    /// The `Instant` at `time`. A time that `Instant` cannot represent becomes the nearest one that
-    /// this cache has: its own start.
+    /// The `Instant` at `time`. A time that `Instant` cannot represent becomes the start of this
+    /// cache.
     pub fn instant_of(&self, time: u64) -> Instant {
         let shifted = if time >= self.anchor_nanos {
             self.anchor.checked_add(Duration::from_nanos(time - self.anchor_nanos))

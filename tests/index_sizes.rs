@@ -90,8 +90,8 @@ fn sizes_when_shrinking() {
     assert_eq!(index.buckets(&guard), 256, "room for 1000 was asked for");
 }
 
-/// A call zeroes 256 KiB of a new table, so a table of 4 MiB takes 17 calls: 16 and one for the words
-/// by which it is aligned. Another wanted size begins again.
+/// A call zeroes 256 KiB of a new table, so a table of 4 MiB takes 17 calls: 16 and one for the
+/// words by which it is aligned. Another wanted size begins again.
 #[test]
 fn a_large_table_is_zeroed_piece_by_piece() {
     let guard = pin();

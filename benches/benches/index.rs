@@ -70,7 +70,7 @@ impl Map for Index {
         // The cache knows its size; here the id stands for it, as ids are inserted in order. A
         // thread that lags behind the others must not make the index shrink.
         if id as usize > self.buckets(&guard) {
-            self.reserve(&guard, id as usize);
+            self.resize_for(&guard, id as usize);
         }
         self.help(&guard, nodes, 2, Patience::Wait);
     }

@@ -1,5 +1,5 @@
-//! Loads and computations of a key, seen by other operations on it: whom to wait for, and how to take
-//! the key.
+//! Loads and computations of a key, seen by other operations on it: whom to wait for, and how to
+//! take the key.
 
 use super::Engine;
 use super::core::mark_of;
@@ -45,8 +45,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load of
-    /// it alone. The caller holds no guard.
+    /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
+    /// of it alone. The caller holds no guard.
     pub fn turn_to_prolong<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,

@@ -21,8 +21,8 @@
 //! # Operations do not wait
 //! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
 //! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
-//! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds no
-//! epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
+//! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds
+//! no epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
 //! operation: until its last step nothing is committed. [`block_on`] turns steps into a call that
 //! blocks its thread.
 

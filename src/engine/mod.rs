@@ -1,10 +1,17 @@
 //! The engine: everything behind the one `Arc` of a [`Cache`](crate::Cache).
 //!
-//! [`Core`] knows no `K` and no `V`; [`Engine`] adds what does: keys to compare, hooks to ask, a
-//! listener to tell. An operation of the face is, in order: the user's code that it needs (hash,
-//! weigher, clock, hooks, equality, each with no lock held), one short section under one bucket's
-//! lock (`commit`), an event into the write buffer, and then, outside of everything, its share of
-//! the maintenance (`run`) and of the deliveries (`deliver`).
+//! [`Core`](self::core::Core) knows no `K` and no `V`. [`Engine`] adds what needs the types:
+//! comparing keys, asking hooks, telling the listener. An operation of the public API has these
+//! parts, in this order:
+//!
+//! 1. the user code that it needs (hash, weigher, clock, hooks, equality), with no lock held;
+//! 2. one short section under one bucket's lock (`write/commit`);
+//! 3. an event into the write buffer (`maintenance/record`);
+//! 4. outside of all locks, its share of the maintenance (`maintenance/run`) and of the deliveries
+//!    (`delivery`).
+//!
+//! An operation that may have to wait for a load or a computation is a sequence of steps
+//! ([`flights`]).
 //!
 //! # User code
 //!
@@ -12,25 +19,25 @@
 //! |---|---|---|---|---|
 //! | `Hash`, `Eq` of keys | a guard | the caller's | hash once per operation, equality per candidate, again when entries with the same hash changed meanwhile | reaches the caller; the operation has not happened (`retain`: earlier removals stand) |
 //! | weigher | nothing; a write of its own key panics | the caller's | once per value | the same |
-//! | clock | nothing, or a guard | the caller's, or whoever runs maintenance, or the scheduler's | a few times per operation | the same; from maintenance: before the pass began |
+//! | clock | nothing, or a guard | the caller's, the one that runs maintenance, or the scheduler's | a few times per operation | the same; from maintenance: before the pass began |
 //! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile | the same |
 //! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock. Once in all if it is the trait's own | reaches the caller; the entry is as before |
-//! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of those who waited loads in its place |
+//! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of the waiters loads in its place |
 //! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
 //! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
 //! | listener | nothing | see `docs/notifications.md`; one at a time | once per value | caught and counted; the next removal is delivered |
-//! | `Drop` of keys and values | nothing | whoever drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
+//! | `Drop` of keys and values | nothing | the one that drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
 //! | `Clone` of values | a guard | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
 //!
-//! No lock is ever held. A guard that is held keeps memory of removed entries from being released.
-//! Each callback may call anything on the cache, with two exceptions, which panic: what waits for
-//! the key that it is itself working on, and a hook, weigher or condition that writes the key that
-//! it was asked about. `docs/flights.md` has the details.
+//! No callback runs under a lock. A guard that is held keeps memory of removed entries from being
+//! released. Each callback may call anything on the cache, with two exceptions, which panic: a wait
+//! for the key that the callback itself is working on, and a write of the key that a hook, weigher
+//! or condition was asked about. `docs/flights.md` has the details.
 //!
 //! # Locks
-//! maintenance → moving of the index → one shard of the flights → one bucket (a mover: one of the
-//! old table, then one of the new). Each but the first is held for a few instructions. What each
-//! protects is said where it is.
+//! maintenance → moving of the index → one shard of the flights → one bucket (while the index
+//! moves: one of the old table, then one of the new). Each but the first is held for a few
+//! instructions. The module of each lock says what it protects.
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;

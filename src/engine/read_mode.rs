@@ -1,14 +1,15 @@
-//! What reads of a cache have to do beside finding the entry. This is decided when the cache is built,
-//! and once more when the first read finds out that the policy's read hook is the trait's own.
+//! What reads of a cache have to do beside finding the entry. This is decided when the cache is
+//! built, and once more when the first read finds out that the policy's read hook is the trait's
+//! own.
 //!
 //! All words are relaxed. A read that sees the older mode asks a hook that changes nothing.
 
 use crate::clock::NEVER;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// A read that would prolong a life by less than this part of the idle time leaves the deadline, and
-/// the cache line, as they are. With an idle time of an hour, reads within 3.5 s of each other write
-/// once.
+/// A read that would prolong a life by less than this part of the idle time leaves the deadline,
+/// and the cache line, as they are. With an idle time of an hour, reads within 3.5 s of each other
+/// write once.
 const TOLERANCE: u64 = 1024;
 
 /// What the read mode depends on.
@@ -34,8 +35,12 @@ pub struct ReadMode {
     asks: AtomicBool,
     /// Whether it is still unknown if the policy's read hook is the trait's own.
     unknown: AtomicBool,
-    /// Whether reads may prolong lives by the coarse clock. That needs a long idle time and no read
-    /// hook.
+    /// Whether a read may ask its hook by the coarse clock, and is over if the hook leaves the
+    /// lifetime as it is: without an idle time and without statistics, once the hook is known
+    /// to be the policy's own.
+    asks_coarsely: AtomicBool,
+    /// Whether reads may prolong lives by the coarse clock. That needs a long idle time and no
+    /// read hook.
     coarsely: AtomicBool,
     /// How far beyond a coarse reading a deadline must lie for the read to be a plain hit.
     freshness: AtomicU64,
@@ -49,6 +54,7 @@ impl ReadMode {
             renews: AtomicBool::new(false),
             asks: AtomicBool::new(false),
             unknown: AtomicBool::new(has_policy),
+            asks_coarsely: AtomicBool::new(false),
             coarsely: AtomicBool::new(false),
             freshness: AtomicU64::new(NEVER),
         };
@@ -73,13 +79,16 @@ impl ReadMode {
         self.freshness.store(if is_plain { margin.max(enough) } else { NEVER }, Relaxed);
     }
 
-    /// Takes in what the first read found out: if the hook is the trait's own, no other read asks it.
+    /// Takes in what the first read found out: if the hook is the trait's own, no other read asks
+    /// it.
     #[cold]
     pub fn learn(&self, is_default: bool) {
         self.unknown.store(false, Relaxed);
         if is_default {
-            self.set(false);
+            return self.set(false);
         }
+        let Facts { margin, idle, counts, .. } = self.facts;
+        self.asks_coarsely.store(margin > 0 && idle.is_none() && !counts, Relaxed);
     }
 
     #[inline]
@@ -90,6 +99,11 @@ impl ReadMode {
     #[inline]
     pub fn asks(&self) -> bool {
         self.asks.load(Relaxed)
+    }
+
+    #[inline]
+    pub fn asks_coarsely(&self) -> bool {
+        self.asks_coarsely.load(Relaxed)
     }
 
     #[inline]

@@ -6,11 +6,11 @@
 //! * Inside a callback, a load or a computation nothing is **delivered**: a listener or destructor
 //!   that writes the key in question would wait for itself. The thread remembers the caches
 //!   concerned and delivers when the outermost frame ends.
-//! * A **flight** leaves a token on the stack while its owner's code runs. A wait for a flight whose
-//!   token is on this stack can never end, so it panics. Tokens, not thread ids, name the owner:
-//!   two tasks that share a thread may wait for each other's flights.
-//! * Deliveries of one cache do not nest: the outer delivery takes over what an inner one causes. So
-//!   no chain of listeners and destructors grows the stack.
+//! * A **flight** leaves a token on the stack while its owner's code runs. A wait for a flight
+//!   whose token is on this stack can never end, so it panics. Tokens, not thread ids, name the
+//!   owner: two tasks that share a thread may wait for each other's flights.
+//! * Deliveries of one cache do not nest: the outer delivery takes over what an inner one causes.
+//!   So no chain of listeners and destructors grows the stack.
 //!
 //! An operation that runs outside of all callbacks reads one number of its thread.
 
@@ -52,7 +52,8 @@ impl FlightToken {
     }
 }
 
-/// A callback about the key of a node. The caller holds a count on the node, or a guard protects it.
+/// A callback about the key of a node. The caller holds a count on the node, or a guard protects
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub cache: CacheId,

@@ -34,7 +34,8 @@ pub struct Engine<K, V, S> {
     pub hooks: Hooks<K, V>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
-    /// Whether the policy's update hook is known to be the trait's own, which asks the create hook.
+    /// Whether the policy's update hook is known to be the trait's own, which asks the create
+    /// hook.
     pub updates_create: AtomicBool,
     name: Option<String>,
 }

@@ -170,8 +170,8 @@ pub use resize::moves_for;
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
-use hint::Hint;
 use crate::sync::Mutex;
+use hint::Hint;
 use memory::{Preparation, Root};
 use table::Table;
 

@@ -55,8 +55,8 @@ pub fn resize_for(
     true
 }
 
-/// Prepares some of the memory for so many buckets. Returns it when all of it is prepared. The number
-/// of wanted buckets may change meanwhile; then the preparation begins again.
+/// Prepares some of the memory for so many buckets. Returns it when all of it is prepared. The
+/// number of wanted buckets may change meanwhile; then the preparation begins again.
 fn prepare(preparation: &Mutex<Option<Preparation>>, len: usize) -> Option<Buckets> {
     let mut preparation = preparation.lock();
     let mut current = preparation.take().filter(|current| current.len() == len);

@@ -55,8 +55,8 @@ pub struct Table {
 pub struct Moving {
     /// The number of buckets that helpers have claimed, from the first bucket on.
     claimed: usize,
-    /// The positions of claimed buckets that another thread had locked, and that the helper did not
-    /// wait for.
+    /// The positions of claimed buckets that another thread had locked, and that the helper did
+    /// not wait for.
     pub held: Vec<usize>,
     /// The number of buckets that have moved.
     pub moved: usize,

@@ -285,8 +285,8 @@ impl<K, V> OwnedDraft<K, V> {
         self.handle.raw().clone()
     }
 
-    /// The same draft, which borrows its pool again. There is one draft of a node at any time, since
-    /// `self` is consumed (rule 6).
+    /// The same draft, which borrows its pool again. There is one draft of a node at any time,
+    /// since `self` is consumed (rule 6).
     ///
     /// # Panics
     /// If the draft is of another pool.

@@ -1,5 +1,5 @@
-//! Tests of whole caches that look inside: at thresholds, at an audit that must fail, at a pass that
-//! is held up. They stand above everything else and may reach through every room.
+//! Tests of whole caches that look inside: at thresholds, at an audit that must fail, at a pass
+//! that is held up. They stand above everything else and may reach through every room.
 
 mod audit_negative;
 mod stalled_pass;

@@ -5,11 +5,12 @@ use crate::node::GENERATIONS;
 use crate::sync::seeded;
 use std::hash::{BuildHasher, Hash};
 
-/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node that
-/// is being published while the next one is counted may be one older.)
+/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node
+/// that is being published while the next one is counted may be one older.)
 const MAX_UNSWEPT: u64 = GENERATIONS - 64;
-/// Beyond a quarter of [`MAX_UNSWEPT`], each clearing sweeps this share of the cache. The sweep that is
-/// under way then ends within another quarter of the clearings, and the next sweep within the third.
+/// Beyond a quarter of [`MAX_UNSWEPT`], each clearing sweeps this share of the cache. The sweep
+/// that is under way then ends within another quarter of the clearings, and the next sweep within
+/// the third.
 const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {

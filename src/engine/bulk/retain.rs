@@ -21,9 +21,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// Judges the entry of the node's key, and removes it if it is refused: this entry and no other.
-    /// If it was replaced meanwhile, its successor is judged once, with the key taken as a computation
-    /// takes it.
+    /// Judges the entry of the node's key, and removes it if it is refused: this entry and no
+    /// other. If it was replaced meanwhile, its successor is judged once, with the key taken as
+    /// a computation takes it.
     fn retain_one(&self, node: Handle<K, V>, refuses: Condition<'_, K, V>) {
         let Some(entry) = self.present(node) else { return };
         let node = entry.node();

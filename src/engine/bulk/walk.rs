@@ -7,8 +7,8 @@ use crate::pool::Handle;
 use crate::sync::seeded;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
-    /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each key.
-    /// Returns the position of the rest. No guard is left.
+    /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each
+    /// key. Returns the position of the rest. No guard is left.
     pub fn walk_keys(&self, cursor: u64, nodes: &mut impl Extend<Handle<K, V>>) -> Option<u64> {
         let guard = crate::epoch::pin();
         let mut found: Vec<NodeRef<'_, K, V>> = Vec::new();

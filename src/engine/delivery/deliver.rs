@@ -70,8 +70,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
         core.try_pass();
         let mut flushes = 0;
-        // The epoch advances by flushes. Where there are few reads and nothing else, no other thread
-        // flushes.
+        // The epoch advances by flushes. Where there are few reads and nothing else, no other
+        // thread flushes.
         while core.waits_for_grace() && flushes < CALLER_FLUSHES && core.advance_epoch() {
             flushes += 1;
         }

@@ -10,8 +10,9 @@ use std::time::Duration;
 const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Keeps a writer until at most `limit` notices wait. Other threads deliver first. But an executor
-    /// may have dropped the job, or may be the very thread that waits here; then the writer delivers.
+    /// Keeps a writer until at most `limit` notices wait. Other threads deliver first. But an
+    /// executor may have dropped the job, or may be the very thread that waits here; then the
+    /// writer delivers.
     #[cold]
     pub(super) fn apply_back_pressure(&self, limit: usize) {
         let notices = &self.core.notices;

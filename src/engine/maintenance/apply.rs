@@ -1,9 +1,9 @@
 //! The pass's first part: applying what reads and writes have recorded.
 //!
 //! A batch is taken out whole and gone through twice. The first time only prefetches, some events
-//! ahead of the second, which applies. An event touches the nodes beside its own in two lists, a line
-//! of the sketch and a line of the memory of rejections, all of them anywhere in memory. Without the
-//! prefetches these misses cost two to four times the rest.
+//! ahead of the second, which applies. An event touches the nodes beside its own in two lists, a
+//! line of the sketch and a line of the memory of rejections, all of them anywhere in memory.
+//! Without the prefetches these misses cost two to four times the rest.
 
 use super::budget::Budget;
 use super::pass::{Pass, drain_limit};
@@ -114,8 +114,8 @@ impl Pass<'_> {
             Event::Added(id, _) => self.added(id),
             Event::Removed(id) => self.removed(id),
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
-            // Nothing may be written to a node that is not linked. The event was pushed under a guard,
-            // but when it is drained the node may belong to another entry.
+            // Nothing may be written to a node that is not linked. The event was pushed under a
+            // guard, but when it is drained the node may belong to another entry.
             Event::Rescheduled(id) => self.schedule(id, self.core.pool.meta(id)),
         }
     }
@@ -144,8 +144,8 @@ impl Pass<'_> {
     }
 
     /// The node was published in place of another node. It takes over that node's positions in the
-    /// lists, if that node is linked and the new node's own removal was not drained before. It does so
-    /// even if the new node is gone by now: its successor will take the positions over.
+    /// lists, if that node is linked and the new node's own removal was not drained before. It does
+    /// so even if the new node is gone by now: its successor will take the positions over.
     fn replaced(&mut self, new: u32, old: u32, later: bool) {
         let pool = &*self.core.pool;
         let (meta, before) = (pool.meta(new), pool.meta(old));

@@ -1,8 +1,7 @@
 //! The maintenance: one pass at a time, bounded, run by the thread that gets the maintenance lock.
 //!
-//! [`record`](self::record) takes in what reads and writes record, [`run`](self::run) says who runs
-//! a pass and when, [`pass`](self::pass) what it does and in which order. The parts of a pass have a
-//! file each: applying records, expiring, evicting, sweeping, reclaiming.
+//! [`record`] takes in what reads and writes record. [`run`] says which thread runs a pass, and
+//! when. [`pass`] says what a pass does, and in which order. The parts of a pass have a file each.
 
 mod apply;
 mod budget;

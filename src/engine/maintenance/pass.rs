@@ -1,10 +1,10 @@
 //! One maintenance pass.
 //!
 //! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
-//! is due, evicts what exceeds the capacity, helps the index grow, sweeps what `invalidate_all` left,
-//! and frees what no thread can see any more. Each expiration, cascade, eviction and swept bucket
-//! costs a unit of the pass's [`Budget`]. Work that does not fit is carried forward: the drain status
-//! stays `REQUIRED`, so the next operation goes on.
+//! is due, evicts what exceeds the capacity, helps the index grow, sweeps what `invalidate_all`
+//! left, and frees what no thread can see any more. Each expiration, cascade, eviction and swept
+//! bucket costs a unit of the pass's [`Budget`]. Work that does not fit is carried forward: the
+//! drain status stays `REQUIRED`, so the next operation goes on.
 //!
 //! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code
 //! runs under any of them. A pass hands out values to drop and notices to deliver for after the
@@ -23,8 +23,8 @@ const EVICTIONS: u32 = 64;
 /// Machines with many cores have more stripes, and their passes are as short as others'.
 const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// A pass whose time is this far behind the wheel's has a clock that was set back. The wheel then
-/// follows; otherwise new entries would stay until the clock has caught up. The time of a pass whose
-/// thread was merely held up lags less.
+/// follows; otherwise new entries would stay until the clock has caught up. The time of a pass
+/// whose thread was merely held up lags less.
 const SET_BACK: u64 = 1 << 30;
 
 /// How many of `capacity` events a pass takes out.

@@ -1,9 +1,9 @@
 //! The pass's last part: letting go of nodes that no thread can see any more.
 //!
-//! Dead nodes go to the epoch in batches. After the grace period no guard of a reader protects them,
-//! so only counts keep them. A node with no count but the cache's belongs to the pass alone. If its key
-//! and value have nothing to drop, the pass frees it at once. Otherwise the thread that ran the pass
-//! drops key and value after the lock.
+//! Dead nodes go to the epoch in batches. After the grace period no guard of a reader protects
+//! them, so only counts keep them. A node with no count but the cache's belongs to the pass alone.
+//! If its key and value have nothing to drop, the pass frees it at once. Otherwise the thread that
+//! ran the pass drops key and value after the lock.
 
 use super::budget::Budget;
 use super::pass::Pass;
@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 
 /// A pass gives up about this many dead nodes; it exceeds the number by less than a batch.
 const DROPS: usize = 512;
-/// A pass gives up this many while more than [`BACKLOG`] wait, as after a long-held guard or a sweep
-/// of many entries. Writers make as many dead nodes again meanwhile.
+/// A pass gives up this many while more than [`BACKLOG`] wait, as after a long-held guard or a
+/// sweep of many entries. Writers make as many dead nodes again meanwhile.
 const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
 /// Prefetch distance, in nodes.
@@ -28,10 +28,10 @@ const RETIRE_BATCH: usize = 256;
 const RETIRE_SHARE: u64 = 64;
 /// Any batch is handed over if the one before was this long ago, in nanoseconds.
 const RETIRE_DELAY: u64 = 1_000_000;
-/// Any batch is handed over after this many passes, whatever the clock does. Batches are few because
-/// each costs the epoch two kilobytes, however small it is, as long as a thread that is off its core
-/// holds the epoch up. A batch at the end of every pass took up to 17 MB for 70,000 nodes, more than
-/// the nodes themselves.
+/// Any batch is handed over after this many passes, whatever the clock does. Batches are few
+/// because each costs the epoch two kilobytes, however small it is, as long as a thread that is off
+/// its core holds the epoch up. A batch at the end of every pass took up to 17 MB for 70,000 nodes,
+/// more than the nodes themselves.
 const RETIRE_PASSES: u32 = 16;
 
 /// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
@@ -184,7 +184,8 @@ impl Core {
         in_grace.iter().any(Batch::is_over)
     }
 
-    /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another count.
+    /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another
+    /// count.
     fn give_up(&self, batch: &mut Vec<u32>) {
         let mut left = 0;
         for at in 0..batch.len() {

@@ -90,8 +90,8 @@ impl Core {
         }
     }
 
-    /// Makes room for an event that the write buffer has refused. While another thread, which may be
-    /// off its core, has the maintenance lock, the event is spilled instead.
+    /// Makes room for an event that the write buffer has refused. While another thread, which may
+    /// be off its core, has the maintenance lock, the event is spilled instead.
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
         let mut is_first = true;

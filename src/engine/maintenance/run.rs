@@ -1,10 +1,11 @@
 //! When passes run, and on which thread. No user code runs here but the clock, and nothing here
 //! knows keys or values.
 //!
-//! Without a scheduler the callers run passes: each write that completes a batch, each read that fills
-//! its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one bounded
-//! pass, unless another thread is at it. With a scheduler its thread runs passes too, so an idle cache is
-//! maintained as well. What passes leave to be told and dropped is [delivered](crate::engine::delivery).
+//! Without a scheduler the callers run passes: each write that completes a batch, each read that
+//! fills its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
+//! bounded pass, unless another thread is at it. With a scheduler its thread runs passes too, so an
+//! idle cache is maintained as well. What passes leave to be told and dropped is
+//! [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, Leftover};
 use crate::clock::NEVER;
@@ -118,8 +119,8 @@ impl Core {
     }
 }
 
-/// Asks for another run a tick later if a panic of the user's clock cuts this one short. The work is
-/// still to be done, and its requests are not made twice.
+/// Asks for another run a tick later if a panic of the user's clock cuts this one short. The work
+/// is still to be done, and its requests are not made twice.
 struct Retry<'a>(&'a Core);
 
 impl Drop for Retry<'_> {

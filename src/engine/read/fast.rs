@@ -1,13 +1,14 @@
 //! Plain hits, and the entry to all other reads.
 //!
 //! A hit is *plain* if the entry is alive beyond doubt, was recorded in this record period, and is
-//! neither to be prolonged nor counted. For most hits one comparison shows that: the node's deadline
-//! lies beyond the cache's *freshness bound*. A plain hit writes nothing. All other reads go on
-//! [slowly](super::slow).
+//! neither to be prolonged nor counted. For most hits one comparison shows that: the node's
+//! deadline lies beyond the cache's *freshness bound*. A plain hit writes nothing. All other reads
+//! go on [slowly](super::slow).
 
 use super::lookup::NodeRef;
-use super::slow::{Lookup, ReadStep};
+use super::slow::{HookMemo, Lookup, ReadStep};
 use crate::engine::Engine;
+use crate::engine::reentrancy;
 use crate::epoch::Guard;
 use crate::node::NO_PERIOD;
 use crate::sync::seeded;
@@ -24,7 +25,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let hash = self.hash(key);
         let coarse = self.core.ticker.coarse();
-        self.retry_read(guard, hash, key, self.find(guard, hash, key), coarse)
+        self.retry_read(guard, hash, key, (self.find(guard, hash, key), coarse), HookMemo::Unasked)
     }
 }
 
@@ -45,10 +46,35 @@ impl<K, V, S> Engine<K, V, S> {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
-            Some(node) => self.retry_read(guard, hash, key, Some(node), coarse),
-            None => self.retry_read(guard, hash, key, None, coarse),
+            Some(node) => self.read_node(guard, hash, key, node, coarse),
+            None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
         };
         (lookup.node.map(NodeRef::value), lookup.due)
+    }
+
+    /// A read of a node that was found and is no plain hit.
+    #[inline(never)]
+    fn read_node<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: u32,
+        key: &Q,
+        node: NodeRef<'g, K, V>,
+        coarse: u64,
+    ) -> Lookup<'g, K, V>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut memo = HookMemo::Unasked;
+        if !self.core.hot.is_cleared(node.meta()) {
+            memo = self.ask_coarsely(node, coarse);
+        }
+        if let HookMemo::Unchanged = memo {
+            let due = self.core.is_maintenance_due(coarse) || reentrancy::has_deferred();
+            let due = self.core.record_read(node.id()) || due;
+            return Lookup { node: Some(node), due };
+        }
+        self.retry_read(guard, hash, key, (Some(node), coarse), memo)
     }
 
     /// Judges what was found, and looks the key up again as often as the entry has changed since.
@@ -58,16 +84,17 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &'g Guard,
         hash: u32,
         key: &Q,
-        mut found: Option<NodeRef<'g, K, V>>,
-        mut coarse: u64,
+        (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, u64),
+        mut memo: HookMemo,
     ) -> Lookup<'g, K, V>
     where
         Q: Equivalent<K> + ?Sized,
     {
         loop {
-            if let ReadStep::Done(lookup) = self.read_slow(found, coarse) {
+            if let ReadStep::Done(lookup) = self.read_slow(found, coarse, memo) {
                 return lookup;
             }
+            memo = HookMemo::Unasked;
             coarse = self.core.ticker.coarse();
             found = self.find(guard, hash, key);
         }

@@ -13,8 +13,8 @@ use crate::sync::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
-/// A node that was found in the index under a guard. The guard keeps its key and value for `'g`, even
-/// if the node leaves the index (the pool's rules 2 and 3).
+/// A node that was found in the index under a guard. The guard keeps its key and value for `'g`,
+/// even if the node leaves the index (the pool's rules 2 and 3).
 pub struct NodeRef<'g, K, V> {
     address: NodeAddress<'g, K, V>,
     id: u32,
@@ -173,8 +173,9 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The first search for a write: of the home bucket, or of all of the chain where that is not
-    /// enough. Its result holds only until a writer changes the bucket; then an exact search follows.
-    /// Where thousands of keys have one hash, an exact search costs three times as much.
+    /// enough. Its result holds only until a writer changes the bucket; then an exact search
+    /// follows. Where thousands of keys have one hash, an exact search costs three times as
+    /// much.
     #[inline(always)]
     pub fn search<'g, Q>(
         &'g self,
@@ -220,8 +221,8 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Whether a node was living when it was found. Reads the precise clock only if need be.
     ///
-    /// The deadline of that moment decides. A node that was replaced since is gone, and its successor
-    /// was not looked at; so a key that is present all the time is always found.
+    /// The deadline of that moment decides. A node that was replaced since is gone, and its
+    /// successor was not looked at; so a key that is present all the time is always found.
     #[inline(always)]
     pub fn is_live_at(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
@@ -231,9 +232,9 @@ impl<K, V, S> Engine<K, V, S> {
     /// Whether a node that was found dead is a miss, for this caller and for all later lookups. If
     /// not, it was replaced or prolonged in time, and the key has to be looked up again.
     ///
-    /// An expiry is claimed, so that no read with an older reading of the clock can undo it. A cleared
-    /// generation does not come back. But a node that was replaced since may have been replaced
-    /// before the clearing.
+    /// An expiry is claimed, so that no read with an older reading of the clock can undo it. A
+    /// cleared generation does not come back. But a node that was replaced since may have been
+    /// replaced before the clearing.
     #[cold]
     pub fn confirm_miss(&self, node: NodeRef<'_, K, V>) -> bool {
         if seeded("judged-again") {
@@ -277,8 +278,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         hash32(&self.hasher, key)
     }
 
-    /// The key's hash. Prefetches its bucket, so it is to be called before the guard is made: pinning
-    /// takes longer than the prefetch.
+    /// The key's hash. Prefetches its bucket, so it is to be called before the guard is made:
+    /// pinning takes longer than the prefetch.
     #[inline(always)]
     pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         let hash = self.hash(key);

@@ -6,6 +6,7 @@ use crate::engine::event::Event;
 use crate::engine::reentrancy::{self, ReentrancyMark};
 use crate::epoch::Guard;
 use crate::expiration::end;
+use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::node::{GONE, remaining};
 use crate::pool::HardDeadline;
@@ -26,6 +27,16 @@ pub(super) enum ReadStep<'g, K, V> {
     /// The entry has changed or left the cache since it was found. The present time says nothing
     /// about it, so the key has to be looked up again.
     Again,
+}
+
+/// The read hook's answer.
+#[derive(Clone, Copy)]
+pub(super) enum HookMemo {
+    /// The hook was not asked.
+    Unasked,
+    /// It leaves the lifetime as it is.
+    Unchanged,
+    New(Option<Duration>),
 }
 
 /// The outcome of prolonging an entry's life.
@@ -72,13 +83,15 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// One attempt to read the node that was found, if one was found. It may read the precise clock,
-    /// prolong the entry's life, count and record the read.
+    /// One attempt to read the node that was found, if one was found. It may read the precise
+    /// clock, prolong the entry's life, count and record the read. `memo` is what the read hook
+    /// has already answered.
     #[inline(never)]
     pub(super) fn read_slow<'g>(
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
         coarse: u64,
+        memo: HookMemo,
     ) -> ReadStep<'g, K, V> {
         let mut due = self.core.is_maintenance_due(coarse);
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
@@ -88,7 +101,7 @@ impl<K, V, S> Engine<K, V, S> {
         if self.mode.renews()
             && let Some(living) = node
         {
-            let renewed = self.renew(living, coarse, &mut due);
+            let renewed = self.renew(living, coarse, memo, &mut due);
             due |= self.mode.asks() && reentrancy::has_deferred();
             node = match renewed {
                 Renewed::Hit(node) => Some(node),
@@ -114,8 +127,8 @@ impl<K, V, S> Engine<K, V, S> {
     /// successor of the node is another node. The wheel is not told of a later deadline: it finds
     /// out when the old one comes due.
     ///
-    /// With an idle time, the hard deadline and the deadline are two words, and each is changed by a
-    /// compare-exchange. Writers store the hard deadline before the deadline. After our
+    /// With an idle time, the hard deadline and the deadline are two words, and each is changed by
+    /// a compare-exchange. Writers store the hard deadline before the deadline. After our
     /// compare-exchange we re-read the hard deadline; if it changed we recompute the deadline, and
     /// never restore our own hard deadline, since the other write is newer.
     ///
@@ -123,12 +136,17 @@ impl<K, V, S> Engine<K, V, S> {
     /// back what a later read has given. A coarse reading from before the lookup, where it is good
     /// enough, only prolongs.
     #[inline(never)]
-    fn renew<'g>(&self, node: NodeRef<'g, K, V>, coarse: u64, due: &mut bool) -> Renewed<'g, K, V> {
+    fn renew<'g>(
+        &self,
+        node: NodeRef<'g, K, V>,
+        coarse: u64,
+        mut memo: HookMemo,
+        due: &mut bool,
+    ) -> Renewed<'g, K, V> {
         let ticker = &self.core.ticker;
         let coarsely = self.mode.coarsely();
         let asks = self.mode.asks();
         let meta = node.meta();
-        let mut hook_memo = None;
         let mut precisely = false;
         let mut is_told = false;
         // The deadline that this read has stored.
@@ -169,7 +187,7 @@ impl<K, V, S> Engine<K, V, S> {
             let new_hard = match ours {
                 None => {
                     is_told = asks;
-                    self.hard_deadline_after_read(node, now, hard_deadline, &mut hook_memo)
+                    self.hard_deadline_after_read(node, now, hard_deadline, &mut memo)
                 }
                 Some(_) => hard_deadline,
             };
@@ -178,7 +196,7 @@ impl<K, V, S> Engine<K, V, S> {
                 && !(new_hard > hard_deadline && self.is_long(new_hard, coarse))
             {
                 // A shorter life, or a short one, is computed from a precise reading.
-                (precisely, hook_memo) = (true, None);
+                (precisely, memo) = (true, HookMemo::Unasked);
                 continue;
             }
             if let Some(word) = hard_word
@@ -212,9 +230,9 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Whether the hook may be asked with a coarse reading. That needs an entry with a long
-    /// remaining life, and a cache without an idle time, which would prolong from the present on. If
-    /// the hook leaves the lifetime as it is, the reading does not matter. If the hook answers with a
-    /// long lifetime, the lag matters as little as for a new entry.
+    /// remaining life, and a cache without an idle time, which would prolong from the present on.
+    /// If the hook leaves the lifetime as it is, the reading does not matter. If the hook
+    /// answers with a long lifetime, the lag matters as little as for a new entry.
     fn may_ask_coarsely(&self, deadline: u64, coarse: u64) -> bool {
         self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
     }
@@ -224,44 +242,80 @@ impl<K, V, S> Engine<K, V, S> {
         deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
     }
 
-    /// The hard deadline after the read hook's answer. The hook is asked once: `hook_memo` keeps its
-    /// answer, or that it left the lifetime as it is. A hook that changes the deadline itself would
-    /// otherwise be asked without end.
+    /// The hard deadline after the read hook's answer. The hook is asked once: `memo` keeps its
+    /// answer. A hook that changes the deadline itself would otherwise be asked without end.
     fn hard_deadline_after_read(
         &self,
         node: NodeRef<'_, K, V>,
         now: u64,
         hard_deadline: u64,
-        hook_memo: &mut Option<Option<Option<Duration>>>,
+        memo: &mut HookMemo,
     ) -> u64 {
-        let Some(expiry) = self.hooks.expiry.as_ref().filter(|_| self.mode.asks()) else {
+        let Some(expiry) = self.hooks.expiry.as_deref().filter(|_| self.mode.asks()) else {
             return hard_deadline;
         };
-        let created = node.meta().created();
-        let ask = || {
-            let current = remaining(hard_deadline, now);
-            let instant = |time| self.core.ticker.instant_of(time);
-            let (key, value) = (node.key(), node.value());
-            let (now, created) = (instant(now), instant(created));
-            let read = || {
-                let _mark = ReentrancyMark::read_hook(self.core.subject(node.meta(), node.id()));
-                expiry.expire_after_read(key, value, now, current, created)
-            };
-            let answer = if self.mode.is_unknown() { self.ask_unknown(read) } else { read() };
-            (answer != current).then_some(answer)
-        };
-        match *hook_memo.get_or_insert_with(ask) {
-            None => hard_deadline,
-            Some(own) => {
-                self.core.lifetimes.hard_deadline_after_read(created, hard_deadline, end(now, own))
+        if let HookMemo::Unasked = memo {
+            *memo = self.ask_read_hook(expiry, node, now, hard_deadline);
+        }
+        match *memo {
+            HookMemo::Unasked | HookMemo::Unchanged => hard_deadline,
+            HookMemo::New(answer) => {
+                let created = node.meta().created();
+                let end = end(now, answer);
+                self.core.lifetimes.hard_deadline_after_read(created, hard_deadline, end)
             }
+        }
+    }
+
+    /// Asks the read hook about an entry that ends at `hard_deadline`.
+    fn ask_read_hook(
+        &self,
+        expiry: &dyn Expiry<K, V>,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+        hard_deadline: u64,
+    ) -> HookMemo {
+        let current = remaining(hard_deadline, now);
+        let answer = if self.mode.is_unknown() {
+            self.ask_unknown(expiry, || self.call_read_hook(expiry, node, now, current))
+        } else {
+            self.call_read_hook(expiry, node, now, current)
+        };
+        if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) }
+    }
+
+    #[inline(always)]
+    fn call_read_hook(
+        &self,
+        expiry: &dyn Expiry<K, V>,
+        node: NodeRef<'_, K, V>,
+        now: u64,
+        current: Option<Duration>,
+    ) -> Option<Duration> {
+        let ticker = &self.core.ticker;
+        let (now, created) = (ticker.instant_of(now), ticker.instant_of(node.meta().created()));
+        // The mark covers the hook alone: the clock may use the cache as it likes.
+        let _mark = ReentrancyMark::read_hook(self.core.subject(node.meta(), node.id()));
+        expiry.expire_after_read(node.key(), node.value(), now, current, created)
+    }
+
+    /// Asks the read hook about an entry with a long remaining life, by the coarse clock. If the
+    /// hook leaves the lifetime as it is, this is all that the read has to do.
+    #[inline(always)]
+    pub(super) fn ask_coarsely(&self, node: NodeRef<'_, K, V>, coarse: u64) -> HookMemo {
+        match self.hooks.expiry.as_deref() {
+            Some(expiry) if self.mode.asks_coarsely() && self.is_long(node.seen(), coarse) => {
+                let current = remaining(node.seen(), coarse);
+                let answer = self.call_read_hook(expiry, node, coarse, current);
+                if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) }
+            }
+            _ => HookMemo::Unasked,
         }
     }
 
     /// Asks the read hook, and learns whether it is the trait's own.
     #[cold]
-    fn ask_unknown<T>(&self, read: impl FnOnce() -> T) -> T {
-        let Some(expiry) = &self.hooks.expiry else { return read() };
+    fn ask_unknown<T>(&self, expiry: &dyn Expiry<K, V>, read: impl FnOnce() -> T) -> T {
         let (answer, is_default) = default_hook::asked(Hook::Read, expiry.identity(Sealed), read);
         self.mode.learn(is_default);
         if !self.mode.renews() {

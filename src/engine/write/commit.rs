@@ -1,4 +1,5 @@
-//! The sections under a bucket's lock. They run no user code, do not wait, and know no `K` and no `V`.
+//! The sections under a bucket's lock. They run no user code, do not wait, and know no `K` and no
+//! `V`.
 
 use crate::engine::core::{Core, Search};
 use crate::engine::event::{Event, Packed};
@@ -172,7 +173,8 @@ impl Core {
         loop {
             judged = meta.deadline();
             if judged <= now {
-                // If the life is to end now, a read has just made the new hard deadline the deadline.
+                // If the life is to end now, a read has just made the new hard deadline the
+                // deadline.
                 if is_set && over && !seeded("zero-terms-lose-to-reads") {
                     new = now;
                     break;
@@ -188,8 +190,8 @@ impl Core {
             }
             new = if over { now } else { self.lifetimes.deadline(now, hard_deadline) };
             if !over && judged != seen && !seeded("terms-take-back-reads") {
-                // A read since, by a later reading of the clock, has prolonged the life. That is not
-                // taken back.
+                // A read since, by a later reading of the clock, has prolonged the life. That is
+                // not taken back.
                 new = new.max(judged).min(hard_deadline);
             }
             if meta.change_deadline(judged, new) {
@@ -219,8 +221,8 @@ impl Core {
         self.lock(found, hash, &permit).map(drop)
     }
 
-    /// Locks the bucket of the search, if no load or computation can be in the way. The permit keeps
-    /// others from taking off.
+    /// Locks the bucket of the search, if no load or computation can be in the way. The permit
+    /// keeps others from taking off.
     fn lock<'g>(
         &self,
         found: Search<'g>,
@@ -233,8 +235,8 @@ impl Core {
     }
 
     /// Whether no load or computation can be in the way, with the bucket locked. A load or
-    /// computation registers its flight and then takes this lock once. So either the load sees what the
-    /// locked section does, or this check sees the flight.
+    /// computation registers its flight and then takes this lock once. So either the load sees what
+    /// the locked section does, or this check sees the flight.
     #[inline(always)]
     fn check(&self, permit: &CommitPermit<'_>, hash: u32) -> Result<(), Obstacle> {
         permit.check(&self.flights, hash, || self.hot.generation())
@@ -252,8 +254,8 @@ impl Core {
         self.gone((id, self.pool.meta(id)), now, cause).0
     }
 
-    /// Marks a node that has just been unlinked and announces it. Returns the effective cause, and the
-    /// deadline that the node had.
+    /// Marks a node that has just been unlinked and announces it. Returns the effective cause, and
+    /// the deadline that the node had.
     fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
         let deadline = self.mark_gone(meta);
         let cause = self.effective_cause(meta, deadline, now, cause);

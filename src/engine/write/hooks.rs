@@ -1,5 +1,5 @@
-//! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A mark
-//! on the thread says which key is being asked about.
+//! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A
+//! mark on the thread says which key is being asked about.
 
 use crate::clock::NEVER;
 use crate::engine::Engine;
@@ -44,8 +44,8 @@ pub struct Answer {
 pub enum Basis<K, V> {
     /// No living entry.
     Absent,
-    /// This entry, whose hard deadline was `ends`. The count keeps its id from being given to another
-    /// entry.
+    /// This entry, whose hard deadline was `ends`. The count keeps its id from being given to
+    /// another entry.
     Entry { node: Handle<K, V>, ends: u64 },
 }
 
@@ -204,8 +204,8 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry is
-    /// claimed.
+    /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry
+    /// is claimed.
     pub fn basis_of<Q>(&self, hash: u32, key: &Q) -> Basis<K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,

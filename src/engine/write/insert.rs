@@ -47,8 +47,8 @@ where
             return self.insert_asking(hash, key, value, lifetime);
         }
         let guard = crate::epoch::pin();
-        // The pin is a barrier: it waits until the caller's stores of key and value are done. Moving
-        // them after it is cheaper.
+        // The pin is a barrier: it waits until the caller's stores of key and value are done.
+        // Moving them after it is cheaper.
         self.insert_pinned(guard, hash, key, value, lifetime);
     }
 
@@ -153,8 +153,8 @@ where
         }
     }
 
-    /// Searches and commits, until a computation of the key, or an entry that the hooks were not asked
-    /// about, is in the way.
+    /// Searches and commits, until a computation of the key, or an entry that the hooks were not
+    /// asked about, is in the way.
     ///
     /// # Errors
     /// Returns the node if the insert has to wait.
@@ -206,8 +206,9 @@ where
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
 
-    /// The next step of an insert whose answer was about another entry than the one that is there by
-    /// now. It takes the key as a computation does, and asks once more while nothing can change.
+    /// The next step of an insert whose answer was about another entry than the one that is there
+    /// by now. It takes the key as a computation does, and asks once more while nothing can
+    /// change.
     #[cold]
     fn step_insert_owning(&self, insert: &mut Insert<K, V>) -> Step<()> {
         let Insert { node, attempt } = insert;

@@ -18,8 +18,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         loop {
             let node = self.find(&guard, hash, key)?;
-            // The clock is read after the deadline. So a concurrent write cannot have given the entry
-            // more life than is left by this reading.
+            // The clock is read after the deadline. So a concurrent write cannot have given the
+            // entry more life than is left by this reading.
             let now = self.core.ticker.now();
             if node.seen() > now && !self.core.hot.is_cleared(node.meta()) {
                 return Some((node.seen(), now));
@@ -30,8 +30,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the present
-    /// time. False if there is no living entry.
+    /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
+    /// present time. False if there is no living entry.
     pub fn set_hard_deadline<Q>(&self, key: &Q, hard_deadline: impl Fn(u64) -> u64) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,

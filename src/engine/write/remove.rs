@@ -16,8 +16,8 @@ use std::hash::{BuildHasher, Hash};
 /// A condition of a removal.
 pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
 
-/// A removal with a condition, between two steps. The condition is asked once, and once more with the
-/// key taken if the entry changed meanwhile.
+/// A removal with a condition, between two steps. The condition is asked once, and once more with
+/// the key taken if the entry changed meanwhile.
 pub enum Removal<K, V> {
     /// The condition was not asked yet.
     Unjudged,
