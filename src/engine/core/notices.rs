@@ -1,6 +1,5 @@
 //! What is still to be told to the listener, and what is still to be dropped.
 
-use super::Core;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
@@ -9,7 +8,6 @@ use crate::removal::RemovalCause;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::queue::SegQueue;
-use crate::sync::seeded;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
@@ -68,6 +66,7 @@ impl Notices {
         let _ = self.client.set(client);
     }
 
+    #[inline]
     pub fn has_listener(&self) -> bool {
         self.has_listener
     }
@@ -176,6 +175,25 @@ impl Notices {
         stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
     }
 
+    /// Queues a notice, which carries a count on its node.
+    pub fn push(&self, notice: Notice) {
+        self.outbox.push(notice);
+    }
+
+    /// Whether a further notice has to be discarded. Counts it then.
+    pub fn discards(&self) -> bool {
+        let is_full = self.discard_limit.is_some_and(|limit| self.outbox.len() >= limit);
+        if is_full {
+            self.discarded.fetch_add(1, Ordering::Relaxed);
+        }
+        is_full
+    }
+
+    /// Counts a value that the cache's own listener put back after the end.
+    pub fn count_refusal(&self) {
+        self.refused_after_close.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Refuses new values from now on.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -183,48 +201,5 @@ impl Notices {
 
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-}
-
-impl Core {
-    /// Counts a removal and queues its notice. To be called when the node has just left the index,
-    /// under its bucket's lock: so notices of one key are in the order of its removals.
-    #[inline(always)]
-    pub fn announce(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
-        if self.recorder.is_some() || self.notices.has_listener {
-            self.announce_slow(id, cause, deadline, now);
-        }
-    }
-
-    #[inline(never)]
-    fn announce_slow(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
-        // Another thread may have claimed the expiry by a later reading of the clock.
-        let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
-        if let Some(recorder) = &self.recorder {
-            recorder.removed(cause, at.saturating_sub(deadline));
-        }
-        let notices = &self.notices;
-        if !notices.has_listener {
-            return;
-        }
-        if notices.discard_limit.is_some_and(|limit| notices.outbox.len() >= limit) {
-            notices.discarded.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.pool.meta(id).retain();
-        notices.outbox.push(Notice { id, cause, deadline, at });
-    }
-
-    /// Announces a value that was refused after the cache was closed. A value that the cache's own
-    /// listener put back is only counted: announcing it would have no end.
-    #[cold]
-    pub fn refuse_closed(&self, id: u32, deadline: u64, now: u64) {
-        if !reentrancy::delivers(self.id()) || seeded("refusals-are-announced") {
-            return self.announce(id, RemovalCause::Explicit, deadline, now);
-        }
-        self.notices.refused_after_close.fetch_add(1, Ordering::Relaxed);
-        if let Some(recorder) = &self.recorder {
-            recorder.removed(RemovalCause::Explicit, 0);
-        }
     }
 }

@@ -1,12 +1,11 @@
 //! The words and buffers of the maintenance: what operations record, who runs the next pass, what
 //! the last pass found.
 
-use super::{Core, Maintenance, Published};
+use super::state::{Maintenance, Published};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer};
-use crate::clock::NEVER;
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::scheduler::Registration;
@@ -91,6 +90,10 @@ impl Upkeep {
         self.lock_waiters.load(Ordering::Relaxed) > 0
     }
 
+    pub fn set_registration(&self, registration: Registration) {
+        let _ = self.registration.set(registration);
+    }
+
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.
     #[inline]
     pub fn wake_within(&self, delay: Duration) {
@@ -106,63 +109,5 @@ impl Upkeep {
         if let Some(registration) = self.registration.get() {
             registration.cancel();
         }
-    }
-}
-
-impl Core {
-    /// The number of entries, as of the last pass.
-    pub fn entries(&self) -> u64 {
-        self.upkeep.published.entries.load(Ordering::Relaxed)
-    }
-
-    /// The weight of all entries, as of the last pass.
-    pub fn weight(&self) -> u64 {
-        self.upkeep.published.weight.load(Ordering::Relaxed)
-    }
-
-    /// When, as of the last pass, a pass will have something to expire.
-    pub fn next_due(&self) -> u64 {
-        self.upkeep.published.next_due.load(Ordering::Relaxed)
-    }
-
-    /// How long until a pass has something to expire; `None` if nothing is to expire.
-    pub fn next_expiration(&self) -> Option<Duration> {
-        let due = self.next_due();
-        (due != NEVER).then(|| Duration::from_nanos(due.saturating_sub(self.ticker.now())))
-    }
-
-    /// Dead nodes that the cache still has its count on.
-    pub fn unreclaimed(&self) -> usize {
-        self.upkeep.published.unreclaimed.load(Ordering::Relaxed)
-    }
-
-    /// Writes that are spilled beside the stripes of the write buffer.
-    pub fn spilled_writes(&self) -> usize {
-        self.upkeep.writes.spilled()
-    }
-
-    /// How many spilled writes a pass takes out.
-    pub fn spill_portion(&self) -> usize {
-        self.upkeep.writes.portion()
-    }
-
-    /// Registers the cache with the scheduler.
-    pub fn set_registration(&self, registration: Registration) {
-        let _ = self.upkeep.registration.set(registration);
-    }
-
-    /// How many generations have begun since the last one up to which everything was swept.
-    pub fn unswept(&self) -> u64 {
-        self.hot.generation().saturating_sub(self.swept())
-    }
-
-    /// Makes every node inserted before this call invisible. Does nothing and returns false if that
-    /// would leave more than `unswept` generations to be swept.
-    pub fn next_generation(&self, unswept: u64) -> bool {
-        self.hot.next_generation(self.swept(), unswept)
-    }
-
-    fn swept(&self) -> u64 {
-        self.upkeep.published.swept.load(Ordering::Acquire)
     }
 }

@@ -1,0 +1,65 @@
+//! How far the maintenance is, for everybody else.
+
+use super::shared::Core;
+use crate::clock::NEVER;
+use crate::scheduler::Registration;
+use crate::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Core {
+    /// The number of entries, as of the last pass.
+    pub fn entries(&self) -> u64 {
+        self.upkeep.published.entries.load(Ordering::Relaxed)
+    }
+
+    /// The weight of all entries, as of the last pass.
+    pub fn weight(&self) -> u64 {
+        self.upkeep.published.weight.load(Ordering::Relaxed)
+    }
+
+    /// When, as of the last pass, a pass will have something to expire.
+    pub fn next_due(&self) -> u64 {
+        self.upkeep.published.next_due.load(Ordering::Relaxed)
+    }
+
+    /// How long until a pass has something to expire; `None` if nothing is to expire.
+    pub fn next_expiration(&self) -> Option<Duration> {
+        let due = self.next_due();
+        (due != NEVER).then(|| Duration::from_nanos(due.saturating_sub(self.ticker.now())))
+    }
+
+    /// Dead nodes that the cache still has its count on.
+    pub fn unreclaimed(&self) -> usize {
+        self.upkeep.published.unreclaimed.load(Ordering::Relaxed)
+    }
+
+    /// Writes that are spilled beside the stripes of the write buffer.
+    pub fn spilled_writes(&self) -> usize {
+        self.upkeep.writes.spilled()
+    }
+
+    /// How many spilled writes a pass takes out.
+    pub fn spill_portion(&self) -> usize {
+        self.upkeep.writes.portion()
+    }
+
+    /// Registers the cache with the scheduler.
+    pub fn set_registration(&self, registration: Registration) {
+        self.upkeep.set_registration(registration);
+    }
+
+    /// How many generations have begun since the last one up to which everything was swept.
+    pub fn unswept(&self) -> u64 {
+        self.hot.generation().saturating_sub(self.swept())
+    }
+
+    /// Makes every node inserted before this call invisible. Does nothing and returns false if that
+    /// would leave more than `unswept` generations to be swept.
+    pub fn next_generation(&self, unswept: u64) -> bool {
+        self.hot.next_generation(self.swept(), unswept)
+    }
+
+    fn swept(&self) -> u64 {
+        self.upkeep.published.swept.load(Ordering::Acquire)
+    }
+}

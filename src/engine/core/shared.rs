@@ -1,0 +1,118 @@
+//! The state itself, and what belongs to no room.
+
+use super::hot::Hot;
+use super::notices::Notices;
+use super::upkeep::Upkeep;
+use crate::engine::flights::Flights;
+use crate::engine::reentrancy::{CacheId, Subject};
+use crate::clock::Ticker;
+use crate::config::Config;
+use crate::expiration::Lifetimes;
+use crate::index::{self, Index};
+use crate::node::Meta;
+use crate::pool::RawPool;
+use crate::removal::RemovalCause;
+use crate::stats::{Recorder, Stats};
+use crate::sync::Arc;
+use crossbeam_utils::CachePadded;
+
+/// A key's slot in the index, for a write.
+pub type Search<'g> = index::Search<'g, RawPool>;
+
+/// The part of a cache that knows no `K` and no `V`; see the [module](super).
+pub struct Core {
+    pub pool: Arc<RawPool>,
+    pub index: Index,
+    pub ticker: Ticker,
+    pub lifetimes: Lifetimes,
+    pub flights: Arc<Flights>,
+    pub recorder: Option<Box<Recorder>>,
+    /// The bound on the weight; `u64::MAX` without one.
+    pub max_capacity: u64,
+    is_bounded: bool,
+    pub hot: CachePadded<Hot>,
+    pub upkeep: Upkeep,
+    pub notices: Notices,
+}
+
+impl Core {
+    pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>, reads_prolong: bool) -> Self {
+        let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
+        Self {
+            index: Index::with_capacity(config.initial_capacity),
+            lifetimes: config.lifetimes,
+            flights: Arc::new(Flights::new()),
+            recorder: config.record_stats.then(|| Box::new(Recorder::new())),
+            max_capacity,
+            is_bounded: config.max_capacity.is_some(),
+            hot: CachePadded::new(Hot::new(reads_prolong)),
+            upkeep: Upkeep::new(config, max_capacity, ticker.now()),
+            notices: Notices::new(config),
+            ticker,
+            pool,
+        }
+    }
+
+    /// The bound on the weight, if there is one.
+    pub fn capacity(&self) -> Option<u64> {
+        self.is_bounded.then_some(self.max_capacity)
+    }
+
+    /// Tells this cache apart from others on the stack of callbacks.
+    pub fn id(&self) -> CacheId {
+        CacheId::of(self)
+    }
+
+    /// What a callback about this node's key is asked about.
+    #[inline]
+    pub fn subject(&self, meta: &Meta, id: u32) -> Subject {
+        Subject { cache: self.id(), hash: meta.hash(), id }
+    }
+
+    /// Whether nothing was published since the last `invalidate_all`, and no load is in progress
+    /// that another `invalidate_all` would have to overtake.
+    pub fn is_blank(&self) -> bool {
+        self.hot.is_blank() && self.flights.is_empty()
+    }
+
+    /// The cause with which a node leaves whose removal was asked for with `cause`. What had ended
+    /// the node before comes first.
+    #[inline]
+    pub fn effective_cause(
+        &self,
+        meta: &Meta,
+        deadline: u64,
+        now: u64,
+        cause: RemovalCause,
+    ) -> RemovalCause {
+        if self.hot.is_cleared(meta) {
+            RemovalCause::Explicit
+        } else if deadline <= now {
+            RemovalCause::Expired
+        } else {
+            cause
+        }
+    }
+
+    /// Whether the node lives at `now`, in the present generation.
+    pub fn is_live(&self, meta: &Meta, now: u64) -> bool {
+        meta.is_live(now, self.hot.generation_mark())
+    }
+
+    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
+    /// change of a deadline is made under that lock too.
+    #[inline(always)]
+    pub fn mark_gone(&self, meta: &Meta) -> u64 {
+        if self.hot.reads_prolong() { meta.mark_gone() } else { meta.mark_gone_alone() }
+    }
+
+    pub fn stats(&self) -> Stats {
+        let (entries, weight) = (self.entries(), self.weight());
+        let mut stats = match &self.recorder {
+            Some(recorder) => recorder.snapshot(entries, weight),
+            None => Stats::of_size(entries, weight),
+        };
+        self.notices.add_to(&mut stats);
+        stats
+    }
+}

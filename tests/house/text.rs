@@ -1,0 +1,33 @@
+//! How long files and comments are.
+
+use crate::sources::{files, library, root};
+
+#[test]
+fn files_stay_small() {
+    for source in library() {
+        let lines = source.text.lines().count();
+        assert!(lines <= 500, "src/{} has {lines} lines", source.file);
+    }
+}
+
+/// Comments are wrapped at 100 columns, but for table rows, links and quoted code, which cannot be.
+#[test]
+fn comments_are_wrapped() {
+    let folders = ["src", "tests", "benches", "fuzz", "examples"];
+    let mut comments = 0;
+    for path in folders.iter().flat_map(|folder| files(&root().join(folder), "rs")) {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        if name.contains("target/") {
+            continue;
+        }
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+            comments += 1;
+            let comment = comment.trim_start_matches(['/', '!']).trim_start();
+            let is_fixed = comment.starts_with(['|', '`', '[']) || comment.contains("://");
+            let width = line.chars().count();
+            assert!(width <= 100 || is_fixed, "{name}:{}: {width} columns", number + 1);
+        }
+    }
+    assert!(comments > 3000, "only {comments} lines of comments found");
+}
