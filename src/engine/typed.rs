@@ -79,7 +79,7 @@ where
             engine.core.set_registration(Scheduler::global().register(client)?);
         }
         let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
-        engine.core.notices.set_client(client);
+        engine.core.set_client(client);
         Ok(engine)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::Job;
+use super::job::Job;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// A job may run for this long before it counts as blocked. A job that only works takes less, even

@@ -1,24 +1,13 @@
 //! A bucket, which is one cache line of slots: its layout, its control word, and access to its
 //! fingerprints.
 
-use super::fingerprint::Fingerprints;
+use super::fingerprint::{EMPTY, Fingerprints, SLOTS, WORD_FINGERPRINTS};
 use crate::links::NIL;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::seeded;
-
-/// The number of fingerprints in the fingerprint word. The model checker gets one here and one in
-/// the control word, so that its few entries reach both kinds and the overflow.
-pub const WORD_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
-/// The number of fingerprints in the low bytes of the control word.
-pub const CTRL_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
-/// The number of slots in a bucket.
-pub const SLOTS: usize = WORD_FINGERPRINTS + CTRL_FINGERPRINTS;
-
-/// The fingerprint of an empty slot.
-pub const EMPTY: u8 = 0;
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]

@@ -14,8 +14,9 @@
 
 use super::bucket::fingerprint_of;
 use super::lock::HomeLock;
-use super::memory::{Chain, Root};
+use super::memory::Chain;
 use super::table::HashOf;
+use super::table::Root;
 use super::write::{Changed, Found, Locked, Seen, search};
 use crate::epoch::Guard;
 use crate::links::NIL;

@@ -3,7 +3,8 @@
 use crate::epoch::Guard;
 
 use super::bucket::{Bucket, fingerprint_of};
-use super::memory::{Chain, Root};
+use super::memory::Chain;
+use super::table::Root;
 use crate::links::NIL;
 use crate::sync::seeded;
 

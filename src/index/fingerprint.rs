@@ -4,7 +4,16 @@
     expect(unsafe_code, reason = "vector instructions, where the target has them")
 )]
 
-use super::bucket::{CTRL_FINGERPRINTS, EMPTY, WORD_FINGERPRINTS};
+/// The number of fingerprints in the fingerprint word. The model checker gets one here and one in
+/// the control word, so that its few entries reach both kinds and the overflow.
+pub const WORD_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 8 };
+/// The number of fingerprints in the low bytes of the control word.
+pub const CTRL_FINGERPRINTS: usize = if cfg!(cortado_loom) { 1 } else { 2 };
+/// The number of slots in a bucket.
+pub const SLOTS: usize = WORD_FINGERPRINTS + CTRL_FINGERPRINTS;
+
+/// The fingerprint of an empty slot.
+pub const EMPTY: u8 = 0;
 
 /// The fingerprints of a bucket, as they were read.
 #[derive(Clone, Copy)]

@@ -10,76 +10,76 @@ use crossbeam_epoch::{Atomic, Owned, Shared};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
-use super::retired::RetiredTables;
-use super::table::Table;
+use super::retired::{Retire, RetiredTables};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::sync::{Arc, seeded};
 #[cfg(not(cortado_loom))]
 use crate::system;
 
 /// The pointer that owns a table: the index's `current`, or a table's `next`.
-#[derive(Debug, Default)]
-pub struct TableLink(Atomic<Table>);
+#[derive(Debug)]
+pub struct Link<T>(Atomic<T>);
 
-impl TableLink {
-    pub fn new(table: Table) -> Self {
+impl<T> Default for Link<T> {
+    fn default() -> Self {
+        Self(Atomic::null())
+    }
+}
+
+impl<T> Link<T> {
+    pub fn new(table: T) -> Self {
         Self(Atomic::new(table))
     }
 
-    /// The table, if there is one. Acquire pairs with [`TableLink::install`] and [`Root::advance`].
+    /// The table, if there is one. Acquire pairs with [`Link::install`] and [`Root::advance`].
     #[inline]
-    pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
+    pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g T> {
         debug_assert!(
             guard.collector() == Some(crate::epoch::collector()),
-            "rule 8: the index is used under the default collector"
+            "rule 8: the index is used under its own collector"
         );
         // SAFETY: rule 8: a table that was reachable is not freed as long as `guard` lives.
         unsafe { self.0.load(Acquire, guard).as_ref() }
     }
 
     /// Sets the link if it is empty; drops `table` if another thread was faster. Release pairs with
-    /// [`TableLink::get`]: readers see the table complete.
-    pub fn install(&self, table: Table, guard: &Guard) {
+    /// [`Link::get`]: readers see the table complete.
+    pub fn install(&self, table: T, guard: &Guard) {
         let null = Shared::null();
         drop(self.0.compare_exchange(null, Owned::new(table), Release, Relaxed, guard));
     }
 }
 
-impl Drop for Table {
-    /// Buckets that have not moved own their overflow (rule 9). A table is retired only when all of
-    /// its buckets have moved. So the thread that frees a retired table does not walk it, and does
-    /// not read memory that was given back.
-    fn drop(&mut self) {
-        if self.is_finished() {
-            return;
-        }
-        for bucket in self.buckets().iter().filter(|bucket| !bucket.ctrl().is_moved()) {
-            // SAFETY: rule 9: the bucket has not moved, so the chain is its own. No other thread
-            // can reach the table (`&mut self`), and the swap took the pointer out.
-            unsafe { free_chain(bucket.overflow.swap(ptr::null_mut(), Relaxed)) };
-        }
-    }
+/// What the root needs to know of a table. ([`Table`](super::table::Table) is the only one; it
+/// knows its links and its memory from here.)
+pub trait LinkedTable: Retire + Sized + 'static {
+    fn buckets(&self) -> &[Bucket];
+
+    /// The link to the table that this one is moving to.
+    fn next(&self) -> &Link<Self>;
+
+    fn next_mut(&mut self) -> &mut Link<Self>;
 }
 
 /// The index's current table, and its retired tables.
 #[derive(Debug)]
-pub struct Root {
-    current: TableLink,
-    retired_tables: Arc<RetiredTables>,
+pub struct Root<T: LinkedTable> {
+    current: Link<T>,
+    retired_tables: Arc<RetiredTables<T>>,
 }
 
-impl Root {
-    pub fn new(table: Table) -> Self {
-        Self { current: TableLink::new(table), retired_tables: Arc::new(RetiredTables::new()) }
+impl<T: LinkedTable> Root<T> {
+    pub fn new(table: T) -> Self {
+        Self { current: Link::new(table), retired_tables: Arc::new(RetiredTables::new()) }
     }
 
-    pub fn retired_tables(&self) -> &RetiredTables {
+    pub fn retired_tables(&self) -> &RetiredTables<T> {
         &self.retired_tables
     }
 
     /// The table at which every search begins.
     #[inline]
-    pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g Table {
+    pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g T {
         self.current.get(guard).expect("the index has a current table until it is dropped")
     }
 
@@ -87,10 +87,10 @@ impl Root {
     /// retires `done`. Called by the helper that moved the last bucket, so only once, with
     /// [`Table::moving`] still locked.
     ///
-    /// Release pairs with [`TableLink::get`]: a thread that finds the new table here sees what all
+    /// Release pairs with [`Link::get`]: a thread that finds the new table here sees what all
     /// helpers put into it, because the lock of [`Table::moving`] has gathered that.
-    pub fn advance(&self, done: &Table, guard: &Guard) {
-        // Acquire pairs with `TableLink::install`.
+    pub fn advance(&self, done: &T, guard: &Guard) {
+        // Acquire pairs with `Link::install`.
         let next = done.next().0.load(Acquire, guard);
         assert!(!next.is_null(), "buckets move only if there is a next table");
         let old = self.current.0.swap(next, Release, guard);
@@ -108,7 +108,7 @@ impl Root {
     }
 }
 
-impl Drop for Root {
+impl<T: LinkedTable> Drop for Root<T> {
     fn drop(&mut self) {
         let mut link = mem::take(&mut self.current);
         // SAFETY: rule 8: the link owns its table, and no other thread can reach it (`&mut self`).
@@ -243,6 +243,15 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     unsafe { guard.defer_unchecked(move || free_chain(overflow)) };
 }
 
+/// Frees the overflow of the buckets that have not moved: they own it (rule 9).
+pub fn free_chains(buckets: &mut Buckets) {
+    for bucket in buckets.iter().filter(|bucket| !bucket.ctrl().is_moved()) {
+        // SAFETY: rule 9: the bucket has not moved, so the chain is its own. No other thread can
+        // reach the buckets (`&mut`), and the swap took the pointer out.
+        unsafe { free_chain(bucket.overflow.swap(ptr::null_mut(), Relaxed)) };
+    }
+}
+
 /// Frees overflow buckets, in a loop instead of a recursion, because a chain may be long.
 ///
 /// # Safety
@@ -301,7 +310,7 @@ impl Buckets {
         Self { memory, first, len, kept: size_of::<u64>() * memory.len() }
     }
 
-    /// See [`Table::give_back`].
+    /// See [`Retire::give_back`].
     pub fn give_back(&mut self, bytes: usize) -> bool {
         let Some(kept) = self.kept.checked_sub(bytes).filter(|_| system::GIVES_BACK) else {
             return false;

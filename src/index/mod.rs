@@ -161,9 +161,9 @@ mod write;
 use crate::epoch::Guard;
 
 pub use crate::sync::Patience;
-pub use bucket::SLOTS;
 pub use exact::{Exact, Search};
 pub use find::{HomeLookup, Probe};
+pub use fingerprint::SLOTS;
 pub use lock::Held;
 pub use memory::{EmptyOverflow, EmptyOverflows};
 pub use resize::moves_for;
@@ -172,8 +172,8 @@ pub use write::{Changed, Found, Locked};
 
 use crate::sync::Mutex;
 use hint::Hint;
-use memory::{Preparation, Root};
-use table::Table;
+use memory::Preparation;
+use table::{Root, Table};
 
 /// The index; see the [module](self).
 ///

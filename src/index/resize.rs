@@ -8,7 +8,8 @@ use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
 use super::hint::Hint;
 use super::lock::{Held, HomeLock};
-use super::memory::{Buckets, Chain, Preparation, Root, append, retire_moved};
+use super::memory::{Buckets, Chain, Preparation, append, retire_moved};
+use super::table::Root;
 use super::table::{HashOf, LOAD, Table};
 use crate::sync::{Mutex, Patience, ShortWait, seeded};
 

@@ -5,21 +5,27 @@
 //! The memory is freed in one go in two cases: where the system takes no memory back while its
 //! addresses stay, and at the end of the cache.
 
-use super::table::Table;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::queue::SegQueue;
 
 /// The number of bytes that [`RetiredTables::free_retired`] gives back at a time.
 const PIECE: usize = 1 << 19;
 
-/// The number of retired tables, and a queue of those that no thread is in any more.
-#[derive(Debug)]
-pub struct RetiredTables {
-    count: AtomicUsize,
-    tables: SegQueue<Box<Table>>,
+/// A table whose memory can go back to the system piece by piece.
+pub trait Retire: Send {
+    /// Gives some of the memory back to the system, from the end of a table that no thread is in
+    /// any more. Returns false if nothing can be given back in pieces any more.
+    fn give_back(&mut self, bytes: usize) -> bool;
 }
 
-impl RetiredTables {
+/// The number of retired tables, and a queue of those that no thread is in any more.
+#[derive(Debug)]
+pub struct RetiredTables<T> {
+    count: AtomicUsize,
+    tables: SegQueue<Box<T>>,
+}
+
+impl<T: Retire> RetiredTables<T> {
     pub fn new() -> Self {
         Self { count: AtomicUsize::new(0), tables: SegQueue::new() }
     }
@@ -30,7 +36,7 @@ impl RetiredTables {
     }
 
     /// Takes over a table that the last reader has left.
-    pub fn leave(&self, table: Box<Table>) {
+    pub fn leave(&self, table: Box<T>) {
         if cfg!(cortado_loom) {
             // Dropped as early as possible, so that the model checker sees every later access.
             drop(table);

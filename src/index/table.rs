@@ -4,7 +4,8 @@ use crate::epoch::Guard;
 use crossbeam_utils::CachePadded;
 
 use super::bucket::Bucket;
-use super::memory::{Buckets, TableLink};
+use super::memory::{self, Buckets, Link, LinkedTable, free_chains};
+use super::retired::Retire;
 use crate::sync::Patience;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -41,12 +42,15 @@ const SLACK: usize = 4;
 /// steps than in one.
 const MAX_STEP: u32 = 4;
 
+/// The link to the current table.
+pub type Root = memory::Root<Table>;
+
 /// The home buckets, and the link to the table that they are moving to.
 #[derive(Debug)]
 pub struct Table {
     buckets: Buckets,
     shift: u32,
-    next: TableLink,
+    next: Link<Table>,
     moving: CachePadded<Mutex<Moving>>,
 }
 
@@ -97,7 +101,7 @@ impl Table {
         Self {
             shift: 32 - buckets.len().ilog2(),
             buckets,
-            next: TableLink::default(),
+            next: Link::default(),
             moving: CachePadded::new(Mutex::new(Moving::default())),
         }
     }
@@ -153,12 +157,8 @@ impl Table {
     }
 
     #[inline]
-    pub fn next(&self) -> &TableLink {
+    pub fn next(&self) -> &Link<Table> {
         &self.next
-    }
-
-    pub fn next_mut(&mut self) -> &mut TableLink {
-        &mut self.next
     }
 
     /// The table that holds the entries of a moved bucket.
@@ -180,15 +180,39 @@ impl Table {
         }
     }
 
-    /// Gives some of the memory back to the system, from the end of a table that no thread is in
-    /// any more. Returns false if nothing can be given back in pieces any more.
-    pub fn give_back(&mut self, bytes: usize) -> bool {
-        self.buckets.give_back(bytes)
-    }
-
     /// Whether all buckets have moved.
     pub fn is_finished(&mut self) -> bool {
         let len = self.buckets.len();
         self.moving.get_mut().moved == len
+    }
+}
+
+impl Retire for Table {
+    fn give_back(&mut self, bytes: usize) -> bool {
+        self.buckets.give_back(bytes)
+    }
+}
+
+impl LinkedTable for Table {
+    fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
+    fn next(&self) -> &Link<Self> {
+        &self.next
+    }
+
+    fn next_mut(&mut self) -> &mut Link<Self> {
+        &mut self.next
+    }
+}
+
+impl Drop for Table {
+    /// A table is retired only when all of its buckets have moved. So the thread that frees a
+    /// retired table does not walk it, and does not read memory that was given back.
+    fn drop(&mut self) {
+        if !self.is_finished() {
+            free_chains(&mut self.buckets);
+        }
     }
 }

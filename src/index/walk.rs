@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use crate::epoch::Guard;
 
-use super::bucket::{SLOTS, fingerprint_of};
-use super::memory::{Chain, Root};
+use super::bucket::fingerprint_of;
+use super::fingerprint::SLOTS;
+use super::memory::Chain;
+use super::table::Root;
 use super::table::{HashOf, Table};
 use crate::links::NIL;
 use crate::sync::seeded;

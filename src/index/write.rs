@@ -2,9 +2,11 @@
 
 use crate::epoch::Guard;
 
-use super::bucket::{Bucket, Ctrl, SLOTS, fingerprint_of};
+use super::bucket::{Bucket, Ctrl, fingerprint_of};
+use super::fingerprint::SLOTS;
 use super::lock::{Held, HomeLock};
-use super::memory::{Chain, EmptyOverflow, Root, append};
+use super::memory::{Chain, EmptyOverflow, append};
+use super::table::Root;
 use crate::links::NIL;
 use crate::sync::ShortWait;
 use crate::sync::{Spin, seeded};

@@ -1,6 +1,6 @@
 //! Striped stacks of free ids; see the [module](super) for the protocol.
 
-use super::raw::{Address, RawPool};
+use super::address::{Address, NodeMemory};
 use crate::links::NIL;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{seeded, thread_stripe};
@@ -27,18 +27,22 @@ impl FreeList {
 
     /// Takes an id, from this thread's stripe first. Returns the id and the address of its node.
     #[inline]
-    pub fn pop<'p>(&self, pool: &'p RawPool) -> Option<(u32, Address<'p>)> {
+    pub fn pop<'p>(&self, pool: &'p impl NodeMemory) -> Option<(u32, Address<'p>)> {
         let own = thread_stripe();
         self.pop_from(pool, own).or_else(|| self.pop_elsewhere(pool, own))
     }
 
     #[cold]
-    fn pop_elsewhere<'p>(&self, pool: &'p RawPool, own: usize) -> Option<(u32, Address<'p>)> {
+    fn pop_elsewhere<'p>(
+        &self,
+        pool: &'p impl NodeMemory,
+        own: usize,
+    ) -> Option<(u32, Address<'p>)> {
         (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
     }
 
     #[inline]
-    fn pop_from<'p>(&self, pool: &'p RawPool, stripe: usize) -> Option<(u32, Address<'p>)> {
+    fn pop_from<'p>(&self, pool: &'p impl NodeMemory, stripe: usize) -> Option<(u32, Address<'p>)> {
         let head = &self.heads[stripe % STRIPES];
         let mut seen = head.load(Ordering::Acquire);
         loop {
@@ -69,7 +73,7 @@ impl FreeList {
     }
 
     /// Puts `ids` on the list, in one step for all of them.
-    pub fn push(&self, pool: &RawPool, ids: &[u32]) {
+    pub fn push(&self, pool: &impl NodeMemory, ids: &[u32]) {
         let Some(&first) = ids.first() else { return };
         let head = self.taker();
         // Acquire pairs with the Release below: `depth` reads the count that the thread which
@@ -79,7 +83,7 @@ impl FreeList {
             let (mut below, mut count) = (seen as u32, depth(pool, seen));
             for &id in ids.iter().rev() {
                 count = count.wrapping_add(1);
-                let links = &pool.meta(id).timer;
+                let links = &pool.at(id).meta().timer;
                 links.set_next(below);
                 links.set_prev(count);
                 below = id;
@@ -109,7 +113,7 @@ impl FreeList {
     }
 
     /// Number of ids in all stripes. An estimate while other threads take or return ids.
-    pub fn len(&self, pool: &RawPool) -> usize {
+    pub fn len(&self, pool: &impl NodeMemory) -> usize {
         let stripe = |head: &CachePadded<AtomicU64>| {
             let seen = head.load(Ordering::Acquire);
             let count = depth(pool, seen);
@@ -121,12 +125,12 @@ impl FreeList {
     }
 
     /// Visits all free ids. No other thread may use the list meanwhile.
-    pub fn for_each(&self, pool: &RawPool, mut visit: impl FnMut(u32)) {
+    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(u32)) {
         for head in &self.heads {
             let mut id = head.load(Ordering::Acquire) as u32;
             while id != NIL {
                 visit(id);
-                id = pool.meta(id).timer.next();
+                id = pool.at(id).meta().timer.next();
             }
         }
     }
@@ -135,9 +139,9 @@ impl FreeList {
 /// Number of ids from the first one to the end of the stripe. Valid only if the head is still
 /// `seen`.
 #[inline]
-fn depth(pool: &RawPool, seen: u64) -> u32 {
+fn depth(pool: &impl NodeMemory, seen: u64) -> u32 {
     let first = seen as u32;
-    if first == NIL { 0 } else { pool.meta(first).timer.prev() }
+    if first == NIL { 0 } else { pool.at(first).meta().timer.prev() }
 }
 
 #[inline]

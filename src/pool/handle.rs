@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "a count protects the references that a handle gives out")]
 
 use super::raw::RawPool;
-use super::typed::Pool;
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::marker::PhantomData;
@@ -136,7 +135,7 @@ impl<K, V> Handle<K, V> {
     pub fn key(&self) -> &K {
         // SAFETY: a handle is a count (rule 2), and no typed handle exists before the key is
         // initialised.
-        unsafe { Pool::<K, V>::key_in(&self.raw.pool, self.raw.id) }
+        unsafe { key_in::<K, V>(&self.raw.pool, self.raw.id) }
     }
 
     /// # Panics
@@ -145,7 +144,7 @@ impl<K, V> Handle<K, V> {
     pub fn value(&self) -> &V {
         assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
         // SAFETY: a handle is a count (rule 2), and the value is initialised.
-        unsafe { Pool::<K, V>::value_in(&self.raw.pool, self.raw.id) }
+        unsafe { value_in::<K, V>(&self.raw.pool, self.raw.id) }
     }
 }
 
@@ -153,4 +152,26 @@ impl<K, V> Clone for Handle<K, V> {
     fn clone(&self) -> Self {
         Self { raw: self.raw.clone(), types: PhantomData }
     }
+}
+
+/// The key of node `id` in `raw`.
+///
+/// # Safety
+/// `raw` must be the raw pool of a `Pool<K, V>`. The key must be initialised, and protected for
+/// as long as the reference lives (rule 2).
+#[inline]
+unsafe fn key_in<K, V>(raw: &RawPool, id: u32) -> &K {
+    // SAFETY: the caller promises this. Key and value never change while they are protected
+    // (rule 6).
+    unsafe { &(*raw.pair(id).cast::<(K, V)>()).0 }
+}
+
+/// The value of node `id` in `raw`.
+///
+/// # Safety
+/// As for [`key_in`](key_in), with the value in place of the key.
+#[inline]
+unsafe fn value_in<K, V>(raw: &RawPool, id: u32) -> &V {
+    // SAFETY: as for `key_in`.
+    unsafe { &(*raw.pair(id).cast::<(K, V)>()).1 }
 }

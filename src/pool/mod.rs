@@ -70,11 +70,13 @@
 //! On Linux, pages are dropped by `madvise`. Elsewhere they stay. Two kinds of memory always stay:
 //! that of the first 2,000 nodes, whose chunks are smaller than a block, and all hard deadlines.
 
+mod address;
 mod free;
 mod handle;
 mod hard_deadline;
 mod raw;
 mod reserve;
+mod surplus;
 mod typed;
 mod views;
 

@@ -1,6 +1,7 @@
 //! The pool without its types; see the [module](super) for layout and rules.
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
+use super::address::{Address, NodeMemory};
 use super::free::FreeList;
 use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
@@ -11,7 +12,6 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::system;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 /// Number of low bits of an id that are the index of the node in its chunk. The bits above them are
@@ -91,27 +91,6 @@ impl Chunk {
     fn publish(&self, base: NonNull<u8>, len: usize) {
         self.base.store(base.as_ptr(), Ordering::Release);
         self.mask.store(len - 1, Ordering::Release);
-    }
-}
-
-/// The address of a node, for several accesses to it.
-#[derive(Clone, Copy)]
-pub struct Address<'p>(NonNull<u8>, PhantomData<&'p RawPool>);
-
-impl<'p> Address<'p> {
-    /// The node's fixed part. It is valid for every thread that knows the node (rule 1).
-    #[inline(always)]
-    pub fn meta(self) -> &'p Meta {
-        // SAFETY: by rule 1, each stride of a chunk starts with an initialised Meta that stays
-        // until the pool is dropped. All its fields are atomics. Only `RawPool::at` and `at_stride`
-        // make addresses, and an address borrows the pool.
-        unsafe { self.0.cast::<Meta>().as_ref() }
-    }
-
-    /// A pointer to what lies `offset` bytes after the start of the node.
-    #[inline(always)]
-    pub(super) fn at_offset<T>(self, offset: usize) -> *mut T {
-        self.0.as_ptr().wrapping_add(offset).cast::<T>()
     }
 }
 
@@ -220,7 +199,10 @@ impl RawPool {
     pub(super) unsafe fn at_stride(&self, id: u32, stride: usize) -> Address<'_> {
         let (base, index, _) = self.location(id);
         // SAFETY: `location` returns an index below the chunk's number of strides.
-        Address(unsafe { base.add(index * stride) }, PhantomData)
+        let node = unsafe { base.add(index * stride) };
+        // SAFETY: a stride begins there, whose node stays until the pool is dropped (rule 1). The
+        // address borrows the pool.
+        unsafe { Address::new(node) }
     }
 
     /// Returns the first node of the chunk that node `id` is in, the index of node `id` in the
@@ -260,8 +242,7 @@ impl RawPool {
     /// A pointer to the pair of node `id`.
     #[inline(always)]
     pub fn pair(&self, id: u32) -> *mut u8 {
-        // SAFETY: the pair lies within the node's stride.
-        unsafe { self.at(id).0.add(self.pair_offset).as_ptr() }
+        self.at(id).at_offset(self.pair_offset)
     }
 
     /// The hard deadline of node `id`. `None` in a cache without an idle time.
@@ -309,49 +290,6 @@ impl RawPool {
             self.grow(chunk);
         }
         (id, self.at(id))
-    }
-
-    /// Number of ids handed out so far.
-    pub(super) fn handed_out(&self) -> usize {
-        let end = self.next.load(Ordering::Relaxed);
-        let chunk = (end >> INDEX_BITS) as usize;
-        let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
-        let others = chunk % OCTAVE * chunk_len(chunk);
-        octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
-    }
-
-    /// Number of ids that are free and not in the reserve. An estimate while other threads take or
-    /// return ids.
-    pub(super) fn free_len(&self) -> usize {
-        self.free.len(self)
-    }
-
-    /// Takes a free id that is not in the reserve.
-    pub(super) fn pop_free(&self) -> Option<u32> {
-        self.free.pop(self).map(|(id, _)| id)
-    }
-
-    /// Whether the id's chunk consists of blocks of `block` nodes.
-    pub(super) fn is_divided(&self, id: u32, block: usize) -> bool {
-        self.location(id).2 >= block
-    }
-
-    /// Gives the memory of a block of free nodes back to the system. The block must lie within one
-    /// chunk, and its ids must belong to the caller. A Meta of zeros is that of a node which never
-    /// lived, so rule 1 holds for it. The block's hard deadlines stay: they are smaller than a
-    /// page.
-    pub(super) fn give_back(&self, first: u32, nodes: usize) {
-        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "node in use");
-        let (_base, index, len) = self.location(first);
-        debug_assert!(index + nodes <= len, "a block must lie within a chunk");
-        #[cfg(cortado_loom)]
-        (first..).take(nodes).for_each(|id| self.meta(id).wipe());
-        #[cfg(not(cortado_loom))]
-        // SAFETY: the block's strides lie within the chunk's. No node of the block has a key or a
-        // value, because all of them are free and belong to the caller. A Meta may be zero.
-        unsafe {
-            system::give_back(_base.add(index * self.stride), nodes * self.stride)
-        };
     }
 
     /// The alignment of a chunk's first node: at least a page if the chunk consists of blocks.
@@ -440,6 +378,52 @@ impl RawPool {
     pub fn for_each_free(&self, mut visit: impl FnMut(u32)) {
         self.free.for_each(self, &mut visit);
         self.reserve.for_each(self, visit);
+    }
+}
+
+impl NodeMemory for RawPool {
+    #[inline(always)]
+    fn at(&self, id: u32) -> Address<'_> {
+        self.at(id)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, id: u32) {
+        self.prefetch(id);
+    }
+
+    fn handed_out(&self) -> usize {
+        let end = self.next.load(Ordering::Relaxed);
+        let chunk = (end >> INDEX_BITS) as usize;
+        let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
+        let others = chunk % OCTAVE * chunk_len(chunk);
+        octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
+    }
+
+    fn free_len(&self) -> usize {
+        self.free.len(self)
+    }
+
+    fn pop_free(&self) -> Option<u32> {
+        self.free.pop(self).map(|(id, _)| id)
+    }
+
+    fn is_divided(&self, id: u32, block: usize) -> bool {
+        self.location(id).2 >= block
+    }
+
+    fn give_back(&self, first: u32, nodes: usize) {
+        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "node in use");
+        let (_base, index, len) = self.location(first);
+        debug_assert!(index + nodes <= len, "a block must lie within a chunk");
+        #[cfg(cortado_loom)]
+        (first..).take(nodes).for_each(|id| self.meta(id).wipe());
+        #[cfg(not(cortado_loom))]
+        // SAFETY: the block's strides lie within the chunk's. No node of the block has a key or a
+        // value, because all of them are free and belong to the caller. A Meta may be zero.
+        unsafe {
+            system::give_back(_base.add(index * self.stride), nodes * self.stride)
+        };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Free ids that no thread has needed for a while, grouped by block. If all ids of a block are
 //! here, the memory of the block goes back to the system. See the [module](super) for the protocol.
 
-use super::raw::RawPool;
+use super::address::NodeMemory;
 use crate::links::NIL;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, seeded};
@@ -106,7 +106,7 @@ impl Reserve {
     /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
     /// nodes of the higher blocks are free at some time. Returns how many ids it has put into
     /// `taken`.
-    pub fn refill(&self, pool: &RawPool, taken: &mut [u32; REFILL]) -> usize {
+    pub fn refill(&self, pool: &impl NodeMemory, taken: &mut [u32; REFILL]) -> usize {
         // A hint. A thread that sees too few ids makes a new one. A thread that sees too many finds
         // that out under the lock.
         if self.len() == 0 {
@@ -129,7 +129,7 @@ impl Reserve {
         for id in taken {
             if block.listed > 0 {
                 *id = block.head;
-                block.head = pool.meta(block.head).timer.next();
+                block.head = pool.at(block.head).meta().timer.next();
                 block.listed -= 1;
             } else if block.untouched > 0 {
                 *id = first + (self.block_len() - block.untouched) as u32;
@@ -148,7 +148,7 @@ impl Reserve {
 
     /// Moves free ids here that were not needed for a while, at most `most` in a call. Only one
     /// thread at a time may call this.
-    pub fn trim(&self, pool: &RawPool, now: u64, most: usize) -> Surplus {
+    pub fn trim(&self, pool: &impl NodeMemory, now: u64, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
         let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
         let state = &mut *guard;
@@ -184,7 +184,7 @@ impl Reserve {
 
     /// Moves up to `most` free ids here, and gives complete blocks back. Returns how many ids were
     /// moved.
-    pub fn put(&self, pool: &RawPool, most: usize) -> usize {
+    pub fn put(&self, pool: &impl NodeMemory, most: usize) -> usize {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (mut moved, mut blocks) = (0, most.div_ceil(IDS_PER_BLOCK));
@@ -196,7 +196,7 @@ impl Reserve {
             let number = id >> self.bits;
             let new = || Block { head: NIL, listed: 0, untouched: 0 };
             let block = state.partial.entry(number).or_insert_with(new);
-            pool.meta(id).timer.set_next(block.head);
+            pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
             block.listed += 1;
             let complete =
@@ -213,7 +213,7 @@ impl Reserve {
     }
 
     /// Visits all ids that are here. No other thread may use the pool meanwhile.
-    pub fn for_each(&self, pool: &RawPool, mut visit: impl FnMut(u32)) {
+    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(u32)) {
         let state = self.state.lock();
         for (number, block) in &state.partial {
             let end = (number << self.bits) + self.block_len() as u32;
@@ -221,30 +221,12 @@ impl Reserve {
             let mut id = block.head;
             for _ in 0..block.listed {
                 visit(id);
-                id = pool.meta(id).timer.next();
+                id = pool.at(id).meta().timer.next();
             }
         }
         for number in &state.parked {
             let first = number << self.bits;
             (first..first + self.block_len() as u32).for_each(&mut visit);
         }
-    }
-}
-
-impl RawPool {
-    /// Gives memory back that was not needed for a while. Moves at most `most` free ids. Only one
-    /// thread at a time may call this.
-    pub fn trim(&self, now: u64, most: usize) -> Surplus {
-        self.reserve.trim(self, now, most)
-    }
-
-    /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.
-    pub fn shelve(&self, most: usize) -> usize {
-        self.reserve.put(self, most)
-    }
-
-    /// Number of nodes in blocks that were given back, of the nodes handed out so far.
-    pub fn parked(&self) -> usize {
-        self.reserve.parked()
     }
 }

@@ -1,8 +1,9 @@
 //! The pool with its types, and drafts: nodes under construction.
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
+use super::address::Address;
 use super::handle::{Handle, RawHandle};
-use super::raw::{Address, RawPool, Shape, pair_offset, stride_of};
+use super::raw::{RawPool, Shape, pair_offset, stride_of};
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::alloc::Layout;
@@ -61,28 +62,6 @@ impl<K, V> Pool<K, V> {
         // SAFETY: `new` made the raw pool for pairs of these types, so this is the pool's stride.
         let node = unsafe { self.raw.at_stride(id, stride_of(Layout::new::<(K, V)>())) };
         NodeAddress { node, pool: PhantomData }
-    }
-
-    /// The key of node `id` in `raw`.
-    ///
-    /// # Safety
-    /// `raw` must be the raw pool of a `Pool<K, V>`. The key must be initialised, and protected for
-    /// as long as the reference lives (rule 2).
-    #[inline]
-    pub unsafe fn key_in(raw: &RawPool, id: u32) -> &K {
-        // SAFETY: the caller promises this. Key and value never change while they are protected
-        // (rule 6).
-        unsafe { &(*raw.pair(id).cast::<(K, V)>()).0 }
-    }
-
-    /// The value of node `id` in `raw`.
-    ///
-    /// # Safety
-    /// As for [`key_in`](Self::key_in), with the value in place of the key.
-    #[inline]
-    pub unsafe fn value_in(raw: &RawPool, id: u32) -> &V {
-        // SAFETY: as for `key_in`.
-        unsafe { &(*raw.pair(id).cast::<(K, V)>()).1 }
     }
 
     /// Gives a raw handle its types back.

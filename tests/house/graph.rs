@@ -27,14 +27,17 @@ fn uses_within(folder: &[String], sources: &[Source]) -> Uses {
     let reexports = own.map_or(&[][..], |own| &own.reexports);
     let inside = |source: &&Source| source.module.starts_with(folder);
     let inside: Vec<&Source> = sources.iter().filter(inside).collect();
-    let name = |source: &Source| source.module.get(folder.len()).map_or("", String::as_str).to_owned();
+    let name =
+        |source: &Source| source.module.get(folder.len()).map_or("", String::as_str).to_owned();
     let names: BTreeSet<String> = inside.iter().map(|source| name(source)).collect();
-    let parts: BTreeSet<&str> = names.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+    let parts: BTreeSet<&str> =
+        names.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
     let mut found = Uses::new();
     for source in inside {
         let user = name(source);
         for path in &source.uses {
-            let is_local = path.len() == source.module.len() + 1 && path.starts_with(&source.module);
+            let is_local =
+                path.len() == source.module.len() + 1 && path.starts_with(&source.module);
             let Some(used) = part(path, folder, &parts, reexports) else { continue };
             // A name of this file's own, not a path.
             if used.is_empty() && is_local {
@@ -42,7 +45,12 @@ fn uses_within(folder: &[String], sources: &[Source]) -> Uses {
             }
             if used != user {
                 let example = format!("{}: {}", source.file, path.join("::"));
-                found.entry(user.clone()).or_default().entry(used.to_owned()).or_default().insert(example);
+                found
+                    .entry(user.clone())
+                    .or_default()
+                    .entry(used.to_owned())
+                    .or_default()
+                    .insert(example);
             }
         }
     }
@@ -51,9 +59,10 @@ fn uses_within(folder: &[String], sources: &[Source]) -> Uses {
 
 /// Whether `to` can be reached from `from`.
 fn reaches(uses: &Uses, from: &str, to: &str, seen: &mut BTreeSet<String>) -> bool {
-    uses.get(from).into_iter().flat_map(BTreeMap::keys).any(|next| {
-        next == to || (seen.insert(next.clone()) && reaches(uses, next, to, seen))
-    })
+    uses.get(from)
+        .into_iter()
+        .flat_map(BTreeMap::keys)
+        .any(|next| next == to || (seen.insert(next.clone()) && reaches(uses, next, to, seen)))
 }
 
 /// The uses that are part of a circle, one line each.
@@ -62,7 +71,8 @@ fn circles(folder: &[String], uses: &Uses) -> Vec<String> {
     for (user, all) in uses {
         for (used, examples) in all {
             if reaches(uses, used, user, &mut BTreeSet::new()) {
-                let show = |part: &str| if part.is_empty() { "mod.rs".into() } else { part.to_owned() };
+                let show =
+                    |part: &str| if part.is_empty() { "mod.rs".into() } else { part.to_owned() };
                 let first = examples.first().map_or("", String::as_str);
                 let folder = folder.join("/");
                 found.push(format!("{folder}/: {} → {} ({first})", show(user), show(used)));
@@ -85,8 +95,10 @@ fn no_folder_has_a_circle() {
     let found: Vec<String> =
         folders.iter().flat_map(|folder| circles(folder, &uses_within(folder, &sources))).collect();
     assert!(found.is_empty(), "circles:\n{}", found.join("\n"));
-    let edges: usize =
-        folders.iter().map(|folder| uses_within(folder, &sources).values().map(BTreeMap::len).sum::<usize>()).sum();
+    let edges: usize = folders
+        .iter()
+        .map(|folder| uses_within(folder, &sources).values().map(BTreeMap::len).sum::<usize>())
+        .sum();
     assert!(edges > 100, "only {edges} uses found: the test does not see them");
 }
 

@@ -1,5 +1,5 @@
-//! The rules of this repository's own house: which module uses which, where `unsafe` is, who touches
-//! which part of the engine's state, how long files and comments are.
+//! The rules of this repository's own house: which module uses which, where `unsafe` is, who
+//! touches which part of the engine's state, how long files and comments are.
 
 mod graph;
 mod layers;

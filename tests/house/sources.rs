@@ -120,9 +120,7 @@ impl Collector {
             while let Some(TokenTree::Ident(ident)) = tokens.get(at) {
                 path.push(ident.to_string());
                 at += 1;
-                let is_colon = |at: usize| {
-                    matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':')
-                };
+                let is_colon = |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
                 if !(is_colon(at) && is_colon(at + 1)) {
                     break;
                 }

@@ -17,8 +17,9 @@ const SHARED: [(&str, &str); 8] = [
 
 /// Fields that belong to a room, with the folders in which they may be named.
 const OWNED: [(&str, &[&str]); 3] = [
-    ("upkeep", &["engine/core/", "engine/maintenance/"]),
-    ("notices", &["engine/core/", "engine/delivery/"]),
+    // `audit` recounts everything.
+    ("upkeep", &["engine/core/", "engine/maintenance/", "engine/audit.rs"]),
+    ("notices", &["engine/core/", "engine/delivery/", "engine/audit.rs"]),
     ("is_bounded", &["engine/core/"]),
 ];
 
@@ -35,7 +36,8 @@ fn fields(source: &Source, name: &str) -> BTreeSet<String> {
 
 /// Where `.field` follows `core` or, in the core's own methods, `self`.
 fn uses(source: &Source, field: &str) -> usize {
-    let owners = ["core", "core()", "self"];
+    let own = if source.text.contains("impl Core") { "self" } else { "core" };
+    let owners = ["core", "core()", own];
     let wanted = format!(".{field}");
     source
         .text
@@ -44,7 +46,8 @@ fn uses(source: &Source, field: &str) -> usize {
         .flat_map(|code| code.match_indices(&wanted).map(move |(at, _)| (code, at)))
         .filter(|(code, at)| {
             let after = code[at + 1 + field.len()..].chars().next();
-            let is_whole = after.is_none_or(|next| !next.is_alphanumeric() && next != '_' && next != '(');
+            let is_whole =
+                after.is_none_or(|next| !next.is_alphanumeric() && next != '_' && next != '(');
             is_whole && owners.iter().any(|owner| code[..*at].ends_with(owner))
         })
         .count()
@@ -53,10 +56,15 @@ fn uses(source: &Source, field: &str) -> usize {
 #[test]
 fn fields_stay_in_their_rooms() {
     let sources = library();
-    let core = sources.iter().find(|it| it.file == "engine/core/shared.rs").expect("the core is there");
+    let core =
+        sources.iter().find(|it| it.file == "engine/core/shared.rs").expect("the core is there");
     let fields = fields(core, "Core");
-    let known: BTreeSet<String> =
-        SHARED.iter().map(|it| it.0).chain(OWNED.iter().map(|it| it.0)).map(str::to_owned).collect();
+    let known: BTreeSet<String> = SHARED
+        .iter()
+        .map(|it| it.0)
+        .chain(OWNED.iter().map(|it| it.0))
+        .map(str::to_owned)
+        .collect();
     assert_eq!(fields, known, "each field is shared, with a reason, or a room's own");
     let mut outside = BTreeMap::new();
     for source in sources.iter().filter(|it| !it.file.starts_with("whitebox/")) {

@@ -9,7 +9,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         if seeded("close-clears-first") {
             self.clear();
         }
-        self.core.notices.close();
+        self.core.close();
         // Even if the cache is blank: a writer that saw it open may be about to publish.
         if !seeded("close-clears-first") {
             self.clear();

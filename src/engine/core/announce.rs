@@ -2,9 +2,10 @@
 
 use super::notices::Notice;
 use super::shared::Core;
-use crate::engine::reentrancy;
+use crate::engine::reentrancy::{self, Deliver};
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
+use std::sync::Weak;
 
 impl Core {
     /// Counts a removal and queues its notice. To be called when the node has just left the index,
@@ -42,5 +43,34 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.removed(RemovalCause::Explicit, 0);
         }
+    }
+
+    /// Leaves nodes without a count to the thread that delivers next.
+    pub fn drop_later(&self, ids: Vec<u32>) {
+        self.notices.drop_later(ids);
+    }
+
+    /// Leaves what there is to tell and to drop to the executor. No lock may be held.
+    pub fn submit_deliveries(&self) {
+        self.notices.submit_deliveries();
+    }
+
+    /// Whether there is something to tell or to drop, and no job of the executor for it.
+    pub fn needs_delivery(&self) -> bool {
+        self.notices.has_deliveries() && !self.notices.has_job()
+    }
+
+    /// Sets the cache on whose behalf others deliver.
+    pub fn set_client(&self, client: Weak<dyn Deliver>) {
+        self.notices.set_client(client);
+    }
+
+    /// Refuses new values from now on.
+    pub fn close(&self) {
+        self.notices.close();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.notices.is_closed()
     }
 }

@@ -1,8 +1,8 @@
 //! The part of a cache that knows no `K` and no `V`, compiled once for all caches.
 //!
-//! Every room of the engine may use the fields of [`Core`] that are mechanisms or settings. `upkeep`
-//! belongs to the maintenance, and `notices` to the delivery: other rooms call the methods that these
-//! two rooms give to [`Core`]. `tests/house` holds the code to that.
+//! Every room of the engine may use the fields of [`Core`] that are mechanisms or settings.
+//! `upkeep` belongs to the maintenance, and `notices` to the delivery: other rooms call the methods
+//! that these two rooms give to [`Core`]. `tests/house` holds the code to that.
 
 mod announce;
 mod hot;

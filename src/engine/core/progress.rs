@@ -1,12 +1,19 @@
 //! How far the maintenance is, for everybody else.
 
 use super::shared::Core;
+use super::state::Maintenance;
 use crate::clock::NEVER;
 use crate::scheduler::Registration;
+use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Core {
+    /// The maintenance lock, for a caller that must have it.
+    pub fn lock_maintenance(&self) -> MutexGuard<'_, Maintenance> {
+        self.upkeep.lock()
+    }
+
     /// The number of entries, as of the last pass.
     pub fn entries(&self) -> u64 {
         self.upkeep.published.entries.load(Ordering::Relaxed)

@@ -3,10 +3,10 @@
 use super::hot::Hot;
 use super::notices::Notices;
 use super::upkeep::Upkeep;
-use crate::engine::flights::Flights;
-use crate::engine::reentrancy::{CacheId, Subject};
 use crate::clock::Ticker;
 use crate::config::Config;
+use crate::engine::flights::Flights;
+use crate::engine::reentrancy::{CacheId, Subject};
 use crate::expiration::Lifetimes;
 use crate::index::{self, Index};
 use crate::node::Meta;

@@ -113,7 +113,7 @@ impl<K, V, S> Engine<K, V, S> {
             return false;
         }
         let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };
-        let _held = seeded("listener-under-the-lock").then(|| core.upkeep.lock());
+        let _held = seeded("listener-under-the-lock").then(|| core.lock_maintenance());
         let mut left = notices;
         // Calls from listeners and destructors leave to this one what they cause.
         loop {

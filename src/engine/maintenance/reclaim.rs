@@ -175,7 +175,7 @@ impl Core {
             given_up += count;
             self.give_up(&mut batch);
             if self.pool.needs_drop() {
-                self.notices.drop_later(batch);
+                self.drop_later(batch);
             } else {
                 self.pool.free_plain(&batch);
             }

@@ -137,7 +137,7 @@ impl Scheduled for Core {
     fn run(&self) -> Option<Duration> {
         let _retry = Retry(self);
         let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
-        self.notices.submit_deliveries();
+        self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may be off its core.
             return Some(if left.held { PASS_DELAY } else { Duration::ZERO });
@@ -155,8 +155,7 @@ impl Scheduled for Core {
             Surplus::Some => Some(Duration::ZERO),
         };
         // An executor may have dropped the job.
-        let is_undelivered = self.notices.has_deliveries() && !self.notices.has_job();
-        let retry = is_undelivered.then_some(self.upkeep.tick);
+        let retry = self.needs_delivery().then_some(self.upkeep.tick);
         soon.into_iter().chain(due).chain(surplus).chain(retry).min()
     }
 }

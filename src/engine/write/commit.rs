@@ -90,11 +90,8 @@ impl Core {
         // A value that was computed from an entry goes with it if an `invalidate_all` took it.
         let outdated = put.basis.is_some_and(|basis| basis != put.generation)
             && !seeded("computations-ignore-clearings");
-        let refused = if outdated || self.notices.is_closed() {
-            Some(RemovalCause::Explicit)
-        } else {
-            put.refused
-        };
+        let refused =
+            if outdated || self.is_closed() { Some(RemovalCause::Explicit) } else { put.refused };
         if let Some(cause) = refused {
             let event = locked.id().map(|old| {
                 self.unlink(&mut locked, old, put.now, RemovalCause::Replaced);
