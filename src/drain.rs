@@ -134,7 +134,7 @@ impl DrainStatus {
 
     /// Ensures that some thread begins a pass after this call. See rule 1.
     pub fn request(&self) -> Request {
-        let order = if seeded("drain_request_is_relaxed") { Relaxed } else { AcqRel };
+        let order = if seeded("drain-request-is-relaxed") { Relaxed } else { AcqRel };
         match Status::of(self.word.fetch_or(REQUIRED, order)) {
             Status::Idle | Status::Required => Request::Run,
             Status::ProcessingToIdle | Status::ProcessingToRequired => Request::HandedOver,
@@ -167,7 +167,7 @@ impl DrainStatus {
     /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
     fn end(&self, left: Remaining) -> Status {
         let before = match left {
-            Remaining::Nothing if seeded("drain_finish_overwrites_required") => {
+            Remaining::Nothing if seeded("drain-finish-overwrites-required") => {
                 self.word.swap(0, AcqRel) & PROCESSING
             }
             Remaining::Nothing => self.word.fetch_and(!PROCESSING, AcqRel),

@@ -43,7 +43,7 @@
 //! # Guarantees
 //!
 //! 1. No lookup, iteration or [`Cache::contains_key`] finds an entry at or after its deadline, by
-//!    the cache's [`Clock`]. Terms: [precision](#precision-of-the-clock) and [`Cache::pin`].
+//!    the cache's [`Clock`]. Deadlines may be early: [precision](#precision-of-the-clock).
 //! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
 //!    The listener sees it, per key in order. Four exceptions: [`Builder::removal_listener`].
 //! 3. Operations on a key, computations too, are *linearizable*, and an entry that any of them
@@ -90,7 +90,6 @@
 //!   lag of that reading, 1 to 10 ms as a rule, and never late.
 //! * An idle time of 4.3 s or more may also end early by 1/1024 of it.
 //! * Shorter lifetimes are exact.
-//! * A view shares one reading among several lookups; [`Cache::pin`] has the terms.
 //!
 //! By any other clock, all lifetimes are exact.
 //!

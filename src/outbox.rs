@@ -108,7 +108,7 @@ impl<T> Outbox<T> {
                 self.tell_waiting();
             }
             drop(delivering);
-            if seeded("outbox_no_second_look") {
+            if seeded("outbox-no-second-look") {
                 break;
             }
         }
@@ -118,7 +118,7 @@ impl<T> Outbox<T> {
     /// Makes the caller the deliverer, unless there is one already.
     fn raise(&self) -> Option<Delivering<'_, T>> {
         let raised = self.delivering.swap(true, AcqRel);
-        (!raised || seeded("outbox_two_deliverers")).then(|| Delivering(self))
+        (!raised || seeded("outbox-two-deliverers")).then(|| Delivering(self))
     }
 
     /// Sleeps until `done` returns true, or for about `limit`; `Duration::MAX` stands for no limit.
@@ -146,7 +146,7 @@ impl<T> Outbox<T> {
     /// looks at `waiting`. So at least one of the two sees the other.
     fn tell_waiting(&self) {
         fence(SeqCst);
-        if self.waiting.load(Relaxed) > 0 && !seeded("outbox_progress_in_silence") {
+        if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
             drop(self.gate.lock());
             self.progress.notify_all();
         }

@@ -2,12 +2,12 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `reads` | a drained id was stored, and once; what was stored is drained | `read_push_hides_a_drop` |
-//! | `writes_in_one_stripe` | at quiescence an event that waits has been asked for; none lost, none twice | `write_drain_forgets_the_rest`, `write_first_goes_unasked`, `write_publish_relaxed` |
-//! | `writes_in_two_stripes` | the same, in stripes of their own | `write_drain_forgets_the_rest`, `write_first_goes_unasked` |
-//! | `a_pass_applies_what_was_written_before_it` | an event behind one that is just being stored is not passed over | `write_drain_ends_at_a_gap` |
-//! | `refused_writes` | a refusal leaves no account behind | `write_refusal_keeps_reservation` |
-//! | `spilled_writes` | what a writer spills while another one has the lock has been asked for; none lost, none twice; within the limit | `write_spill_takes_all` |
+//! | `reads` | a drained id was stored, and once; what was stored is drained | `read-push-hides-a-drop` |
+//! | `writes_in_one_stripe` | at quiescence an event that waits has been asked for; none lost, none twice | `write-drain-forgets-the-rest`, `write-first-goes-unasked`, `write-publish-relaxed` |
+//! | `writes_in_two_stripes` | the same, in stripes of their own | `write-drain-forgets-the-rest`, `write-first-goes-unasked` |
+//! | `a_pass_applies_what_was_written_before_it` | an event behind one that is just being stored is not passed over | `write-drain-ends-at-a-gap` |
+//! | `refused_writes` | a refusal leaves no account behind | `write-refusal-keeps-reservation` |
+//! | `spilled_writes` | what a writer spills while another one has the lock has been asked for; none lost, none twice; within the limit | `write-spill-takes-all` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

@@ -2,9 +2,9 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `no_event_is_left_while_idle` | two writers and a pass: at quiescence an event that waits is required | `drain_finish_overwrites_required`, `write_first_goes_unasked` |
-//! | `a_bounded_pass_is_required_again` | the same with passes that take one event | `drain_finish_overwrites_required`, `drain_request_is_relaxed` |
-//! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain_finish_overwrites_required`, `drain_request_is_relaxed` |
+//! | `no_event_is_left_while_idle` | two writers and a pass: at quiescence an event that waits is required | `drain-finish-overwrites-required`, `write-first-goes-unasked` |
+//! | `a_bounded_pass_is_required_again` | the same with passes that take one event | `drain-finish-overwrites-required`, `drain-request-is-relaxed` |
+//! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain-finish-overwrites-required`, `drain-request-is-relaxed` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

@@ -4,14 +4,14 @@
 //! | model | shows | fails under |
 //! |---|---|---|
 //! | `insert_vs_remove` | a node whose events are drained in either order is freed once, and never while it is linked | `added-after-removed` |
-//! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `added-after-removed`, `reclaim-under-handles`, `outbox_two_deliverers` |
+//! | `insert_vs_insert_vs_remove` | one key, a bound of one, a write buffer that is full at once: each value leaves once | `added-after-removed`, `reclaim-under-handles`, `outbox-two-deliverers` |
 //! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again` |
 //! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
-//! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox_two_deliverers` |
-//! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox_two_deliverers`; `added-skips-the-sweep` (at two preemptions) |
+//! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox-two-deliverers` |
+//! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox-two-deliverers`; `added-skips-the-sweep` (at two preemptions) |
 //! | `sweep_vs_clearing_and_insert` | a sweep takes nothing that came after the last clearing | `sweep-judges-before-the-lock` |
 //! | `extend_vs_miss` | what somebody has found expired does not come back | `expiry-unclaimed` |
 //! | `insert_vs_close` | a value comes too late or leaves with the rest | `close-clears-first` |

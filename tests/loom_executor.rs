@@ -4,11 +4,11 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `no_request_is_lost` | what was left before a request is seen by a job, and there is one job at a time | `handoff_request_is_relaxed`, `handoff_overlooks_a_running_job`, `handoff_finish_forgets_requests` |
-//! | `what_a_dropped_job_leaves_is_seen_by_the_next` | the same, if jobs are dropped unrun or broken off | `handoff_drop_stays_out`, `handoff_overlooks_a_running_job` |
-//! | `a_worker_that_ends_strands_no_job` | jobs that come while the worker ends run, one at a time | `executor_ends_in_two_steps`, `executor_submits_in_silence` |
-//! | `a_worker_that_waits_strands_no_job` | jobs that come while the worker goes to sleep run, one at a time | `executor_submits_in_silence` |
-//! | `a_blocked_job_strands_no_job` | a job behind a blocked one runs | `executor_takes_in_silence` |
+//! | `no_request_is_lost` | what was left before a request is seen by a job, and there is one job at a time | `handoff-request-is-relaxed`, `handoff-overlooks-a-running-job`, `handoff-finish-forgets-requests` |
+//! | `what_a_dropped_job_leaves_is_seen_by_the_next` | the same, if jobs are dropped unrun or broken off | `handoff-drop-stays-out`, `handoff-overlooks-a-running-job` |
+//! | `a_worker_that_ends_strands_no_job` | jobs that come while the worker ends run, one at a time | `executor-ends-in-two-steps`, `executor-submits-in-silence` |
+//! | `a_worker_that_waits_strands_no_job` | jobs that come while the worker goes to sleep run, one at a time | `executor-submits-in-silence` |
+//! | `a_blocked_job_strands_no_job` | a job behind a blocked one runs | `executor-takes-in-silence` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

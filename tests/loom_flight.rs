@@ -2,10 +2,10 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `a_loader_that_fails_hands_over` | three threads want one key, the first load fails: nobody hangs, all get the value, one load at a time | `flight_abandons_in_silence`, `board_registers_over_news` |
-//! | `a_task_follows_a_thread` | a task polled while the flight lands is woken or ready | `flight_abandons_in_silence` |
-//! | `a_writer_sees_the_flights_of_its_key` | registration before bucket lock, idleness asked under it: the writer sees the flight, or the computation sees the write | `board_removal_idles_the_shard` |
-//! | `a_guard_keeps_flights_away` | between `lock_if` and its release no flight of the hash appears | `board_lock_ignores_news` |
+//! | `a_loader_that_fails_hands_over` | three threads want one key, the first load fails: nobody hangs, all get the value, one load at a time | `flight-abandons-in-silence`, `board-registers-over-news` |
+//! | `a_task_follows_a_thread` | a task polled while the flight lands is woken or ready | `flight-abandons-in-silence` |
+//! | `a_writer_sees_the_flights_of_its_key` | registration before bucket lock, idleness asked under it: the writer sees the flight, or the computation sees the write | `board-removal-idles-the-shard` |
+//! | `a_guard_keeps_flights_away` | between `lock_if` and its release no flight of the hash appears | `board-lock-ignores-news` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

@@ -16,7 +16,7 @@ use index_world::{LOW, World, hash_of, model, model_at};
 use loom::thread;
 
 /// The removed key is found or not; its neighbour of the same tag always is, and nobody looks at a
-/// node that is not yet or no longer there. `index_publish_relaxed`.
+/// node that is not yet or no longer there. `index-publish-relaxed`.
 #[test]
 fn read_vs_remove_and_reuse_of_the_slot() {
     model(|| {
@@ -34,7 +34,7 @@ fn read_vs_remove_and_reuse_of_the_slot() {
     });
 }
 
-/// A key that is replaced is always found. `index_gone_is_a_miss`, `index_publish_relaxed`.
+/// A key that is replaced is always found. `index-gone-is-a-miss`, `index-publish-relaxed`.
 #[test]
 fn read_vs_replace() {
     model(|| {
@@ -50,8 +50,8 @@ fn read_vs_replace() {
     });
 }
 
-/// Of two that insert one key, exactly one wins. `index_lock_ignores_version`,
-/// `index_unlock_relaxed`, `index_publish_relaxed`.
+/// Of two that insert one key, exactly one wins. `index-lock-ignores-version`,
+/// `index-unlock-relaxed`, `index-publish-relaxed`.
 #[test]
 fn insert_vs_insert_of_one_key() {
     model(|| {
@@ -65,8 +65,8 @@ fn insert_vs_insert_of_one_key() {
     });
 }
 
-/// Two that insert different keys into a full bucket both append. `index_lock_ignores_version`,
-/// `index_unlock_relaxed`.
+/// Two that insert different keys into a full bucket both append. `index-lock-ignores-version`,
+/// `index-unlock-relaxed`.
 #[test]
 fn insert_vs_insert_into_the_overflow() {
     model(|| {
@@ -81,7 +81,7 @@ fn insert_vs_insert_into_the_overflow() {
 }
 
 /// A key in the overflow is gone for good when it is gone, also if another takes its place there.
-/// At 3 preemptions: with 2, tags that are hints and nothing more (`index_tags_relaxed`) pass for
+/// At 3 preemptions: with 2, tags that are hints and nothing more (`index-tags-relaxed`) pass for
 /// good enough.
 #[test]
 fn read_vs_reuse_of_the_overflow() {
@@ -105,8 +105,8 @@ fn read_vs_reuse_of_the_overflow() {
     });
 }
 
-/// Who comes upon a key in the overflow finds it from then on. `index_overflow_marked_late`,
-/// `index_overflow_unmarked`.
+/// Who comes upon a key in the overflow finds it from then on. `index-overflow-marked-late`,
+/// `index-overflow-unmarked`.
 #[test]
 fn walk_and_find_vs_insert_into_the_overflow() {
     model(|| {
@@ -121,7 +121,7 @@ fn walk_and_find_vs_insert_into_the_overflow() {
 }
 
 /// An overflow that is empty is taken off and given back under a reader, and the bucket gets
-/// another. `index_overflow_unmarked`; under AddressSanitizer, whoever frees it too early.
+/// another. `index-overflow-unmarked`; under AddressSanitizer, whoever frees it too early.
 #[test]
 fn read_vs_taking_the_overflow_off() {
     model(|| {
@@ -141,7 +141,7 @@ fn read_vs_taking_the_overflow_off() {
 }
 
 /// Whoever tries to lock an id gets it, learns that it is not there, or that the bucket is held:
-/// not that it is absent while somebody else is at work in its bucket. `index_held_is_absent`.
+/// not that it is absent while somebody else is at work in its bucket. `index-held-is-absent`.
 #[test]
 fn try_lock_id_vs_write() {
     model(|| {

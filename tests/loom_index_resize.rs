@@ -15,7 +15,7 @@ use cortado::internals::index::Patience;
 use index_world::{HIGH, LOW, World, model};
 
 /// Keys in the home bucket and in its overflow are found while the bucket is split and its memory
-/// retired. `index_moved_before_copy`, `index_chain_without_grace`.
+/// retired. `index-moved-before-copy`, `index-chain-without-grace`.
 #[test]
 fn read_vs_grow() {
     model(|| {
@@ -29,7 +29,7 @@ fn read_vs_grow() {
     });
 }
 
-/// The table grows twice under a reader. `index_moved_before_copy`.
+/// The table grows twice under a reader. `index-moved-before-copy`.
 #[test]
 fn read_vs_growing_twice() {
     model(|| {
@@ -46,7 +46,7 @@ fn read_vs_growing_twice() {
 }
 
 /// A key that moves and is then replaced in the next table is always found.
-/// `index_gone_without_moved_check`, `index_gone_is_a_miss`, `index_publish_relaxed`.
+/// `index-gone-without-moved-check`, `index-gone-is-a-miss`, `index-publish-relaxed`.
 #[test]
 fn read_vs_grow_and_replace() {
     model(|| {
@@ -63,8 +63,8 @@ fn read_vs_grow_and_replace() {
 }
 
 /// No insertion, removal or replacement is lost to the migration of its bucket.
-/// `index_lock_ignores_version`, `index_moved_before_copy`, `index_unlock_relaxed`,
-/// `index_free_without_grace`.
+/// `index-lock-ignores-version`, `index-moved-before-copy`, `index-unlock-relaxed`,
+/// `index-free-without-grace`.
 #[test]
 fn write_vs_grow() {
     model(|| {
@@ -81,7 +81,7 @@ fn write_vs_grow() {
 }
 
 /// Two helpers share a migration; the one that completes it, and is led to the new table by
-/// `current`, finds there what the other has put. `index_moves_unlocked`.
+/// `current`, finds there what the other has put. `index-moves-unlocked`.
 #[test]
 fn help_vs_help() {
     model(|| {
@@ -92,7 +92,7 @@ fn help_vs_help() {
 }
 
 /// The same for a table of four buckets that becomes one of two: pairs of buckets share one.
-/// `index_moves_unlocked`.
+/// `index-moves-unlocked`.
 #[test]
 fn help_vs_help_when_shrinking() {
     model(|| {
@@ -123,7 +123,7 @@ fn share_the_moving(world: &World, buckets: usize) {
 }
 
 /// A helper that does not wait for a writer leaves the bucket to a later help, also when the table
-/// shrinks, and the writer is in the bucket that it moves to. `index_forgets_the_held`.
+/// shrinks, and the writer is in the bucket that it moves to. `index-forgets-the-held`.
 #[test]
 fn help_that_skips_vs_write() {
     for entries in [usize::MAX, 0] {
@@ -144,7 +144,7 @@ fn help_that_skips_vs_write() {
 }
 
 /// Keys of both buckets, one of them with an overflow, are found while they become one.
-/// `index_moved_before_copy`, `index_chain_without_grace`.
+/// `index-moved-before-copy`, `index-chain-without-grace`.
 #[test]
 fn read_vs_shrink() {
     model(|| {
@@ -159,7 +159,7 @@ fn read_vs_shrink() {
 }
 
 /// A key that moves to a smaller table and is then replaced there is always found.
-/// `index_gone_without_moved_check`, `index_gone_is_a_miss`.
+/// `index-gone-without-moved-check`, `index-gone-is-a-miss`.
 #[test]
 fn read_vs_shrink_and_replace() {
     model(|| {
@@ -177,7 +177,7 @@ fn read_vs_shrink_and_replace() {
 }
 
 /// No change is lost when its bucket joins another, nor when another joins it: writers of the lower
-/// bucket are in the next table while the upper one moves there. `index_merge_unmarked`.
+/// bucket are in the next table while the upper one moves there. `index-merge-unmarked`.
 #[test]
 fn write_vs_shrink() {
     model(|| {
@@ -194,7 +194,7 @@ fn write_vs_shrink() {
 }
 
 /// A walk visits exactly once whatever is there throughout, in two buckets that become one.
-/// `index_walk_takes_neighbours`, `index_walk_strides_the_last`.
+/// `index-walk-takes-neighbours`, `index-walk-strides-the-last`.
 #[test]
 fn walk_vs_shrink() {
     model(|| {
@@ -208,7 +208,7 @@ fn walk_vs_shrink() {
 }
 
 /// A walk visits exactly once whatever is there throughout, in both halves of a bucket that splits.
-/// `index_walk_strides_current`, `index_moved_before_copy`, `index_chain_without_grace`.
+/// `index-walk-strides-current`, `index-moved-before-copy`, `index-chain-without-grace`.
 #[test]
 fn walk_vs_grow() {
     model(|| {
@@ -222,7 +222,7 @@ fn walk_vs_grow() {
 }
 
 /// A walk finds each key once while its bucket moves and the key is then replaced in the next
-/// table. `index_walk_strides_current`, `index_moved_before_copy`.
+/// table. `index-walk-strides-current`, `index-moved-before-copy`.
 #[test]
 fn walk_vs_write() {
     model(|| {

@@ -2,9 +2,9 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `everything_once_and_in_order` | two threads push and deliver: exactly once, in order per producer, one callback at a time, nothing stranded | `outbox_no_second_look`, `outbox_two_deliverers` |
-//! | `a_limit_tells_that_more_is_left` | the same with a limit: what is left has been told to one of them | `outbox_no_second_look`, `outbox_two_deliverers` |
-//! | `callbacks_follow_each_other` | what a callback did is seen by the next one, on whichever thread | `outbox_no_second_look`, `outbox_two_deliverers` |
+//! | `everything_once_and_in_order` | two threads push and deliver: exactly once, in order per producer, one callback at a time, nothing stranded | `outbox-no-second-look`, `outbox-two-deliverers` |
+//! | `a_limit_tells_that_more_is_left` | the same with a limit: what is left has been told to one of them | `outbox-no-second-look`, `outbox-two-deliverers` |
+//! | `callbacks_follow_each_other` | what a callback did is seen by the next one, on whichever thread | `outbox-no-second-look`, `outbox-two-deliverers` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

@@ -2,9 +2,9 @@
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
-//! | `a_wake_is_not_lost` | what was changed before a wake is seen by a run, and the thread ends after the last client | `scheduler_wakes_without_fence`, `scheduler_arms_in_silence`, `scheduler_sleeps_on_without_clients` |
-//! | `a_client_dies_while_it_runs` | the last handle goes away at any moment: nobody hangs, the thread ends | `scheduler_keeps_the_client`, `scheduler_sleeps_on_without_clients` |
-//! | `the_thread_ends_and_begins_again` | a registration at the moment at which the thread ends is served | `scheduler_arms_in_silence`, `scheduler_sleeps_on_without_clients` |
+//! | `a_wake_is_not_lost` | what was changed before a wake is seen by a run, and the thread ends after the last client | `scheduler-wakes-without-fence`, `scheduler-arms-in-silence`, `scheduler-sleeps-on-without-clients` |
+//! | `a_client_dies_while_it_runs` | the last handle goes away at any moment: nobody hangs, the thread ends | `scheduler-keeps-the-client`, `scheduler-sleeps-on-without-clients` |
+//! | `the_thread_ends_and_begins_again` | a registration at the moment at which the thread ends is served | `scheduler-arms-in-silence`, `scheduler-sleeps-on-without-clients` |
 #![cfg(cortado_loom)]
 
 #[path = "loom_support/explore.rs"]

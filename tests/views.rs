@@ -1,6 +1,4 @@
-//! Lookups through a view, which share readings of the clock: by the system clock, without
-//! statistics, for only then are they shared. The first lookup of a view takes a reading and the 63
-//! after it rely on it.
+//! Lookups through a view. They are as exact as `get`: each reads the clock.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -12,14 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Lookups that rely on the reading of the one before them.
-const SHARED: u32 = 63;
+/// Keys that are read through views only.
+const READ: u32 = 63;
 
 fn cache() -> Audited<u32, u32> {
     audited(Cache::builder().time_to_live(HOUR).build())
 }
 
-/// A view in the middle of a reading that is shared, taken by key 0.
+/// A view that has found key 0.
 macro_rules! viewed {
     ($cache:ident) => {{
         $cache.insert(0, 0);
@@ -30,7 +28,7 @@ macro_rules! viewed {
 }
 
 #[test]
-fn lookups_that_share_a_reading_see_what_was_written_since() {
+fn lookups_see_what_was_written_since() {
     let cache = cache();
     let view = viewed!(cache);
     assert_eq!(view.get(&1), None);
@@ -44,9 +42,9 @@ fn lookups_that_share_a_reading_see_what_was_written_since() {
     assert_eq!(first, Some(&10), "what was read stays");
 }
 
-/// Of so many that the sweep after the clearing takes a while.
+/// There are so many entries that the sweep after the clearing takes a while.
 #[test]
-fn lookups_that_share_a_reading_see_that_all_was_cleared() {
+fn lookups_see_that_all_was_cleared() {
     let cache = cache();
     (1..100_000).for_each(|key| cache.insert(key, key));
     let view = viewed!(cache);
@@ -59,7 +57,7 @@ fn lookups_that_share_a_reading_see_that_all_was_cleared() {
 }
 
 #[test]
-fn a_short_life_is_judged_by_a_reading_of_its_own() {
+fn a_short_life_ends_at_its_deadline() {
     let cache = cache();
     let life = Duration::from_millis(20);
     cache.insert_with_ttl(1, 1, life);
@@ -75,7 +73,7 @@ fn a_short_life_is_judged_by_a_reading_of_its_own() {
 }
 
 #[test]
-fn a_life_cut_short_is_seen_by_lookups_that_share_a_reading() {
+fn a_life_cut_short_is_seen() {
     let cache = cache();
     let view = viewed!(cache);
     cache.insert(1, 1);
@@ -84,17 +82,17 @@ fn a_life_cut_short_is_seen_by_lookups_that_share_a_reading() {
     assert_eq!(view.get(&1), None);
 }
 
-/// Entries that are read through views only, and there only by lookups that share a reading,
-/// against newcomers of whom each comes once: what is not recorded is evicted.
+/// Entries that are read through views only compete with newcomers that come once each. Entries
+/// whose reads are not recorded are evicted.
 #[test]
-fn lookups_that_share_a_reading_count_as_reads() {
+fn lookups_count_as_reads() {
     let cache: Audited<u32, u32> = audited(Cache::builder().max_capacity(1000).build());
     cache.insert(0, 0);
-    (1..=SHARED).for_each(|key| cache.insert(key, key));
-    let mut newcomer = SHARED;
+    (1..=READ).for_each(|key| cache.insert(key, key));
+    let mut newcomer = READ;
     for _ in 0..200 {
         let view = viewed!(cache);
-        (1..=SHARED).for_each(|key| {
+        (1..=READ).for_each(|key| {
             view.get(&key);
         });
         drop(view);
@@ -104,13 +102,12 @@ fn lookups_that_share_a_reading_count_as_reads() {
         }
     }
     cache.run_pending_tasks();
-    let stayed = (1..=SHARED).filter(|key| cache.contains_key(key)).count();
-    assert!(stayed > 55, "{stayed} of {SHARED} are left");
+    let stayed = (1..=READ).filter(|key| cache.contains_key(key)).count();
+    assert!(stayed > 55, "{stayed} of {READ} are left");
 }
 
 #[test]
 fn a_view_outlasts_a_clock_that_ends_lives_at_once() {
-    // By a manual clock nothing is shared: each lookup sees it as it is now.
     let (clock, hand) = Clock::manual();
     let ended = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ended);

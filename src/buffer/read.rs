@@ -67,7 +67,7 @@ impl ReadBuffer {
     #[inline]
     pub fn push(&self, id: u32) -> Push {
         match self.stripes.mine().push(u64::from(id), 0) {
-            None if seeded("read_push_hides_a_drop") => Push::Stored,
+            None if seeded("read-push-hides-a-drop") => Push::Stored,
             None => Push::Full,
             Some((_, now)) if now.count() == HALF => Push::HalfFull,
             Some(_) => Push::Stored,

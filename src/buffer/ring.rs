@@ -131,7 +131,7 @@ impl Ring {
         let mut before = self.account();
         loop {
             if before.count() == self.capacity {
-                if seeded("write_refusal_keeps_reservation") {
+                if seeded("write-refusal-keeps-reservation") {
                     self.account.fetch_add(ONE, Relaxed);
                 }
                 return None;
@@ -141,7 +141,7 @@ impl Ring {
                 Ok(_) => {
                     let slot = self.slot(before.position());
                     slot.weight.store(weight, Relaxed);
-                    let order = if seeded("write_publish_relaxed") { Relaxed } else { Release };
+                    let order = if seeded("write-publish-relaxed") { Relaxed } else { Release };
                     slot.event.store(event, order);
                     return Some((before, now));
                 }
@@ -190,7 +190,7 @@ impl Ring {
         let (mut spin, mut short) = (Spin::default(), ShortWait::default());
         loop {
             match slot.event.load(Acquire) {
-                0 if self.account().count() <= taken || seeded("write_drain_ends_at_a_gap") => {
+                0 if self.account().count() <= taken || seeded("write-drain-ends-at-a-gap") => {
                     return None;
                 }
                 0 if patience == Patience::Wait => spin.pause(),

@@ -64,7 +64,7 @@ impl Spill {
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
             let fits = count_of(after) <= self.most && weight_of(after) <= self.heaviest;
-            (fits || seeded("write_spill_takes_all")).then_some(after)
+            (fits || seeded("write-spill-takes-all")).then_some(after)
         };
         let fits = self.account.fetch_update(Relaxed, Relaxed, room).is_ok();
         if fits {
@@ -117,7 +117,7 @@ impl SpilledBatch<'_> {
     pub fn release(&mut self) -> bool {
         let taken = std::mem::take(&mut self.account);
         let more = self.spill.account.fetch_sub(taken, Relaxed) != taken;
-        more && !seeded("write_spill_forgets_the_rest")
+        more && !seeded("write-spill-forgets-the-rest")
     }
 }
 

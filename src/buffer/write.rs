@@ -144,7 +144,7 @@ impl WriteBuffer {
             Pressure::Urgent
         } else if now.count() >= self.batch {
             Pressure::Drain
-        } else if before.count() == 0 && !seeded("write_first_goes_unasked") {
+        } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
             Pressure::First
         } else {
             Pressure::Low
@@ -182,7 +182,7 @@ impl WriteBuffer {
             left -= scratch.len();
             drained.count += scratch.len();
             let more = taken.release();
-            let forgotten = seeded("write_drain_forgets_the_rest") && scratch.len() < limit;
+            let forgotten = seeded("write-drain-forgets-the-rest") && scratch.len() < limit;
             drained.more |= more && !forgotten;
         }
         scratch.clear();

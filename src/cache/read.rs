@@ -103,26 +103,15 @@ where
         self.engine().peek(&guard, key).is_some()
     }
 
-    /// Returns a view whose lookups return references, with no clone and no write to shared memory.
+    /// Returns a view whose lookups return references and clone nothing.
     ///
     /// This is the fastest way to read.
     ///
     /// While a view is held, the memory of values that were removed from *any* cache of the process
     /// cannot be released. Hold it for a request, not forever, and not across an `await`.
     ///
-    /// *Expiration*: as for [`get`](Self::get), but lookups share readings of the system clock. The
-    /// view reads that clock:
-    ///
-    /// * at least every 64 lookups,
-    /// * after a [`repin`](Pinned::repin),
-    /// * for each entry that had no more than 68.7 s to live by the last reading.
-    ///
-    /// Between two readings, an entry that had more than 68.7 s to live by the first is taken to be
-    /// alive. So the view returns an entry after its deadline only if fewer than 64 of its lookups
-    /// take longer than 68.7 s. Guarantees 1 and 3 of the [crate](crate#guarantees) hold with this
-    /// lag.
-    ///
-    /// With a clock of your own, or where reads prolong lives, each lookup reads the clock.
+    /// *Expiration*: as for [`get`](Self::get): each lookup reads the clock. A reference that was
+    /// returned stays valid after the entry's deadline, for as long as the view.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);

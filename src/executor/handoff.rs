@@ -97,9 +97,9 @@ impl Handoff {
     /// Ensures that a job begins after this call. See rule 1.
     #[must_use = "a ticket that is dropped leaves the work behind"]
     pub fn request(&self) -> Option<Ticket> {
-        let order = if seeded("handoff_request_is_relaxed") { Relaxed } else { AcqRel };
+        let order = if seeded("handoff-request-is-relaxed") { Relaxed } else { AcqRel };
         let before = self.word.fetch_or(QUEUED, order);
-        let is_out = if seeded("handoff_overlooks_a_running_job") {
+        let is_out = if seeded("handoff-overlooks-a-running-job") {
             before == QUEUED
         } else {
             before & OUT != 0
@@ -127,7 +127,7 @@ struct Out {
 
 impl Drop for Out {
     fn drop(&mut self) {
-        if self.raised && !seeded("handoff_drop_stays_out") {
+        if self.raised && !seeded("handoff-drop-stays-out") {
             self.word.swap(IDLE, AcqRel);
         }
     }
@@ -158,7 +158,7 @@ impl Running {
     pub fn finish(self) -> Option<Ticket> {
         let Self(mut out) = self;
         // Only requests change the word meanwhile, and they turn it into `QUEUED`.
-        let ended = if seeded("handoff_finish_forgets_requests") {
+        let ended = if seeded("handoff-finish-forgets-requests") {
             Ok(out.word.swap(IDLE, AcqRel))
         } else {
             out.word.compare_exchange(RUNNING, IDLE, AcqRel, Relaxed)

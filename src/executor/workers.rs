@@ -206,7 +206,7 @@ impl Shared {
         }
         if state.idle > 0 {
             drop(state);
-            if !seeded("executor_submits_in_silence") {
+            if !seeded("executor-submits-in-silence") {
                 shared.wake.notify_one();
             }
             return none;
@@ -251,7 +251,7 @@ impl Shared {
                 Next::End => break,
             }
         }
-        if seeded("executor_ends_in_two_steps") {
+        if seeded("executor-ends-in-two-steps") {
             drop(state);
             state = shared.state.lock();
         }
@@ -264,7 +264,7 @@ impl Shared {
 
     /// Releases the lock when a worker starts a job.
     fn leave(shared: &Arc<Self>, state: MutexGuard<'_, State>) {
-        if seeded("executor_takes_in_silence") {
+        if seeded("executor-takes-in-silence") {
             return;
         }
         let refused = Self::staff(shared, state);

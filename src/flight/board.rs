@@ -145,7 +145,7 @@ impl<F> Shard<F> {
     /// Fails if flights with this hash have been registered since the snapshot.
     pub fn try_insert(&self, hash: u32, flight: Arc<F>, seen: Version) -> Result<(), Changed> {
         let mut table = self.table.lock();
-        if table.has_news(hash, seen) && !seeded("board_registers_over_news") {
+        if table.has_news(hash, seen) && !seeded("board-registers-over-news") {
             return Err(Changed);
         }
         let serial = table.next_serial;
@@ -164,7 +164,7 @@ impl<F> Shard<F> {
             return false;
         };
         let (removed, _) = entry.remove();
-        let left = if seeded("board_removal_idles_the_shard") { 0 } else { table.entries.len() };
+        let left = if seeded("board-removal-idles-the-shard") { 0 } else { table.entries.len() };
         self.flights.store(left, Relaxed);
         drop(table);
         drop(removed);
@@ -175,7 +175,7 @@ impl<F> Shard<F> {
     /// with this hash have been registered since the snapshot.
     pub fn lock_if(&self, hash: u32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
-        (!table.has_news(hash, seen) || seeded("board_lock_ignores_news"))
+        (!table.has_news(hash, seen) || seeded("board-lock-ignores-news"))
             .then(|| ShardGuard { _table: table })
     }
 

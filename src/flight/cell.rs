@@ -83,7 +83,7 @@ impl<T> Flight<T> {
 
     fn land(&self, end: State<T>) {
         let mut state = self.state.lock();
-        let silent = matches!(end, State::Abandoned) && seeded("flight_abandons_in_silence");
+        let silent = matches!(end, State::Abandoned) && seeded("flight-abandons-in-silence");
         let before = std::mem::replace(&mut *state, end);
         drop(state);
         if silent {

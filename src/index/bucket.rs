@@ -113,7 +113,7 @@ impl Bucket {
     /// Rule 6 of the [module](super) explains why the loads *before* this one are current, too.
     #[inline]
     pub fn try_lock(&self, seen: Ctrl) -> bool {
-        let seen = if seeded("index_lock_ignores_version") { self.ctrl().unlocked() } else { seen };
+        let seen = if seeded("index-lock-ignores-version") { self.ctrl().unlocked() } else { seen };
         self.ctrl.compare_exchange(seen.0, seen.locked().0, Acquire, Relaxed).is_ok()
     }
 
@@ -124,7 +124,7 @@ impl Bucket {
     #[inline]
     pub fn release(&self, end: impl FnOnce(Ctrl) -> Ctrl) {
         let ctrl = end(Ctrl(self.ctrl.load(Relaxed)));
-        let order = if seeded("index_unlock_relaxed") { Relaxed } else { Release };
+        let order = if seeded("index-unlock-relaxed") { Relaxed } else { Release };
         self.ctrl.store(ctrl.0, order);
     }
 
@@ -133,7 +133,7 @@ impl Bucket {
     /// fingerprint of a slot's new entry does not see the id of its old entry.
     #[inline]
     pub fn fingerprints(&self) -> Fingerprints {
-        let order = if seeded("index_tags_relaxed") { Relaxed } else { Acquire };
+        let order = if seeded("index-tags-relaxed") { Relaxed } else { Acquire };
         Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
     }
 
@@ -160,7 +160,7 @@ impl Bucket {
     /// Stores an id in a slot. Release pairs with [`Bucket::id`]. The caller holds the lock.
     #[inline]
     pub fn replace(&self, slot: usize, id: u32) {
-        let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
+        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
         self.ids[slot].store(id, order);
     }
 
@@ -187,7 +187,7 @@ impl Bucket {
     #[cold]
     pub fn set_overflows(&self, overflows: bool) {
         let others = self.ctrl.load(Relaxed) & !Ctrl::OVERFLOWS;
-        let bit = if overflows && !seeded("index_overflow_unmarked") { Ctrl::OVERFLOWS } else { 0 };
+        let bit = if overflows && !seeded("index-overflow-unmarked") { Ctrl::OVERFLOWS } else { 0 };
         self.ctrl.store(others | bit, Release);
     }
 
@@ -195,7 +195,7 @@ impl Bucket {
     /// [`fingerprints`](Self::fingerprints). In the control word, a weaker store would also hide
     /// everything that came before it from the readers of the word.
     fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
-        let order = if seeded("index_publish_relaxed") { Relaxed } else { Release };
+        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
         let with = |word: u64, byte: usize| {
             word & !(0xff << (8 * byte)) | u64::from(fingerprint) << (8 * byte)
         };

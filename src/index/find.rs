@@ -35,7 +35,7 @@ pub enum HomeLookup {
 pub fn lookup_home(root: &Root, guard: &Guard, hash: u32) -> HomeLookup {
     let home = root.current(guard).home(hash);
     let Some((ctrl, _)) = Chain::open(home) else {
-        return if seeded("index_glimpse_at_moved") {
+        return if seeded("index-glimpse-at-moved") {
             HomeLookup::Absent
         } else {
             HomeLookup::Incomplete
@@ -76,7 +76,7 @@ pub fn find(
         };
         let chain = chain.in_use(ctrl);
         let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
-        if seeded("index_gone_without_moved_check") && matches!(result, Scan::Again) {
+        if seeded("index-gone-without-moved-check") && matches!(result, Scan::Again) {
             result = scan(chain, fingerprint, &mut gone, &mut probe);
         }
         match result {
@@ -106,7 +106,7 @@ fn scan<'g>(
             match probe(id) {
                 Probe::Other => {}
                 Probe::Hit => return Scan::Hit(id),
-                Probe::Gone if *gone == id || seeded("index_gone_is_a_miss") => return Scan::Miss,
+                Probe::Gone if *gone == id || seeded("index-gone-is-a-miss") => return Scan::Miss,
                 Probe::Gone => {
                     *gone = id;
                     return Scan::Again;

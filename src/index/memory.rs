@@ -95,7 +95,7 @@ impl<T: LinkedTable> Root<T> {
         assert!(!next.is_null(), "buckets move only if there is a next table");
         let old = self.current.0.swap(next, Release, guard);
         assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
-        if seeded("index_free_without_grace") {
+        if seeded("index-free-without-grace") {
             done.buckets().iter().for_each(wipe);
         }
         self.retired_tables.begin();
@@ -234,7 +234,7 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     if overflow.is_null() {
         return;
     }
-    if seeded("index_chain_without_grace") {
+    if seeded("index-chain-without-grace") {
         follow(home).into_iter().for_each(wipe);
     }
     // SAFETY: rule 9: the one holder of its lock has moved the bucket. So only threads that are

@@ -90,7 +90,7 @@ pub fn help(
     // One waiting budget for all buckets. Otherwise a help that meets many locks would take long.
     let wait = &mut (patience, ShortWait::default());
     let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
-    if seeded("index_moves_unlocked") {
+    if seeded("index-moves-unlocked") {
         let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
         let claimed = claimed.collect::<Vec<_>>();
         moving.moved += claimed.len();
@@ -111,7 +111,7 @@ pub fn help(
         left -= 1;
         match move_one(position) {
             Ok(()) => moving.moved += 1,
-            Err(Held) if seeded("index_forgets_the_held") => moving.moved += 1,
+            Err(Held) if seeded("index-forgets-the-held") => moving.moved += 1,
             Err(Held) => moving.held.push(position),
         }
     }
@@ -141,7 +141,7 @@ fn move_bucket<'g>(
         }
         true => merge(chain, &next.buckets()[position / table.sources_of(next)], wait),
     };
-    if seeded("index_moved_before_copy") {
+    if seeded("index-moved-before-copy") {
         retire_moved(lock, guard);
         return copy();
     }
@@ -176,7 +176,7 @@ fn merge(
         return Ok(());
     }
     let mut lock = HomeLock::acquire(target, *patience, short)?;
-    if !seeded("index_merge_unmarked") {
+    if !seeded("index-merge-unmarked") {
         lock.mark_changed();
     }
     let mut filling = Filling::new(target);

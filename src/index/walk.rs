@@ -41,7 +41,7 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
     let mut end = END;
     loop {
         let position = table.position(cursor);
-        if !seeded("index_walk_strides_the_last") {
+        if !seeded("index-walk-strides-the-last") {
             end = end.min(table.end_of(position));
         }
         if let Some((_, chain)) = Chain::open(&table.buckets()[position]) {
@@ -62,13 +62,13 @@ pub fn ids_at(
 ) -> Option<u64> {
     let place = open_at(root, guard, u32::try_from(cursor).ok()?);
     let is_wanted = |id: u32| {
-        id != NIL && (place.is_for(store.hash(id)) || seeded("index_walk_takes_neighbours"))
+        id != NIL && (place.is_for(store.hash(id)) || seeded("index-walk-takes-neighbours"))
     };
     for bucket in place.chain.clone() {
         let ids = bucket.fingerprints().occupied().map(|slot| bucket.id(slot));
         out.extend(ids.filter(|&id| is_wanted(id)));
     }
-    let next = if seeded("index_walk_strides_current") {
+    let next = if seeded("index-walk-strides-current") {
         let current = root.current(guard);
         current.end_of(current.position(cursor as u32))
     } else {

@@ -213,7 +213,7 @@ fn try_lock_id_slow<'g>(
             || if wait.pause() { Ok(()) } else { Err(Held) },
         );
         let found = match found {
-            Err(Held) if seeded("index_held_is_absent") => return Ok(None),
+            Err(Held) if seeded("index-held-is-absent") => return Ok(None),
             found => found?,
         };
         if found.id().is_none() {
@@ -282,12 +282,12 @@ impl<'g> Locked<'g> {
             self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NIL };
         }
         self.lock.mark_changed();
-        if self.is_in_overflow() && !seeded("index_overflow_marked_late") {
+        if self.is_in_overflow() && !seeded("index-overflow-marked-late") {
             self.lock.home().set_overflows(true);
         }
         self.seen.bucket.put(self.seen.slot as usize, self.fingerprint as u8, id);
         self.seen.id = id;
-        if self.is_in_overflow() && seeded("index_overflow_marked_late") {
+        if self.is_in_overflow() && seeded("index-overflow-marked-late") {
             self.lock.home().set_overflows(true);
         }
     }
@@ -334,7 +334,7 @@ impl<'g> Locked<'g> {
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home();
         let is_empty_overflow = home.has_overflow() && !home.ctrl().overflows();
-        if is_empty_overflow && !seeded("index_keeps_its_overflows") {
+        if is_empty_overflow && !seeded("index-keeps-its-overflows") {
             self.take_overflow()
         } else {
             None

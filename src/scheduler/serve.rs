@@ -185,7 +185,7 @@ impl Shared {
         state.forget(id);
         let last = state.clients.is_empty();
         drop(state);
-        if last && !seeded("scheduler_sleeps_on_without_clients") {
+        if last && !seeded("scheduler-sleeps-on-without-clients") {
             self.wake.notify_one();
         }
     }
@@ -193,14 +193,14 @@ impl Shared {
     pub(super) fn wake_at(&self, id: Id, armed: &AtomicU64, after: Duration) {
         let at = self.deadline(after);
         // Partner: the fence in `serve`, after the store of `NEVER`.
-        if !seeded("scheduler_wakes_without_fence") {
+        if !seeded("scheduler-wakes-without-fence") {
             fence(SeqCst);
         }
         if armed.load(Relaxed) <= at {
             return;
         }
         let oversleeps = self.state.lock().arm(id, at);
-        if oversleeps && !seeded("scheduler_arms_in_silence") {
+        if oversleeps && !seeded("scheduler-arms-in-silence") {
             self.wake.notify_one();
         }
     }
@@ -216,10 +216,10 @@ impl Shared {
             };
             drop(state);
             // Partner: the fence in `wake_at`, before its load.
-            if !seeded("scheduler_wakes_without_fence") {
+            if !seeded("scheduler-wakes-without-fence") {
                 fence(SeqCst);
             }
-            let kept = if seeded("scheduler_keeps_the_client") { handle.upgrade() } else { None };
+            let kept = if seeded("scheduler-keeps-the-client") { handle.upgrade() } else { None };
             let ran = run(&handle);
             state = self.state.lock();
             drop(kept);
