@@ -5,7 +5,7 @@
 mod common;
 
 use common::audited::{Audited, audited};
-use cortado::internals::pool::{Pool, Surplus};
+use cortado::internals::pool::{Column, Columns, Pool, Surplus};
 use cortado::{Cache, Clock, ManualClock};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn what_is_needed_now_and_then_is_kept() {
 
 #[test]
 fn a_pass_looks_at_a_few_only() {
-    let pool: Pool<u64, String> = Pool::new(true);
+    let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));
     let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(0, key)).collect();
     drop(drafts);
     let raw = pool.raw();

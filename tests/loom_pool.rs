@@ -10,13 +10,13 @@
 #[path = "loom_support/explore.rs"]
 mod explore;
 
-use cortado::internals::pool::Pool;
+use cortado::internals::pool::{Columns, Pool};
 use cortado::internals::sync::{Arc, thread};
 
 #[test]
 fn an_id_is_one_threads_at_a_time() {
     explore_from_a_point_on(|| {
-        let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
+        let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(Columns::NONE));
         // Two nodes are free, and the chunk is there.
         drop((pool.draft(0, 90), pool.draft(0, 91)));
         loom::explore();
@@ -47,7 +47,7 @@ fn explore_from_a_point_on(model: impl Fn() + Send + Sync + 'static) {
 
 /// A pool in which the nodes of so many ids are free, from 1 on.
 fn pool_of(free: u32) -> Arc<Pool<u32, u32>> {
-    let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
+    let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(Columns::NONE));
     drop((0..free).map(|key| pool.draft(0, key)).collect::<Vec<_>>());
     pool
 }

@@ -3,7 +3,7 @@
 
 use cortado::internals::node::Meta;
 use cortado::internals::policy::{PolicyNode, PolicyStore, Region};
-use cortado::internals::pool::{FARTHEST, Local, Pool, RawPool, Timers};
+use cortado::internals::pool::{Column, Columns, FARTHEST, Local, Pool, RawPool, Timers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Barrier};
@@ -24,11 +24,11 @@ fn free_ids(raw: &RawPool) -> BTreeSet<u32> {
 }
 
 /// Each node has memory of its own, aligned as its parts have to be, and is found by its id again.
-fn nodes_are_apart<K>(capped: bool, key_of: impl Fn(u32) -> K)
+fn nodes_are_apart<K>(columns: Columns, key_of: impl Fn(u32) -> K)
 where
     K: Copy + Debug + PartialEq + Send + Sync + 'static,
 {
-    let pool: Pool<K, u64> = Pool::new(capped);
+    let pool: Pool<K, u64> = Pool::new(columns);
     let nodes: Vec<Local<'_, K, u64>> =
         (0..MANY).map(|n| pool.draft(n * 7, key_of(n)).fill(u64::from(n))).collect();
     let mut ends = BTreeMap::new();
@@ -63,10 +63,11 @@ fn every_node_has_memory_of_its_own() {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(align(256))]
     struct Aligned(u32);
-    for capped in [false, true] {
-        nodes_are_apart(capped, |n| n);
-        nodes_are_apart(capped, |n| [n; 20]);
-        nodes_are_apart(capped, Aligned);
+    let one = Columns::NONE.with(Column::HardDeadline);
+    for columns in [Columns::NONE, one, one.with(Column::Refresh)] {
+        nodes_are_apart(columns, |n| n);
+        nodes_are_apart(columns, |n| [n; 20]);
+        nodes_are_apart(columns, Aligned);
     }
 }
 
@@ -74,7 +75,7 @@ fn every_node_has_memory_of_its_own() {
 /// time.
 #[test]
 fn ids_are_used_again() {
-    let pool: Pool<u32, u32> = Pool::new(false);
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let ids =
         |nodes: &[Local<'_, u32, u32>]| nodes.iter().map(Local::id).collect::<BTreeSet<u32>>();
     let draft = |n: u32| pool.draft(n, n).fill(n);
@@ -99,7 +100,7 @@ fn ids_are_used_again() {
 /// that names no node, and each further eight twice as many as those before.
 #[test]
 fn chunks_grow_by_octaves() {
-    let pool: Pool<u32, u32> = Pool::new(false);
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let nodes: Vec<Local<'_, u32, u32>> = (0..8_000).map(|n| pool.draft(n, n).fill(n)).collect();
     let mut chunks = BTreeMap::<u32, u32>::new();
     nodes.iter().for_each(|node| *chunks.entry(node.id() >> 22).or_default() += 1);
@@ -115,7 +116,7 @@ fn chunks_grow_by_octaves() {
 #[test]
 fn threads_do_not_share_an_id() {
     const THREADS: u32 = 4;
-    let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(false));
+    let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(Columns::NONE));
     let barrier = Arc::new(Barrier::new(THREADS as usize));
     let threads = (0..THREADS).map(|number| {
         let (pool, barrier) = (Arc::clone(&pool), Arc::clone(&barrier));
@@ -141,7 +142,7 @@ fn threads_do_not_share_an_id() {
 #[test]
 fn the_last_count_ends_a_life() {
     let value = Arc::new(());
-    let pool: Pool<Arc<()>, Arc<()>> = Pool::new(false);
+    let pool: Pool<Arc<()>, Arc<()>> = Pool::new(Columns::NONE);
     assert!(pool.raw().needs_drop());
     let node = pool.draft(0, Arc::clone(&value)).fill(Arc::clone(&value));
     let (id, handle) = (node.id(), node.handle());
@@ -160,8 +161,8 @@ fn the_last_count_ends_a_life() {
 }
 
 #[test]
-fn each_node_has_a_cap_of_its_own() {
-    let pool: Pool<u32, u32> = Pool::new(true);
+fn each_node_has_a_hard_deadline_of_its_own() {
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::HardDeadline));
     let nodes: Vec<Local<'_, u32, u32>> = (0..MANY).map(|n| pool.draft(n, n).fill(n)).collect();
     let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
@@ -186,15 +187,42 @@ fn each_node_has_a_cap_of_its_own() {
     cap(node).store(NEVER, true);
     assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, 7));
     assert_eq!(cap(node).load(), 7);
-    let plain: Pool<u32, u32> = Pool::new(false);
+    let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = plain.draft(0, 0);
     assert!(plain.raw().hard_deadline(node.share().id()).is_none());
+}
+
+/// Each column has a word per node, over several chunks, and none touches another's, nor a node.
+#[test]
+fn columns_are_apart() {
+    use std::sync::atomic::Ordering::Relaxed;
+    const BOTH: [Column; 2] = [Column::HardDeadline, Column::Refresh];
+    for chosen in [&BOTH[..], &BOTH[1..], &BOTH[..1]] {
+        let columns = chosen.iter().fold(Columns::NONE, |columns, &column| columns.with(column));
+        let pool: Pool<u32, u32> = Pool::new(columns);
+        let nodes: Vec<Local<'_, u32, u32>> = (0..MANY).map(|n| pool.draft(n, n).fill(n)).collect();
+        let word = |node: &Local<'_, u32, u32>, column| pool.raw().column(node.id(), column);
+        for (n, node) in (0..).zip(&nodes) {
+            for &column in chosen {
+                let value = n << 8 | column as u64 | 1 << 60;
+                assert_eq!(word(node, column).unwrap().swap(value, Relaxed), 0, "fresh");
+            }
+        }
+        for (n, node) in (0..).zip(&nodes) {
+            for column in BOTH {
+                let value = word(node, column).map(|word| word.load(Relaxed));
+                let expected = (n << 8 | column as u64 | 1 << 60, chosen.contains(&column));
+                assert_eq!(value, expected.1.then_some(expected.0));
+            }
+            assert_eq!((node.meta().hash(), *node.value()), (n as u32, n as u32));
+        }
+    }
 }
 
 /// What the policy and the wheel see of a node.
 #[test]
 fn nodes_are_seen_as_they_are() {
-    let pool: Pool<u32, u32> = Pool::new(false);
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = pool.draft(77, 1).fill(1);
     node.meta().init(9, 1, 5, 0);
     let (raw, id) = (pool.raw(), node.id());

@@ -2,7 +2,7 @@
 //! given back.
 #![cfg(not(cortado_loom))]
 
-use cortado::internals::pool::{Local, Pool, RawPool, Surplus};
+use cortado::internals::pool::{Columns, Local, Pool, RawPool, Surplus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes of a block, if they have 64 bytes each.
@@ -61,7 +61,7 @@ fn trim(raw: &RawPool, now: u64) -> Surplus {
 /// are not.
 #[test]
 fn whole_blocks_are_given_back() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     let nodes = take(&pool, 10_000);
     let (kept, given_back): (Nodes<'_>, Nodes<'_>) =
@@ -116,7 +116,7 @@ fn whole_blocks_are_given_back() {
 /// A call gives back one block for 64 ids that it may move.
 #[test]
 fn a_call_gives_back_a_few_blocks() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     let nodes = take(&pool, 10_000);
     let blocks = by_block(nodes.iter().map(Local::id));
@@ -145,7 +145,7 @@ fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
 ) {
     let many = ((made - shelved) / IDLE_SHARE).max(IDLE_BLOCKS * block);
     for moves in [false, true] {
-        let pool: Pool<u64, V> = Pool::new(false);
+        let pool: Pool<u64, V> = Pool::new(Columns::NONE);
         let raw = pool.raw();
         let mut nodes = take(&pool, made);
         nodes.truncate(made - shelved);
@@ -179,7 +179,7 @@ fn only_many_ids_are_moved() {
 /// What was needed for a moment within the window is not moved.
 #[test]
 fn the_least_of_a_window_is_moved() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     drop(take(&pool, 50_000));
     assert_eq!(trim(raw, NOW), Surplus::UndecidedUntil(NOW + WINDOW));
@@ -199,7 +199,7 @@ fn the_least_of_a_window_is_moved() {
 /// longer.
 #[test]
 fn what_is_needed_after_all_is_no_surplus() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     drop(take(&pool, 50_000));
     trim(raw, NOW);
@@ -215,7 +215,7 @@ fn what_is_needed_after_all_is_no_surplus() {
 /// window.
 #[test]
 fn scattered_ids_are_exchanged() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     let (kept, rest): (Nodes<'_>, Nodes<'_>) =
         take(&pool, 50_000).into_iter().partition(|node| node.id() % BLOCK == 0);
@@ -235,7 +235,7 @@ fn scattered_ids_are_exchanged() {
 /// Ids of whole blocks are not scattered: they do not have others moved that are needed.
 #[test]
 fn whole_blocks_have_nothing_exchanged() {
-    let pool: Pool<u64, u64> = Pool::new(false);
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     // The first chunks are smaller than a block.
     let mut kept = take(&pool, 50_000);

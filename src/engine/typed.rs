@@ -7,7 +7,7 @@ use crate::clock::Ticker;
 use crate::config::Config;
 use crate::entry::Removed;
 use crate::expiry::Expiry;
-use crate::pool::Pool;
+use crate::pool::{Column, Columns, Pool};
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
 use crate::sync::atomic::AtomicBool;
@@ -52,7 +52,9 @@ where
     pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let idle = config.lifetimes.idle;
         let ticker = Ticker::new(config.clock.clone());
-        let pool = Pool::new(idle.is_some());
+        let columns = Columns::NONE;
+        let pool =
+            Pool::new(if idle.is_some() { columns.with(Column::HardDeadline) } else { columns });
         let facts = Facts {
             margin: ticker.margin(),
             idle,

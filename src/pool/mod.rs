@@ -71,6 +71,7 @@
 //! that of the first 2,000 nodes, whose chunks are smaller than a block, and all hard deadlines.
 
 mod address;
+mod columns;
 mod free;
 mod handle;
 mod hard_deadline;
@@ -80,6 +81,7 @@ mod surplus;
 mod typed;
 mod views;
 
+pub use columns::{Column, Columns};
 pub use handle::{Handle, RawHandle};
 pub use hard_deadline::HardDeadline;
 pub use raw::RawPool;

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
 use super::address::{Address, NodeMemory};
+use super::columns::{Column, Columns};
 use super::free::FreeList;
 use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
@@ -25,8 +26,8 @@ const OCTAVE: usize = 8;
 /// The layout of the pair of key and value, and how to drop them in place.
 pub struct Shape {
     pub pair: Layout,
-    /// Whether each node has a hard deadline.
-    pub has_hard_deadline: bool,
+    /// The words that each node has beside its fixed part.
+    pub columns: Columns,
     /// Whether a key or a value has anything to drop.
     pub needs_drop: bool,
     /// Drops the key in the pair at the pointer. The caller must own the key.
@@ -119,22 +120,21 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     stride.next_multiple_of(align)
 }
 
-/// The layout of the sentinel's allocation: one node and one hard deadline, whether or not the pool
-/// has hard deadlines. Like the allocation of a [chunk](RawPool::layout), it costs no memory before
+/// The layout of the sentinel's allocation: one node and a word for each possible column. Like the allocation of a [chunk](RawPool::layout), it costs no memory before
 /// it is used, however large a value may be.
 fn sentinel_layout(stride: usize, align: usize) -> Layout {
-    let size = stride.checked_add(size_of::<AtomicU64>() + align);
+    let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>() + align);
     size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
         .expect("key and value must fit into memory")
 }
 
-/// Allocates memory for some nodes of one stride, and for as many hard deadlines. Returns the first
+/// Allocates memory for some nodes of one stride, and for their columns. Returns the first
 /// node and its distance in bytes from the start of the allocation. The layout must have room for
-/// the nodes, the hard deadlines and the alignment.
+/// the nodes, the columns and the alignment.
 fn new_nodes(
     layout: Layout,
     align: usize,
-    (_len, _stride, _has_hard_deadline): (usize, usize, bool),
+    (_len, _stride, _columns): (usize, usize, Columns),
 ) -> (NonNull<u8>, usize) {
     // SAFETY: the layout's size is not zero, because strides are at least 64.
     let start = unsafe { alloc_zeroed(layout) };
@@ -143,18 +143,17 @@ fn new_nodes(
     assert!(offset < align, "an allocation can be aligned");
     // SAFETY: beyond what the nodes need, the layout has as many bytes as the alignment may take.
     let base = unsafe { start.add(offset) };
-    // Zeroed memory is an initialised Meta and hard deadline, because their fields are std's
+    // Zeroed memory is an initialised Meta and column, because their fields are std's
     // atomics. loom's atomics have to be constructed.
     #[cfg(cortado_loom)]
     for index in 0.._len {
         // SAFETY: the node is within the allocation, which belongs to this thread alone.
         unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::new()) };
-        if _has_hard_deadline {
-            // SAFETY: as above, at the address that `hard_deadline` reads.
-            unsafe {
-                base.add(_len * _stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0))
-            };
-        }
+    }
+    #[cfg(cortado_loom)]
+    for index in 0.._len * _columns.len() {
+        // SAFETY: as above, at the addresses that `column` reads.
+        unsafe { base.add(_len * _stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0)) };
     }
     (base, offset)
 }
@@ -166,8 +165,7 @@ impl RawPool {
         let stride = stride_of(shape.pair);
         let align = shape.pair.align().max(64);
         let layout = sentinel_layout(stride, align);
-        let (sentinel, sentinel_offset) =
-            new_nodes(layout, align, (1, stride, shape.has_hard_deadline));
+        let (sentinel, sentinel_offset) = new_nodes(layout, align, (1, stride, shape.columns));
         Self {
             chunks: std::array::from_fn(|_| Chunk::none(sentinel)),
             stride,
@@ -248,19 +246,26 @@ impl RawPool {
     /// The hard deadline of node `id`. `None` in a cache without an idle time.
     #[inline]
     pub fn hard_deadline(&self, id: u32) -> Option<HardDeadline<'_>> {
-        if !self.shape.has_hard_deadline {
+        let word = self.column(id, Column::HardDeadline)?;
+        Some(HardDeadline { meta: self.meta(id), word })
+    }
+
+    /// The word that a column has for node `id`. `None` in a pool without the column.
+    #[inline]
+    pub fn column(&self, id: u32, column: Column) -> Option<&AtomicU64> {
+        let columns = self.shape.columns;
+        if !columns.has(column) {
             return None;
         }
         let (base, index, len) = self.location(id);
-        // A word also follows where the id's chunk is not allocated: `sentinel` is followed by one.
-        // While a chunk is being published, `location` may return the length 1. The second node of
-        // the chunk then stands for the word, and begins with one. No thread has an id in such a
-        // chunk.
-        // SAFETY: in a pool with hard deadlines, the chunk's strides are followed by as many
-        // initialised AtomicU64s (rule 1 holds for them too). Strides and chunks are aligned to at
-        // least eight.
-        let word = unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(index) };
-        Some(HardDeadline { meta: self.meta(id), word })
+        let word = columns.position(column) * len + index;
+        // Words also follow where the id's chunk is not allocated: `sentinel` is followed by one for
+        // each column. While a chunk is being published, `location` may return the length 1. The
+        // second node of the chunk then stands for the words, and begins with as many. No thread has
+        // an id in such a chunk.
+        // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each column
+        // (rule 1 holds for them too). Strides and chunks are aligned to at least eight.
+        Some(unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(word) })
     }
 
     /// Takes a free node and starts its life with one count, which the caller owns.
@@ -302,8 +307,8 @@ impl RawPool {
     /// So the system provides the zeroed memory page by page, as it is used. The first node is
     /// aligned within the allocation.
     fn layout(&self, chunk: usize) -> Layout {
-        let hard_deadline = if self.shape.has_hard_deadline { size_of::<AtomicU64>() } else { 0 };
-        let nodes = (self.stride + hard_deadline).checked_mul(chunk_len(chunk));
+        let columns = self.shape.columns.len() * size_of::<AtomicU64>();
+        let nodes = (self.stride + columns).checked_mul(chunk_len(chunk));
         nodes
             .and_then(|nodes| nodes.checked_add(self.alignment(chunk)))
             .and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
@@ -317,7 +322,7 @@ impl RawPool {
         if location.is_there() {
             return;
         }
-        let nodes = (chunk_len(chunk), self.stride, self.shape.has_hard_deadline);
+        let nodes = (chunk_len(chunk), self.stride, self.shape.columns);
         let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
         offsets[chunk] = offset;
         location.publish(base, chunk_len(chunk));

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
 use super::address::Address;
+use super::columns::Columns;
 use super::handle::{Handle, RawHandle};
 use super::raw::{RawPool, Shape, pair_offset, stride_of};
 use crate::node::{Meta, life};
@@ -31,10 +32,10 @@ unsafe fn drop_value<K, V>(pair: *mut u8) {
 }
 
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
-    pub fn new(has_hard_deadline: bool) -> Self {
+    pub fn new(columns: Columns) -> Self {
         let shape = Shape {
             pair: Layout::new::<(K, V)>(),
-            has_hard_deadline,
+            columns,
             needs_drop: std::mem::needs_drop::<(K, V)>(),
             drop_key: drop_key::<K, V>,
             drop_value: drop_value::<K, V>,
