@@ -1,8 +1,8 @@
 //! Columns: words that the nodes of some caches have beside their fixed part.
 //!
-//! A cache pays for the columns that it was built with, and for no other: they lie behind the nodes of
-//! a chunk, one array of words per column. So a node keeps its size, and plain reads never touch a
-//! column's cache lines. A pool in one flat mapping would lay them out in the same way.
+//! A cache pays for the columns that it was built with, and for no other: they lie behind the nodes
+//! of a chunk, one array of words per column. So a node keeps its size, and plain reads never touch
+//! a column's cache lines. A pool in one flat mapping would lay them out in the same way.
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub enum Column {
 pub struct Columns(u8);
 
 impl Columns {
-    /// No pool has more. A chunk that is just being published is taken for one of a single node: its
-    /// second node then stands for the words of the columns, and begins with six.
+    /// No pool has more. A chunk that is just being published is taken for one of a single node:
+    /// its second node then stands for the words of the columns, and begins with six.
     pub const MAX: usize = 2;
 
     /// No columns.

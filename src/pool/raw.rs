@@ -120,8 +120,9 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     stride.next_multiple_of(align)
 }
 
-/// The layout of the sentinel's allocation: one node and a word for each possible column. Like the allocation of a [chunk](RawPool::layout), it costs no memory before
-/// it is used, however large a value may be.
+/// The layout of the sentinel's allocation: one node and a word for each possible column. Like the
+/// allocation of a [chunk](RawPool::layout), it costs no memory before it is used, however large a
+/// value may be.
 fn sentinel_layout(stride: usize, align: usize) -> Layout {
     let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>() + align);
     size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
@@ -259,12 +260,13 @@ impl RawPool {
         }
         let (base, index, len) = self.location(id);
         let word = columns.position(column) * len + index;
-        // Words also follow where the id's chunk is not allocated: `sentinel` is followed by one for
-        // each column. While a chunk is being published, `location` may return the length 1. The
-        // second node of the chunk then stands for the words, and begins with as many. No thread has
-        // an id in such a chunk.
-        // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each column
-        // (rule 1 holds for them too). Strides and chunks are aligned to at least eight.
+        // Words also follow where the id's chunk is not allocated: `sentinel` is followed by one
+        // for each column. While a chunk is being published, `location` may return the
+        // length 1. The second node of the chunk then stands for the words, and begins with
+        // as many. No thread has an id in such a chunk.
+        // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each
+        // column (rule 1 holds for them too). Strides and chunks are aligned to at least
+        // eight.
         Some(unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(word) })
     }
 

@@ -33,3 +33,22 @@ fn comments_are_wrapped() {
     }
     assert!(comments > 3000, "only {comments} lines of comments found");
 }
+
+/// Every seeded bug is one that a suite or a model must notice.
+#[test]
+fn seeds_are_listed() {
+    let list = |name: &str| std::fs::read_to_string(root().join(".ci").join(name)).unwrap();
+    // One takes more preemptions than `.ci/loom` spends: its model names it.
+    let models = std::fs::read_to_string(root().join("tests/loom_engine.rs")).unwrap();
+    let lists = [list("suite-seeds"), list("loom-seeds"), models].concat();
+    let listed: Vec<&str> = lists.split(|c: char| c.is_whitespace() || c == '`').collect();
+    let mut seeds = 0;
+    for source in library() {
+        for seed in source.text.split("seeded(\"").skip(1) {
+            let seed = seed.split('"').next().unwrap_or_default();
+            seeds += 1;
+            assert!(listed.contains(&seed), "src/{}: no suite is to notice `{seed}`", source.file);
+        }
+    }
+    assert!(seeds > 80, "only {seeds} seeds found");
+}

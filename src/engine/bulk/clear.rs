@@ -25,7 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Begins a new generation.
     pub(super) fn clear(&self) {
         let core = &self.core;
-        if core.unswept() > MAX_UNSWEPT / 4 && !seeded("clearings-sweep-at-the-end") {
+        if core.unswept() > MAX_UNSWEPT / 4 {
             self.sweep_share();
         }
         while !core.next_generation(MAX_UNSWEPT) {

@@ -122,12 +122,7 @@ where
     ) -> Entry<K, V> {
         let flight = flight.enter();
         let (hash, key) = (draft.hash(), draft.key());
-        let there = if seeded("loads-take-off-unsettled") {
-            self.peek_entry(hash, key)
-        } else {
-            self.stable_entry(hash, key).0
-        };
-        if let Some(entry) = there {
+        if let (Some(entry), _) = self.stable_entry(hash, key) {
             flight.land(Some(landed(&entry, entry.deadline())));
             drop((draft, init));
             return entry;
