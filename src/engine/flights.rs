@@ -296,6 +296,13 @@ impl Drop for FlightGuard {
     }
 }
 
+/// What an operation holds between two steps may go to another thread, and borrows nothing.
+const _: () = {
+    const fn is_owned<T: Send + 'static>() {}
+    is_owned::<FlightGuard>();
+    is_owned::<Step<FlightGuard>>();
+};
+
 /// A flight whose owner's code runs on this thread. Until this is dropped or landed, nothing is
 /// delivered on this thread, and a wait for the flight panics.
 pub struct Entered {

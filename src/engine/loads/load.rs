@@ -43,6 +43,13 @@ enum Begun<K, V> {
     Leading(FlightGuard),
 }
 
+/// What an operation holds between two steps may go to another thread, and borrows nothing.
+const _: () = {
+    const fn is_owned<T: Send + 'static>() {}
+    is_owned::<OwnedDraft<String, String>>();
+    is_owned::<Begun<String, String>>();
+};
+
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq,

@@ -34,6 +34,12 @@ struct Insert<K, V> {
     attempt: Attempt<K, V>,
 }
 
+/// What an operation holds between two steps may go to another thread, and borrows nothing.
+const _: () = {
+    const fn is_owned<T: Send + 'static>() {}
+    is_owned::<Insert<String, String>>();
+};
+
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq,

@@ -27,6 +27,12 @@ pub enum Removal<K, V> {
     Outdated(Handle<K, V>),
 }
 
+/// What an operation holds between two steps may go to another thread, and borrows nothing.
+const _: () = {
+    const fn is_owned<T: Send + 'static>() {}
+    is_owned::<Removal<String, String>>();
+};
+
 /// What a removal knows of its condition.
 #[derive(Clone, Copy)]
 enum Allowed {
