@@ -32,8 +32,8 @@
 //! * **Memory for nodes is kept for a while.** The cache drops a key and its value when no thread
 //!   can see them any more. It reuses the memory of their node (48 bytes and the pair itself). Node
 //!   memory that was not needed for a quarter of a second goes back to the system, in the course of
-//!   other operations, in blocks of 16 to 32 KiB. That is so on Linux with pages of 4 KiB;
-//!   elsewhere node memory goes back when the cache is dropped.
+//!   other operations, in blocks of 16 to 32 KiB. That is so on Linux, with pages of less than 64
+//!   KiB; elsewhere node memory goes back when the cache is dropped.
 //! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, no cache of
 //!   the process releases the entries that were removed since. The same holds while a read runs a
 //!   slow `Clone` or a slow read hook.
@@ -45,9 +45,10 @@
 //! 1. No lookup, iteration or [`Cache::contains_key`] finds an entry at or after its deadline, by
 //!    the cache's [`Clock`]. Deadlines may be early: [precision](#precision-of-the-clock).
 //! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
-//!    The listener sees it, per key in order. Four exceptions: [`Builder::removal_listener`].
-//! 3. Operations on a key, computations too, are *linearizable*, and an entry that any of them
-//!    found expired stays expired for all. Iteration is weakly consistent: [`Cache::iter`].
+//!    The listener sees the values of a key in the order of their removals. There are four
+//!    exceptions: [`Builder::removal_listener`].
+//! 3. Operations on a key, computations too, are *linearizable*. An entry that one operation found
+//!    expired stays expired for all. Iteration is weakly consistent: [`Cache::iter`].
 //! 4. No call does unbounded maintenance except `run_pending_tasks`, `retain`, iteration, `close`:
 //!    a million entries ending at once stall no caller. See also [`Cache::invalidate_all`].
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not
@@ -65,7 +66,9 @@
 //! unless an [`executor`](Builder::executor) runs them.
 //!
 //! A write waits for another write to the same bucket of the index, and for a computation of its
-//! key. If the write buffer is full, it also waits for the thread that runs the maintenance.
+//! key. If the write buffer has no room left, the write also waits for the thread that runs the
+//! maintenance. If the notifications are too many, it may wait for their delivery
+//! ([`Builder::notification_limit`]).
 //!
 //! # Time
 //!
@@ -82,13 +85,13 @@
 //!
 //! ## Precision of the clock
 //!
-//! The cache reads the system clock in a cheap, coarse form, where that form settles whether a
-//! deadline has come. This relies on the kernel's tick not lagging by more than 134 ms; see the
-//! measurements in `docs/performance.md`. By the system clock:
+//! The system clock has a cheap, coarse form. The cache reads that form where it settles whether a
+//! deadline has come. The cache relies on a lag of no more than 134 ms; see the measurements in
+//! `docs/performance.md`. By the system clock:
 //!
 //! * A lifetime of 4.3 s or more counts from a coarse reading. Its deadline is then early by the
 //!   lag of that reading, 1 to 10 ms as a rule, and never late.
-//! * An idle time of 4.3 s or more may also end early by 1/1024 of it.
+//! * An idle time of 4.3 s or more may also end early, by 1/1024 of the idle time.
 //! * Shorter lifetimes are exact.
 //!
 //! By any other clock, all lifetimes are exact.
@@ -110,8 +113,8 @@
 //! ```
 //!
 //! `docs/architecture.md` is the guided tour. The documentation of each module states its protocol.
-// Some functions of the mechanisms serve only tests, fuzzers and benches. Without `internals` they
-// are dead code, which the compiler leaves out.
+// Some functions of the modules below serve only tests, fuzzers and benches. Without the feature
+// `internals` they are dead code, which the compiler leaves out.
 #![cfg_attr(any(not(feature = "internals"), cortado_loom), allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 

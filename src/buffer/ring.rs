@@ -36,9 +36,9 @@
 //!
 //! * crossbeam's `ArrayQueue` with an account beside it: a push costs two read-modify-writes and a
 //!   pop one. Here a push costs one and a pop none.
-//! * A drain that ends at an event that is not stored yet. The memory bound would then depend on
-//!   the moment at which the pusher in front gets its core back. So would the promise of
-//!   `run_pending_tasks` to apply all earlier writes.
+//! * No drain waits for a pusher: each ends at an event that is not stored yet. The memory bound
+//!   would then depend on the moment at which the pusher in front gets its core back. So would the
+//!   promise of `run_pending_tasks` to apply all earlier writes.
 
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -58,8 +58,8 @@ const PLACE_SHIFT: u32 = 52;
 const WEIGHT: u64 = (1 << COUNT_SHIFT) - 1;
 /// This mask selects the count, once it is shifted down.
 const COUNT: u64 = (1 << (PLACE_SHIFT - COUNT_SHIFT)) - 1;
-/// This is one event of weight 0 in the account. It has no position, which a drain does not take
-/// back.
+/// This is one event of weight 0 in the account, without a step of the position: a drain takes the
+/// count and the weight back, but not the position.
 const ONE: u64 = 1 << COUNT_SHIFT;
 
 /// The account of a ring: how many events are pending, and what they weigh.
@@ -217,7 +217,7 @@ impl TakenBatch<'_> {
     /// Subtracts the batch from the account. Returns whether more events are pending.
     pub fn release(&mut self) -> bool {
         let taken = std::mem::take(&mut self.account);
-        // For an empty batch a load is enough: a push that requested this pass came before it.
+        // For an empty batch a load is enough: it comes after the push that requested this pass.
         let before = if taken == 0 {
             self.ring.account()
         } else {

@@ -15,10 +15,10 @@
 //! write, or the write sees the flight.
 //!
 //! A writer marks a load *before* it locks the bucket, and the load reads the mark under that lock.
-//! So the load either lands before the write, which then finds the loaded entry, or does not land.
-//! An `invalidate_all` marks all loads by its generation.
+//! So the load either commits before the write, which then finds the loaded entry, or does not
+//! commit. An `invalidate_all` marks all loads by its generation.
 //!
-//! # Operations do not wait
+//! # Steps do not wait
 //! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
 //! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
 //! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds
@@ -69,8 +69,8 @@ pub struct InFlight {
 #[derive(Clone)]
 pub struct Landed {
     pub node: RawHandle,
-    /// The end of the value's life; never for a value that was not to be kept, which all waiters
-    /// share.
+    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was not to be
+    /// kept, since all waiters get that value.
     pub ends: u64,
 }
 
@@ -183,7 +183,8 @@ impl Flights {
         self.board.shard(hash)
     }
 
-    /// Whether no flight can have this hash. The board's rules say who may rely on the answer.
+    /// Whether no flight can have this hash. Rule 3 of the [board](crate::flight::board) says which
+    /// callers may rely on the answer.
     #[inline]
     pub fn is_idle(&self, hash: u32) -> bool {
         self.board.shard(hash).is_idle()
@@ -193,8 +194,8 @@ impl Flights {
         self.board.is_empty()
     }
 
-    /// Keeps computations of keys with this hash from taking off; `None` if there is one. For the
-    /// maintenance, which waits for no flight.
+    /// Keeps computations of keys with this hash from taking off; `None` if one is on the board.
+    /// For the maintenance, which waits for no flight.
     pub fn permit_unclaimed(&self, hash: u32, patience: Patience) -> Option<CommitPermit<'_>> {
         let shard = self.board.shard(hash);
         shard
@@ -218,7 +219,8 @@ impl Flights {
     }
 }
 
-/// See [`Flights::permit`]. Taken before the bucket's lock, which it must outlive.
+/// See [`Flights::permit`]. The caller takes the permit before it locks the bucket, and drops the
+/// permit after it has unlocked the bucket.
 pub enum CommitPermit<'a> {
     /// The shard has to be idle when the bucket is locked.
     IfIdle,
@@ -254,8 +256,9 @@ impl CommitPermit<'_> {
 pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: u32,
-    flight: Arc<InFlight>,
+    // Dropped before the flight, whose address is the token on the owner's stack.
     leader: Option<Leader<Option<Landed>>>,
+    flight: Arc<InFlight>,
 }
 
 impl FlightGuard {
@@ -271,7 +274,7 @@ impl FlightGuard {
         let overtaken = AtomicBool::new(false);
         let flight = Arc::new(InFlight { draft, kind, generation, overtaken, landing });
         flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
-        Some(Self { flights: Arc::clone(flights), hash, flight, leader: Some(leader) })
+        Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
 
     /// Marks this thread as the one that runs the owner's code.
@@ -306,7 +309,8 @@ const _: () = {
 /// A flight whose owner's code runs on this thread. Until this is dropped or landed, nothing is
 /// delivered on this thread, and a wait for the flight panics.
 pub struct Entered {
-    // Dropped before the mark, whose end delivers what was deferred: a listener may write the key.
+    // Declared, and so dropped, before the mark. Dropping the mark delivers what was deferred, and
+    // a listener may write the key.
     guard: FlightGuard,
     _mark: Option<ReentrancyMark>,
 }

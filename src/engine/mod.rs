@@ -1,14 +1,13 @@
 //! The engine: everything behind the one `Arc` of a [`Cache`](crate::Cache).
 //!
 //! [`Core`](self::core::Core) knows no `K` and no `V`. [`Engine`] adds what needs the types:
-//! comparing keys, asking hooks, telling the listener. An operation of the public API has these
-//! parts, in this order:
+//! comparing keys, asking hooks, telling the listener. A write has these parts, in this order:
 //!
 //! 1. the user code that it needs (hash, weigher, clock, hooks, equality), with no lock held;
 //! 2. one short section under one bucket's lock (`write/commit`);
 //! 3. an event into the write buffer (`maintenance/record`);
-//! 4. outside of all locks, its share of the maintenance (`maintenance/run`) and of the deliveries
-//!    (`delivery`).
+//! 4. outside of all locks, the writer's share of the maintenance (`maintenance/run`) and of the
+//!    deliveries (`delivery`).
 //!
 //! An operation that may have to wait for a load or a computation is a sequence of steps
 //! ([`flights`]).
@@ -26,7 +25,7 @@
 //! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
 //! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
 //! | listener | nothing | see `docs/notifications.md`; one at a time | once per value | caught and counted; the next removal is delivered |
-//! | `Drop` of keys and values | nothing | the one that drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
+//! | `Drop` of keys and values | nothing | the thread that drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
 //! | `Clone` of values | a guard | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
 //!
 //! No callback runs under a lock. A guard that is held keeps memory of removed entries from being
@@ -36,7 +35,7 @@
 //!
 //! # Locks
 //! maintenance → moving of the index → one shard of the flights → one bucket (while the index
-//! moves: one of the old table, then one of the new). Each but the first is held for a few
+//! moves: one of the old table, then one of the new). Each shard and each bucket is held for a few
 //! instructions. The module of each lock says what it protects.
 
 #[cfg(any(feature = "internals", cortado_loom))]

@@ -50,8 +50,9 @@ impl<T> Link<T> {
     }
 }
 
-/// What the root needs to know of a table. ([`Table`](super::table::Table) is the only one; it
-/// knows its links and its memory from here.)
+/// What the root needs to know of a table. Each table has one link of its own, always the same, and
+/// both methods return that link: the root frees a table when the link to it is taken out.
+/// ([`Table`](super::table::Table) is the only one; it knows its links and its memory from here.)
 pub trait LinkedTable: Retire + Sized + 'static {
     fn buckets(&self) -> &[Bucket];
 
@@ -85,10 +86,11 @@ impl<T: LinkedTable> Root<T> {
 
     /// Advances `current` from `done`, all of whose buckets have moved, to the next table, and
     /// retires `done`. Called by the helper that moved the last bucket, so only once, with
-    /// [`Table::moving`] still locked.
+    /// [`Table::moving`](super::table::Table::moving) still locked.
     ///
     /// Release pairs with [`Link::get`]: a thread that finds the new table here sees what all
-    /// helpers put into it, because the lock of [`Table::moving`] has gathered that.
+    /// helpers put into it, because the lock of [`Table::moving`](super::table::Table::moving) has
+    /// gathered that.
     pub fn advance(&self, done: &T, guard: &Guard) {
         // Acquire pairs with `Link::install`.
         let next = done.next().0.load(Acquire, guard);
@@ -103,7 +105,7 @@ impl<T: LinkedTable> Root<T> {
         // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
         // pinned now can know it, and this thread is the one that retires it. The closure runs when
         // those threads are no longer pinned, so it may own the table. The closure owns everything
-        // that it touches, on whichever thread it runs.
+        // that it touches (`T` is `Send` and `'static`), on whichever thread it runs.
         unsafe { guard.defer_unchecked(move || retired_tables.leave(old.into_owned().into_box())) };
     }
 }
@@ -272,12 +274,12 @@ fn wipe(bucket: &Bucket) {
     bucket.fingerprints().occupied().for_each(|slot| bucket.clear(slot));
 }
 
-/// The home buckets of a table, zeroed without being touched.
+/// The home buckets of a table.
 ///
-/// A big table must not stall the caller that happens to start its growth. Fresh memory from the
-/// operating system is already zero. The system allocator makes use of that (`calloc`), but only up
-/// to its natural alignment: asked for an alignment of 64, it would write every page. So the memory
-/// is allocated as `u64`s, with seven more than needed to reach a cache line boundary.
+/// The memory is allocated as `u64`s, with seven more than needed to reach a cache line boundary.
+/// Fresh memory from the operating system is already zero, and the system allocator makes use of
+/// that (`calloc`) up to its natural alignment. Asked for an alignment of 64, it would write every
+/// page. Tables that an index grows or shrinks to are zeroed by a [`Preparation`] instead.
 #[cfg(not(cortado_loom))]
 #[derive(Debug)]
 pub struct Buckets {
@@ -340,7 +342,7 @@ impl Deref for Buckets {
 #[cfg(not(cortado_loom))]
 impl Drop for Buckets {
     fn drop(&mut self) {
-        // SAFETY: rule 10: `memory` came out of a box in `new`, and is given back only here, once.
+        // SAFETY: rule 10: `memory` came out of a box in `of`, and is given back only here, once.
         drop(unsafe { Box::from_raw(self.memory) });
     }
 }
@@ -352,7 +354,6 @@ unsafe impl Send for Buckets {}
 #[cfg(not(cortado_loom))]
 unsafe impl Sync for Buckets {}
 
-/// The home buckets of a table for the model checker, which needs them made one by one.
 /// The memory of a table to come, which is zeroed piece by piece: no operation has to zero a large
 /// table. 16 MiB take 10 ms if the allocator does not get them from the system.
 #[cfg(not(cortado_loom))]
@@ -410,6 +411,7 @@ impl Preparation {
     }
 }
 
+/// The home buckets of a table for the model checker, which needs them made one by one.
 #[cfg(cortado_loom)]
 #[derive(Debug)]
 pub struct Buckets(Box<[Bucket]>);

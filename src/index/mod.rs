@@ -63,22 +63,23 @@
 //!    unlocks the bucket with `MOVED` set (release). From then on the bucket never changes; its
 //!    contents stay for the readers that are in it. Every other thread that sees `MOVED` (acquire)
 //!    goes to the next table. When all buckets have moved, `current` advances to the next table.
-//!    Until then no bucket of the next table moves. A delayed helper keeps the table from being
-//!    completed, but delays no other thread's finds or writes.
+//!    Until then no bucket of the next table moves. A delayed helper delays the end of the move,
+//!    but no other thread's finds or writes.
 //!    * *Growing:* the ids of a bucket go into two buckets that no other thread can reach.
 //!    * *Shrinking:* several buckets become one, the target. The target is in use as soon as the
-//!      first of them has moved. So the mover locks the target too, and every id that it puts there
-//!      is a change (rule 3). The target may hold entries whose own bucket has not moved yet; no
-//!      thread looks for them there.
-//!    * **Lock order:** the lock of `Moving`, a bucket of the table, a bucket of the next table.
-//!      Only the mover holds two buckets. The holder of a bucket in the next table waits for
-//!      nothing, so no threads wait in a circle.
+//!      first of them has moved. So the helper locks the target too, and every id that it puts
+//!      there is a change (rule 3). The target may hold entries whose own bucket has not moved yet;
+//!      no thread looks for them there.
+//!    * **Lock order:** the lock of `Index::preparation`, which is held while memory is allocated,
+//!      zeroed or freed, alone. The lock of `Moving`, a bucket of the table, a bucket of the next
+//!      table. Only the helper holds two buckets. The holder of a bucket in the next table waits
+//!      for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
-//! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned in the
-//!    default collector. A table is retired through the epoch, once, after `current` has advanced
-//!    past it. Its `next` is retired later still. So a reference that was obtained under a guard is
-//!    valid as long as the guard. After the grace period a table belongs to the queue of
+//! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
+//!    [`crate::epoch::pin`]. A table is retired through the epoch, once, after `current` has
+//!    advanced past it. Its `next` is retired later still. So a reference that was obtained under a
+//!    guard is valid as long as the guard. After the grace period a table belongs to the queue of
 //!    [`RetiredTables`](retired::RetiredTables). A thread that takes it out of the queue owns it,
 //!    until the thread puts it back or drops it. Only the drop of the index frees tables without
 //!    the epoch.
@@ -116,6 +117,7 @@
 //! | `Bucket::ctrl` | lock: exchange; fingerprints, `OVERFLOWS`, unlock: stores of the holder | readers, writers, helpers | acquire / release | all changes under the lock; `MOVED`: the copies and `next` |
 //! | `Bucket::overflow` | lock holder | holders of a `Chain` | appended: release / acquire; taken off: relaxed | appended: the empty bucket; taken off: nothing |
 //! | `Table::next` | `resize_for`, once | all threads | release / acquire | the new table |
+//! | `Index::preparation` (a lock) | callers of `resize_for` | the same | acquire / release | zeroed memory, which they own until it is a table |
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
 //! | `RetiredTables::count` | the last helper; the thread that drops the table | all threads | relaxed | nothing: it tells when to look into the queue |
 //! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
@@ -138,10 +140,10 @@
 //! * *Shrinking in one step, by any factor*: the next table takes the new entries of buckets that
 //!   have moved. If it is very small, these entries make long chains in its few buckets before the
 //!   rest has moved.
-//! * *Claims without a lock, for many helpers at once*: the only caller is a maintenance pass, and
-//!   passes run one at a time. Skipped buckets would need a list that the helpers share.
+//! * *Many helpers at once, which claim buckets without a lock*: the only caller is a maintenance
+//!   pass, and passes run one at a time. Skipped buckets would need a list that the helpers share.
 //!
-//! The design has two costs. A retired table keeps its memory until somebody calls
+//! The design has two costs. A retired table keeps its memory until passes have called
 //! [`Index::free_retired`] often enough. A writer that keeps losing to other writers of its bucket
 //! repeats its search each time.
 
@@ -177,10 +179,10 @@ use table::{Root, Table};
 
 /// The index; see the [module](self).
 ///
-/// Every method requires that the calling thread is pinned with [`crate::epoch::pin`]. Ids that a
-/// method returns or passes to closures name nodes that are not reclaimed before the guard is
-/// dropped. This holds if nodes are retired through the same collector, after they were removed
-/// from the index.
+/// A method that takes a guard requires one of [`crate::epoch::pin`]. Ids that such a method
+/// returns or passes to closures name nodes that are not reclaimed before the guard is dropped.
+/// This holds if nodes are retired through the same collector, after they were removed from the
+/// index.
 #[derive(Debug)]
 pub struct Index {
     root: Root,
@@ -234,8 +236,8 @@ impl Index {
         self.hint.prefetch(hash);
     }
 
-    /// Searches for an entry in order to change it. The next step is [`Found::lock`]. If that finds
-    /// the bucket changed, the caller must search again.
+    /// Searches for an entry in order to change it. The next step is [`Found::lock`]. If that step
+    /// finds that the bucket has changed, the caller must search again.
     ///
     /// `is_match` compares keys and runs without a lock. Waits while the bucket is locked.
     #[inline]
@@ -304,8 +306,8 @@ impl Index {
     }
 
     /// Begins to grow if `entries` are too many for the table, or to shrink if they are far too
-    /// few. Returns true if the index is resizing: there is work for [`Index::help`], or the new
-    /// table is still being zeroed, for which the caller calls again.
+    /// few. Returns true if the index is resizing. Then either there is work for [`Index::help`],
+    /// or the new table is still being zeroed, and the caller must call again.
     ///
     /// Cheap at any size: a call zeroes 256 KiB of the new table at most.
     ///
@@ -353,7 +355,7 @@ impl Index {
         self.root.current(guard).is_held_up()
     }
 
-    /// The number of tables that the index has moved from and that still have memory.
+    /// The number of tables that the index has moved from, and whose memory is not all freed.
     pub fn retired_tables(&self) -> usize {
         self.root.retired_tables().count()
     }

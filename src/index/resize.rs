@@ -8,7 +8,7 @@ use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
 use super::hint::Hint;
 use super::lock::{Held, HomeLock};
-use super::memory::{Buckets, Chain, Preparation, append, retire_moved};
+use super::memory::{Chain, Preparation, append, retire_moved};
 use super::table::Root;
 use super::table::{HashOf, LOAD, Table};
 use crate::sync::{Mutex, Patience, ShortWait, seeded};
@@ -46,27 +46,31 @@ pub fn resize_for(
     if table.next().get(guard).is_some() {
         return true;
     }
-    let Some(bits) = table.bits_wanted(entries, least_bits) else {
-        preparation.lock().take();
-        return false;
-    };
-    if let Some(buckets) = prepare(preparation, 1 << bits) {
-        table.next().install(Table::of(buckets), guard);
+    let mut preparation = preparation.lock();
+    if table.next().get(guard).is_some() {
+        // Another caller was first.
+        return true;
+    }
+    let wanted = table.bits_wanted(entries, least_bits).map(|bits| 1 << bits);
+    let begun = preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
+    let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
+    if begun.zero(PIECE) {
+        table.next().install(Table::of(begun.finish()), guard);
+    } else {
+        *preparation = Some(begun);
     }
     true
 }
 
-/// Prepares some of the memory for so many buckets. Returns it when all of it is prepared. The
-/// number of wanted buckets may change meanwhile; then the preparation begins again.
-fn prepare(preparation: &Mutex<Option<Preparation>>, len: usize) -> Option<Buckets> {
-    let mut preparation = preparation.lock();
-    let mut current = preparation.take().filter(|current| current.len() == len);
-    let begun = current.get_or_insert_with(|| Preparation::new(len));
-    if begun.zero(PIECE) {
-        return current.map(Preparation::finish);
+/// Whether a preparation of `begun` buckets goes on. A growth goes on while the table is nearly
+/// full, so that a number of entries that hovers around the limit does not begin it again and
+/// again. A shrink goes on while the table wants to be no larger than that.
+fn is_of_use(begun: usize, wanted: Option<usize>, table: &Table, entries: usize) -> bool {
+    let len = table.buckets().len();
+    if begun > len {
+        return wanted == Some(begun) || entries > len * LOAD / 8 * 7;
     }
-    *preparation = current;
-    None
+    wanted.is_some_and(|wanted| wanted <= begun)
 }
 
 /// See [`Index::help`](super::Index::help).

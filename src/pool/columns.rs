@@ -17,6 +17,9 @@ pub enum Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns(u8);
 
+const _: () = assert!(Column::Refresh as usize + 1 == Columns::MAX);
+const _: () = assert!(Columns::MAX * size_of::<u64>() <= size_of::<crate::node::Meta>());
+
 impl Columns {
     /// No pool has more. A chunk that is just being published is taken for one of a single node:
     /// its second node then stands for the words of the columns, and begins with six.

@@ -169,7 +169,7 @@ unsafe fn key_in<K, V>(raw: &RawPool, id: u32) -> &K {
 /// The value of node `id` in `raw`.
 ///
 /// # Safety
-/// As for [`key_in`](key_in), with the value in place of the key.
+/// As for [`key_in`], with the value in place of the key.
 #[inline]
 unsafe fn value_in<K, V>(raw: &RawPool, id: u32) -> &V {
     // SAFETY: as for `key_in`.

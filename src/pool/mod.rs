@@ -6,8 +6,8 @@
 //!
 //! # Layout
 //! Chunks 0 to 7 hold 8 nodes each. Each further octave of eight chunks holds twice as many nodes
-//! per chunk as the octave before, up to 2^22. So at most an eighth of the pool is allocated but
-//! not in use yet.
+//! per chunk as the octave before, up to 2^22. So in a pool of some 500 nodes or more, at most an
+//! eighth of the memory is allocated but not in use yet.
 //!
 //! An id has 31 bits. The upper nine are the number of the chunk, the others the index of the node
 //! in the chunk. The lookup from an id to its node takes a shift, two loads that nearly always hit
@@ -17,7 +17,8 @@
 //! Chunks are allocated zeroed and without special alignment. So the system backs them with memory
 //! page by page, as nodes are used. A node is a [`Meta`](crate::node::Meta), followed by the pair
 //! of key and value at a fixed offset. In caches with an idle time, the nodes of a chunk are
-//! followed by one word per node, the node's *hard deadline*. Few reads need it.
+//! followed by one word per node for each *column* (`columns`) that the cache was
+//! built with, such as the hard deadline. Few reads need one.
 //!
 //! **Chunks keep their addresses until the cache and all its handles are gone.** Keys and values
 //! are dropped as soon as no thread can see them. The memory of nodes that stay free for a while
@@ -26,16 +27,17 @@
 //! # Rules
 //! 1. A `Meta` is valid from its chunk's allocation to the pool's drop, for every thread that holds
 //!    the id.
-//! 2. A thread may read the key (value) while life bit `KEY` (`VALUE`) is set *and* the thread is
-//!    protected. It is protected by a count in `refs`, or by an epoch guard pinned before the id
-//!    was read from the index.
+//! 2. A thread may read the key (value) while bit `KEY` (`VALUE`) of `Meta`'s `life` is set *and*
+//!    the thread is protected. It is protected by a count in `refs`, or by an epoch guard pinned
+//!    before the id was read from the index.
 //! 3. The cache gives up its own count only after a grace period that began after the node left the
 //!    index. So the guard of rule 2 protects as well as a count.
 //! 4. The thread that brings `refs` to zero owns key and value. It drops them, and only then frees
 //!    the id.
-//! 5. Between allocation and publication a node belongs to the thread that allocated it.
-//! 6. Key and value are written once, before publication or completion. They are never written
-//!    through a shared reference that another thread may hold.
+//! 5. Between allocation and publication a node belongs to one thread at a time: the thread that
+//!    allocated it, or the thread to which the draft of the node was moved.
+//! 6. Key and value are written once, before the node is published or given to the waiters of a
+//!    load. They are never written through a shared reference that another thread may hold.
 //! 7. The memory of a node may be given back to the system, and then reads as zeros. This may
 //!    happen only while the node's id is free and belongs to the thread that gives it back. Rule 1
 //!    still holds: a `Meta` of zeros is that of a node which never lived. A thread that looks at a
@@ -64,11 +66,11 @@
 //! that *are* needed. Allocations then get lower ids instead, so that the nodes in use gather in
 //! few blocks.
 //!
-//! Pops from the lists and pushes to them do no work for the reserve: neither has to count anything
-//! for it.
+//! Pops from the lists and pushes to them do no work for the reserve. In particular, they count
+//! nothing for it.
 //!
 //! On Linux, pages are dropped by `madvise`. Elsewhere they stay. Two kinds of memory always stay:
-//! that of the first 2,000 nodes, whose chunks are smaller than a block, and all hard deadlines.
+//! that of the first 2,000 nodes, whose chunks are smaller than a block, and all columns.
 
 mod address;
 mod columns;

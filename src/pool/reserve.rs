@@ -32,7 +32,7 @@ const SWAP_SHARE: usize = 32;
 /// the system's time.
 const IDS_PER_BLOCK: usize = 64;
 
-/// Whether [`RawPool::trim`] left ids that should be moved.
+/// Whether [`RawPool::trim`](super::raw::RawPool::trim) left ids that should be moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surplus {
     /// No: as many ids are free as are needed.

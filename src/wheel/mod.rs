@@ -31,7 +31,7 @@
 //!    deadline is `None` leaves the wheel when the wheel looks at it.
 //! 3. The wheel hands out an id only when its deadline is at or before the clock: never early.
 //! 4. The wheel looks at an id in a bucket no later than at its deadline. If the deadline has
-//!    passed or is in the current tick, it looks at the id at the end of the current tick at the
+//!    passed or is in the current tick, the wheel looks at the id at the end of that tick at the
 //!    latest. While the clock stays in a tick, the wheel does not look at the entries of that tick
 //!    again, unless they are [recalled](Wheel::recall_current). This bounds the **lateness** if
 //!    [`advance`](Wheel::advance) is called when [`next_deadline`](Wheel::next_deadline) asks for
@@ -41,14 +41,14 @@
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
 //!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlog.
-//!    The clock is not turned back for them. If a lifetime is within the last level's span, the
+//!    The clock is not turned back for them. If a lifetime is within the last level's tick, the
 //!    wheel looks at its id:
 //!    * once per level;
 //!    * once at the end of its finest tick;
-//!    * once more per level at which its bucket happens to be a whole turn ahead, in the place of
-//!      the current bucket.
+//!    * once more per level at which the deadline is almost a whole turn ahead, so that its bucket
+//!      is also the current one.
 //!
-//!    In the last level, the wheel looks at an id once per span.
+//!    In the last level, the wheel looks at an id once per tick.
 //! 6. The clock does not go back by itself: the wheel ignores an earlier `now`.
 //!    [`rewind`](Wheel::rewind) is for a clock that was set back on purpose.
 //! 7. The wheel is consistent between two calls, so a caller of `poll` may do anything to it in
@@ -72,10 +72,10 @@
 //!   an index that moves.
 //! * Looking at due buckets in place, and turning the clock back when the budget is used up, as
 //!   Caffeine does: each retry looks again at ids that were not due, without limit.
-//! * A bucket number in the node: it takes four more bytes per node. The ids of the heads serve the
-//!   same purpose.
-//! * A reserved value for "never": deadlines are on a circle, so the store answers with an
-//!   `Option`.
+//! * A bucket number in the node: it takes four more bytes per node. The id of a ring's head, which
+//!   encodes level and bucket, serves the same purpose.
+//! * A reserved value for "never": deadlines wrap around, so each value is a deadline. The store
+//!   answers with an `Option` instead.
 //!
 //! References: Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). The levels,
 //! and the rule that selects level and bucket, are those of Caffeine's `TimerWheel` (Ben Manes,
@@ -313,7 +313,7 @@ impl Wheel {
     /// [`has_backlog`](Self::has_backlog) tells whether the budget sufficed.
     ///
     /// `judge` may use the wheel, and may panic: see rule 7 of the [module](self). `judge` can
-    /// prolong its own pass by scheduling ids that are already due; the budget ends that.
+    /// prolong the call by scheduling ids that are already due. The budget bounds that.
     pub fn advance_with<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
@@ -344,9 +344,9 @@ impl Wheel {
     /// The time from the clock until [`advance`](Self::advance) has work. It is zero if there is a
     /// backlog, and `None` if the wheel is empty.
     ///
-    /// Otherwise it is the time until the next occupied bucket is due, which may only cause a
-    /// cascade. With an empty backlog, the delay is more than zero. It is no more than the time to
-    /// the earliest deadline or to the next tick, whichever is later.
+    /// Otherwise it is the time until the next occupied bucket is due. That bucket may hold only
+    /// ids that cascade. With an empty backlog, the delay is more than zero. It is no more than the
+    /// time to the earliest deadline or to the next tick, whichever is later.
     pub fn next_delay(&self) -> Option<u64> {
         if self.has_backlog() {
             return Some(0);

@@ -39,13 +39,14 @@ where
         draft: OwnedDraft<K, V>,
         decide: impl FnOnce(Option<Entry<K, V>>) -> Op<V>,
     ) -> CompResult<K, V> {
+        // Dropped after the flight, also when user code panics: these may be the last counts on the
+        // old entry, whose destructors may use the key.
+        let mut kept = (None, None);
         let flight = flight.enter();
         let hash = draft.hash();
         let (entry, generation) = self.stable_entry(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
-        // These may be the last counts on the old entry. They are dropped after the flight, since
-        // destructors may use its key.
-        let mut kept = (entry.clone(), None);
+        kept.0 = entry.clone();
         let result = match (decide(entry.clone()), entry) {
             (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
             (Op::Nop, Some(entry)) => {

@@ -2,13 +2,13 @@
 //!
 //! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
 //! is due, evicts what exceeds the capacity, helps the index grow, sweeps what `invalidate_all`
-//! left, and frees what no thread can see any more. Each expiration, cascade, eviction and swept
-//! bucket costs a unit of the pass's [`Budget`]. Work that does not fit is carried forward: the
-//! drain status stays `REQUIRED`, so the next operation goes on.
+//! left, and frees what no thread can see any more. Expirations, cascades and swept buckets cost
+//! units of the pass's [`Budget`]; evictions have a budget of their own. Work that does not fit is
+//! carried forward: the drain status stays `REQUIRED`, so the next operation goes on.
 //!
-//! **Lock order**: maintenance → one shard of the flights → one bucket of the index. No user code
-//! runs under any of them. A pass hands out values to drop and notices to deliver for after the
-//! lock. It waits for no load and no computation, since either may be waiting for the pass.
+//! **Lock order**: [`engine`](crate::engine) states it. No user code runs under any lock: the pass
+//! hands out values to drop and notices to deliver, for the time after the lock. It waits for no
+//! load and no computation, since either may be waiting for the pass.
 
 use super::budget::{Budget, Leftover};
 use crate::drain::Remaining;
@@ -17,17 +17,17 @@ use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::sync::{Patience, seeded};
 
-/// Evictions of a pass beyond the number of writes that it may have drained.
+/// A pass may evict this many entries more than it may drain writes.
 const EVICTIONS: u32 = 64;
-/// A pass takes out at most this many events, unless a caller asked for all: what two stripes hold.
-/// Machines with many cores have more stripes, and their passes are as short as others'.
-const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
-/// A pass whose time is this far behind the wheel's has a clock that was set back. The wheel then
-/// follows; otherwise new entries would stay until the clock has caught up. The time of a pass
-/// whose thread was merely held up lags less.
+/// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold so
+/// many. Machines with many cores have more stripes, but no longer passes.
+pub const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
+/// If the time of a pass is this far behind the wheel's, the cache's clock was set back. The wheel
+/// then follows; otherwise new entries would stay until the clock has caught up. A pass whose
+/// thread was merely held up lags less.
 const SET_BACK: u64 = 1 << 30;
 
-/// How many of `capacity` events a pass takes out.
+/// How many events a pass takes out of a write buffer for `capacity` events.
 pub fn drain_limit(capacity: usize) -> usize {
     capacity.min(DRAINED)
 }
@@ -42,16 +42,16 @@ pub struct Pass<'a> {
     pub retired: bool,
     /// Whether the pass waits for a bucket that another thread holds.
     pub patience: Patience,
-    /// Whether the pass left a bucket alone because another thread holds it.
+    /// Whether the pass left a bucket, or an event, to another thread that was still at it.
     pub held: bool,
 }
 
 impl Core {
     /// Runs a pass, with the lock already held. Values to drop wait until the lock is released.
     ///
-    /// The guard is older than the lock: pinning and flushing may run deferred functions, which may
-    /// use this cache. So if the pass has retired something, the caller flushes after it has
-    /// released the lock.
+    /// The caller pins before it takes the lock, because pinning and flushing may run deferred
+    /// functions, which may use this cache. For the same reason, if the pass has retired something,
+    /// the caller flushes after it has released the lock.
     #[inline(never)]
     pub(super) fn pass(
         &self,
@@ -68,7 +68,7 @@ impl Core {
         pass.follow_clock_back();
         let drained = pass.drain(budget);
         // A drain that takes out nothing and leaves events has met an event that its writer is
-        // just storing.
+        // still storing.
         pass.held |= drained.more && drained.count == 0;
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire(budget);
@@ -93,7 +93,7 @@ impl Core {
         left.work |= more;
         self.request_grace_check(now);
         if !more {
-            // Keys and values go before the memory of nodes.
+            // All keys and values are handed out first. Then the memory of nodes goes back.
             left.surplus = self.trim(now, budget);
         }
         left.work |= budget.is_asked_for() && left.surplus == Surplus::Some;

@@ -1,7 +1,7 @@
 //! The pass's share of growing the index and of sweeping it, and what the pass publishes.
 
 use super::budget::Budget;
-use super::pass::Pass;
+use super::pass::{DRAINED, Pass};
 use crate::clock::NEVER;
 use crate::engine::core::{Sweep, mark_of};
 use crate::index::moves_for;
@@ -30,9 +30,14 @@ impl Pass<'_> {
         // Spilled additions are entries that later passes drain.
         let entries = self.state.count + core.upkeep.writes.spilled_weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
-        let resizes = core.index.resize_for(self.guard, wanted);
-        // Its new table is not zeroed yet.
-        let prepares = resizes && !core.index.is_moving(self.guard);
+        // A new table is zeroed piece by piece: a piece for each share of the additions.
+        let mut pieces = additions.div_ceil(DRAINED).max(1);
+        let mut prepares = true;
+        while prepares && pieces > 0 {
+            prepares =
+                core.index.resize_for(self.guard, wanted) && !core.index.is_moving(self.guard);
+            pieces -= 1;
+        }
         let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
         self.held |= moves && core.index.is_held_up(self.guard);

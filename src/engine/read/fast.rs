@@ -91,7 +91,9 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         loop {
-            if let ReadStep::Done(lookup) = self.read_slow(found, coarse, memo) {
+            if let ReadStep::Done(mut lookup) = self.read_slow(found, coarse, memo) {
+                // The caller delivers what hooks deferred, after it has dropped the guard.
+                lookup.due |= self.mode.asks() && reentrancy::has_deferred();
                 return lookup;
             }
             memo = HookMemo::Unasked;

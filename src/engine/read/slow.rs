@@ -3,7 +3,7 @@
 use super::lookup::NodeRef;
 use crate::engine::Engine;
 use crate::engine::event::Event;
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::epoch::Guard;
 use crate::expiration::end;
 use crate::expiry::Expiry;
@@ -102,7 +102,6 @@ impl<K, V, S> Engine<K, V, S> {
             && let Some(living) = node
         {
             let renewed = self.renew(living, coarse, memo, &mut due);
-            due |= self.mode.asks() && reentrancy::has_deferred();
             node = match renewed {
                 Renewed::Hit(node) => Some(node),
                 Renewed::Over => None,
@@ -148,7 +147,9 @@ impl<K, V, S> Engine<K, V, S> {
         let asks = self.mode.asks();
         let meta = node.meta();
         let mut precisely = false;
-        let mut is_told = false;
+        // The hook may have been asked before, by the coarse reading.
+        let mut is_told = !matches!(memo, HookMemo::Unasked);
+        let mut is_coarse = is_told;
         // The deadline that this read has stored.
         let mut ours = None;
         loop {
@@ -168,6 +169,10 @@ impl<K, V, S> Engine<K, V, S> {
                 return Renewed::Hit(node.with_deadline(ours));
             }
             let lazily = asks && !precisely && self.may_ask_coarsely(deadline, coarse);
+            if is_coarse && !lazily {
+                // The life has become short meanwhile: the answer is made anew, by the present.
+                (memo, is_coarse) = (HookMemo::Unasked, false);
+            }
             let now = match (coarsely, lazily) {
                 (true, _) => ticker.reading_for(deadline, coarse),
                 (_, true) => coarse,

@@ -12,17 +12,17 @@ use crate::expiration::Lifetime;
 use crate::pool::{Handle, Local};
 use std::hash::{BuildHasher, Hash};
 
-/// The hooks' answer, if they were asked, and the entry that it is about, if it depends on one.
+/// The hooks' answer, if they were asked, and the key's entry, if the answer depends on it.
 struct Answered<K, V> {
     answer: Option<Answer>,
     basis: Option<Basis<K, V>>,
 }
 
-/// An insert from its first failure on.
+/// The state of an insert on the slow path.
 struct Attempt<K, V> {
     terms: Terms,
     answered: Answered<K, V>,
-    /// What was in the way last.
+    /// What kept the last attempt from committing.
     obstacle: Obstacle,
     clearance: Clearance<'static>,
     is_first: bool,
@@ -53,8 +53,8 @@ where
             return self.insert_asking(hash, key, value, lifetime);
         }
         let guard = crate::epoch::pin();
-        // The pin is a barrier: it waits until the caller's stores of key and value are done.
-        // Moving them after it is cheaper.
+        // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
+        // move key and value into the node after the pin.
         self.insert_pinned(guard, hash, key, value, lifetime);
     }
 
@@ -64,8 +64,7 @@ where
         self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None);
     }
 
-    /// [`insert`](Self::insert) of a value about which user code is asked, before anything is
-    /// pinned.
+    /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
     fn insert_asking(&self, hash: u32, key: K, value: V, lifetime: Lifetime) {
         let node = self.pool.draft(hash, key).fill(value);
@@ -80,7 +79,7 @@ where
         self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer));
     }
 
-    /// [`insert`](Self::insert) of a value where the hooks' answer depends on the key's entry.
+    /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
     #[inline(never)]
     fn insert_about(&self, node: Local<'_, K, V>, terms: Terms) {
         let hash = node.meta().hash();
@@ -115,8 +114,9 @@ where
         }
     }
 
-    /// [`insert`](Self::insert) from its first failure on, or with an answer about an entry. Not
-    /// inlined, so that the fast path keeps nothing for a loop that seldom begins.
+    /// The slow path of [`insert`](Self::insert): after the first failed attempt, or if the answer
+    /// depends on the key's entry. Not inlined, so that the fast path keeps no registers for a loop
+    /// that seldom runs.
     #[inline(never)]
     fn insert_slow(
         &self,
@@ -159,14 +159,14 @@ where
         }
     }
 
-    /// Searches and commits, until a computation of the key, or an entry that the hooks were not
-    /// asked about, is in the way.
+    /// Searches and commits, again and again. Gives up if a computation owns the key, or if the
+    /// key's entry is not the one that the hooks were asked about.
     ///
     /// # Errors
     /// Returns the node if the insert has to wait.
     fn try_insert<'p>(
         &self,
-        guard: Guard,
+        mut guard: Guard,
         node: Local<'p, K, V>,
         attempt: &mut Attempt<K, V>,
     ) -> Result<(), Local<'p, K, V>> {
@@ -174,10 +174,15 @@ where
         loop {
             match attempt.obstacle {
                 Obstacle::EntryChanged => return Err(node),
-                Obstacle::Flight => match self.turn_to_write(hash, node.key()) {
-                    Step::Wait(_) => return Err(node),
-                    Step::Done(clearance) => attempt.clearance = clearance,
-                },
+                Obstacle::Flight => {
+                    // Comparing keys is user code, and the last count on a flight may go here.
+                    drop(guard);
+                    match self.turn_to_write(hash, node.key()) {
+                        Step::Wait(_) => return Err(node),
+                        Step::Done(clearance) => attempt.clearance = clearance,
+                    }
+                    guard = crate::epoch::pin();
+                }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
             let found = if attempt.is_first {
@@ -212,24 +217,25 @@ where
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
 
-    /// The next step of an insert whose answer was about another entry than the one that is there
-    /// by now. It takes the key as a computation does, and asks once more while nothing can
-    /// change.
+    /// The next step of an insert if the key's entry changed after the hooks were asked. It takes
+    /// the key as a computation does, and asks once more while no other write can change the entry.
     #[cold]
     fn step_insert_owning(&self, insert: &mut Insert<K, V>) -> Step<()> {
         let Insert { node, attempt } = insert;
         attempt.answered = Answered { answer: None, basis: None };
         let hash = node.meta().hash();
         let share = || node.raw().clone();
+        // Dropped after the flight, also when a hook panics: these may be the last counts on an
+        // entry, whose destructors may use the key.
+        let (stable, put);
         let flight = match self.acquire_key((hash, node.key()), &share, Joining::Overtaking) {
             Step::Wait(flight) => return Step::Wait(flight),
             Step::Done(flight) => flight.enter(),
         };
-        let stable = self.stable_entry(hash, node.key());
+        stable = self.stable_entry(hash, node.key());
         let local = self.pool.local(node);
-        let put = self.put_owning(local, attempt.terms, None, Readings::Precise);
+        put = self.put_owning(local, attempt.terms, None, Readings::Precise);
         flight.land(None);
-        // These may be the last counts on an entry, whose destructors may use its key.
         drop((stable, put));
         Step::Done(())
     }

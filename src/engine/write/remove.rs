@@ -166,16 +166,21 @@ where
     ) -> Step<Option<Entry<K, V>>> {
         let (hash, key) = (node.meta().hash(), node.key());
         let share = || node.raw().clone();
+        // Dropped after the flight: this may be the last count on the entry, whose destructor may
+        // use the key.
+        let kept;
         let flight = match self.acquire_key((hash, key), &share, Joining::Overtaking) {
             Step::Wait(flight) => return Step::Wait(flight),
             Step::Done(flight) => flight.enter(),
         };
         let (entry, _) = self.stable_entry(hash, key);
+        kept = entry.clone();
         let removed = entry.filter(|entry| self.judge(entry.node(), condition));
         if removed.is_some() {
             self.remove_owned(hash, key);
         }
         flight.land(None);
+        drop(kept);
         Step::Done(removed)
     }
 
