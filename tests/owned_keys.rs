@@ -208,3 +208,44 @@ fn two_computations_whose_listeners_write_each_others_keys_end() {
         }
     });
 }
+
+/// The last counts on an entry go after the flight, also when the closure panics: this value's
+/// destructor writes the key that the computation owns.
+#[test]
+fn a_destructor_may_write_the_key_of_the_computation_that_panicked() {
+    struct Value(OnceLock<(std::sync::Weak<OnceLock<Cache<u64, Value>>>, u64)>);
+    impl Drop for Value {
+        fn drop(&mut self) {
+            if let Some((cache, key)) = self.0.take()
+                && let Some(cache) = cache.upgrade()
+                && let Some(cache) = cache.get()
+            {
+                cache.insert(key, Value(OnceLock::new()));
+            }
+        }
+    }
+    must_end(|| {
+        let slot = std::sync::Arc::new(OnceLock::new());
+        let cache = slot.get_or_init(|| Cache::builder().max_capacity(100).build());
+        for _ in 0..10 {
+            let writes = (std::sync::Arc::downgrade(&slot), 7);
+            cache.insert(7, Value(OnceLock::from(writes)));
+            cache.run_pending_tasks();
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                cache.entry(7).and_compute_with(|entry| {
+                    assert!(entry.is_some());
+                    drop(entry);
+                    cache.invalidate_all();
+                    // The cache gives up its own count: the computation has the last ones.
+                    cache.run_pending_tasks();
+                    panic!("as a closure may")
+                })
+            }));
+            assert!(ended.is_err());
+            let written = cache.get_entry(&7).expect("the destructor has run, and has written");
+            assert!(written.0.get().is_none());
+        }
+        cache.run_pending_tasks();
+        cache.audit();
+    });
+}
