@@ -53,11 +53,11 @@ pub const MAX_CAPACITY: usize = 512;
 /// The count begins at this bit of the account.
 const COUNT_SHIFT: u32 = 42;
 /// The next position begins at this bit of the account.
-const PLACE_SHIFT: u32 = 52;
+const POSITION_SHIFT: u32 = 52;
 /// This mask selects the sum of weights.
 const WEIGHT: u64 = (1 << COUNT_SHIFT) - 1;
 /// This mask selects the count, once it is shifted down.
-const COUNT: u64 = (1 << (PLACE_SHIFT - COUNT_SHIFT)) - 1;
+const COUNT: u64 = (1 << (POSITION_SHIFT - COUNT_SHIFT)) - 1;
 /// This is one event of weight 0 in the account, without a step of the position: a drain takes the
 /// count and the weight back, but not the position.
 const ONE: u64 = 1 << COUNT_SHIFT;
@@ -80,12 +80,12 @@ impl Account {
     /// The account after a push of an event of this weight.
     #[inline]
     fn plus(self, weight: u32) -> Self {
-        Self(self.0.wrapping_add(1 << PLACE_SHIFT | ONE | u64::from(weight)))
+        Self(self.0.wrapping_add(1 << POSITION_SHIFT | ONE | u64::from(weight)))
     }
 
     #[inline]
     fn position(self) -> usize {
-        (self.0 >> PLACE_SHIFT) as usize
+        (self.0 >> POSITION_SHIFT) as usize
     }
 }
 

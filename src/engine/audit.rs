@@ -37,7 +37,7 @@ impl<K, V, S> Engine<K, V, S> {
         let state = &mut *state;
         ensure!(core.upkeep.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
-        // The scheduler's thread may be at both, with nobody's leave.
+        // The scheduler's thread may be working on both at any time.
         ensure!(core.upkeep.scheduled || core.notices.is_idle(), "removals are not announced");
         ensure!(
             core.upkeep.scheduled || core.notices.has_nothing_to_drop(),

@@ -31,7 +31,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller
     /// holds no guard, which would outlive the wait.
-    pub fn turn_to_write<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
+    pub fn clear_for_write<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -47,7 +47,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
     /// of it alone. The caller holds no guard.
-    pub fn turn_to_prolong<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
+    pub fn clear_for_prolong<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {

@@ -196,7 +196,11 @@ impl Flights {
 
     /// Keeps computations of keys with this hash from taking off; `None` if one is on the board.
     /// For the maintenance, which waits for no flight.
-    pub fn permit_unclaimed(&self, hash: u32, patience: Patience) -> Option<CommitPermit<'_>> {
+    pub fn permit_without_computation(
+        &self,
+        hash: u32,
+        patience: Patience,
+    ) -> Option<CommitPermit<'_>> {
         let shard = self.board.shard(hash);
         shard
             .lock_unless(hash, patience, |flight| flight.kind == Kind::Computation)

@@ -73,10 +73,9 @@ impl Core {
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire(budget);
         // Evictions keep up with the drained writes, whatever the expirations cost.
-        let additions = drained.count;
-        let drained = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
-        left.blocked = pass.evict(&mut Budget::of_units(drained as u32 + EVICTIONS));
-        left.work |= pass.resize_index(additions);
+        let evictions = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
+        left.blocked = pass.evict(&mut Budget::of_units(evictions as u32 + EVICTIONS));
+        left.work |= pass.resize_index(drained.count);
         left.work |= pass.sweep(budget);
         left.expirations = pass.state.wheel.has_backlog();
         left.excess = pass.excess();
@@ -85,7 +84,7 @@ impl Core {
         if budget.is_asked_for() {
             pass.retire();
         } else {
-            pass.retire_in_time();
+            pass.retire_if_due();
         }
         left.retired = pass.retired;
         left.held = pass.held;

@@ -64,7 +64,7 @@ impl Pass<'_> {
 
     /// Ends a pass that nobody asked for: dead nodes may wait, within limits, until there are more.
     /// The next operation on the cache or the scheduler takes care of them.
-    pub fn retire_in_time(&mut self) {
+    pub fn retire_if_due(&mut self) {
         let dead = &mut self.state.dead;
         if dead.ids.is_empty() {
             return;

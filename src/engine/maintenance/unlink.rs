@@ -36,7 +36,7 @@ impl<'a> Pass<'a> {
                 return self.unlink_locked(locked, (id, meta), cause, judged);
             }
             drop(locked);
-            return self.unlink_unclaimed((id, meta), cause, judged);
+            return self.unlink_permitted((id, meta), cause, judged);
         }
         self.unlink_slow((id, meta), cause, judged)
     }
@@ -62,20 +62,20 @@ impl<'a> Pass<'a> {
             return self.unlink_locked(locked, (id, meta), cause, judged);
         }
         drop(locked);
-        self.unlink_unclaimed((id, meta), cause, judged)
+        self.unlink_permitted((id, meta), cause, judged)
     }
 
     /// [`unlink`](Self::unlink) where a load or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_unclaimed(
+    fn unlink_permitted(
         &mut self,
         (id, meta): (u32, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
         // Must outlive the bucket's lock.
-        let permit = self.core.flights.permit_unclaimed(meta.hash(), self.patience);
+        let permit = self.core.flights.permit_without_computation(meta.hash(), self.patience);
         let Some(_permit) = permit else { return false };
         match self.lock_id(meta.hash(), id) {
             Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),

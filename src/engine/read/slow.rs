@@ -59,7 +59,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// [`peek`](Self::peek) for whoever knows the hash.
+    /// [`peek`](Self::peek) for a caller that has the hash.
     pub fn peek_at<'g, Q>(
         &'g self,
         guard: &'g Guard,

@@ -19,7 +19,7 @@ struct Answered<K, V> {
 }
 
 /// The state of an insert on the slow path.
-struct Attempt<K, V> {
+struct InsertState<K, V> {
     terms: Terms,
     answered: Answered<K, V>,
     /// What kept the last attempt from committing.
@@ -31,7 +31,7 @@ struct Attempt<K, V> {
 /// An insert between two steps.
 struct Insert<K, V> {
     node: Handle<K, V>,
-    attempt: Attempt<K, V>,
+    attempt: InsertState<K, V>,
 }
 
 /// What an operation holds between two steps may go to another thread, and borrows nothing.
@@ -50,7 +50,7 @@ where
         let hash = self.hash_ahead(&key);
         self.check_key(hash, &key);
         if self.is_asked(lifetime) || self.hooks.weigher.is_some() {
-            return self.insert_asking(hash, key, value, lifetime);
+            return self.insert_with_hooks(hash, key, value, lifetime);
         }
         let guard = crate::epoch::pin();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
@@ -66,14 +66,14 @@ where
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
-    fn insert_asking(&self, hash: u32, key: K, value: V, lifetime: Lifetime) {
+    fn insert_with_hooks(&self, hash: u32, key: K, value: V, lifetime: Lifetime) {
         let node = self.pool.draft(hash, key).fill(value);
         let terms = Terms { weight: self.weigh(&node), lifetime };
         if !self.is_asked(lifetime) {
             return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
         }
         if self.depends_on_entry() {
-            return self.insert_about(node, terms);
+            return self.insert_with_basis(node, terms);
         }
         let answer = self.ask(&node, None, Readings::CoarseFirst);
         self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer));
@@ -81,7 +81,7 @@ where
 
     /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
     #[inline(never)]
-    fn insert_about(&self, node: Local<'_, K, V>, terms: Terms) {
+    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: Terms) {
         let hash = node.meta().hash();
         let basis = self.basis_of(hash, node.key());
         let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
@@ -126,7 +126,7 @@ where
         obstacle: Obstacle,
     ) {
         let clearance = Clearance::Idle;
-        let mut attempt = Attempt { terms, answered, obstacle, clearance, is_first: true };
+        let mut attempt = InsertState { terms, answered, obstacle, clearance, is_first: true };
         if let Err(node) = self.try_insert(guard, node, &mut attempt) {
             let mut insert = Insert { node: node.handle(), attempt };
             drop(node);
@@ -142,7 +142,7 @@ where
             let Insert { node, attempt } = insert;
             match attempt.obstacle {
                 Obstacle::EntryChanged => return self.step_insert_owning(insert),
-                Obstacle::Flight => match self.turn_to_write(node.meta().hash(), node.key()) {
+                Obstacle::Flight => match self.clear_for_write(node.meta().hash(), node.key()) {
                     Step::Wait(flight) => return Step::Wait(flight),
                     Step::Done(clearance) => attempt.clearance = clearance,
                 },
@@ -168,7 +168,7 @@ where
         &self,
         mut guard: Guard,
         node: Local<'p, K, V>,
-        attempt: &mut Attempt<K, V>,
+        attempt: &mut InsertState<K, V>,
     ) -> Result<(), Local<'p, K, V>> {
         let hash = node.meta().hash();
         loop {
@@ -177,7 +177,7 @@ where
                 Obstacle::Flight => {
                     // Comparing keys is user code, and the last count on a flight may go here.
                     drop(guard);
-                    match self.turn_to_write(hash, node.key()) {
+                    match self.clear_for_write(hash, node.key()) {
                         Step::Wait(_) => return Err(node),
                         Step::Done(clearance) => attempt.clearance = clearance,
                     }
@@ -205,7 +205,7 @@ where
         &self,
         (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
         node: &Local<'_, K, V>,
-        attempt: &Attempt<K, V>,
+        attempt: &InsertState<K, V>,
     ) -> Result<(Done, u64), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)

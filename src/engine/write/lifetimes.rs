@@ -71,7 +71,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 Ok(changed) => return Step::Done(changed),
                 Err(Obstacle::Flight) => {
                     drop(guard);
-                    match self.turn_to_prolong(hash, key) {
+                    match self.clear_for_prolong(hash, key) {
                         Step::Wait(flight) => return Step::Wait(flight),
                         Step::Done(seen) => *clearance = seen,
                     }

@@ -53,7 +53,7 @@ impl Allowed {
 }
 
 /// What an attempt to remove found.
-enum Attempt<K, V> {
+enum RemoveOutcome<K, V> {
     /// There is no entry, or none any more.
     Absent,
     Removed(Entry<K, V>),
@@ -81,7 +81,7 @@ where
             None => {
                 let mut clearance = Clearance::Idle;
                 match block_on(|| self.step_attempt((hash, key), Allowed::Any, &mut clearance)) {
-                    Attempt::Removed(entry) => Some(entry),
+                    RemoveOutcome::Removed(entry) => Some(entry),
                     _ => None,
                 }
             }
@@ -100,7 +100,7 @@ where
         (hash, key): (u32, &Q),
         allowed: Allowed,
         clearance: &mut Clearance<'static>,
-    ) -> Step<Attempt<K, V>>
+    ) -> Step<RemoveOutcome<K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -116,7 +116,7 @@ where
                 Ok(attempt) => return Step::Done(attempt),
                 Err(Obstacle::Flight) => {
                     drop(guard);
-                    match self.turn_to_write(hash, key) {
+                    match self.clear_for_write(hash, key) {
                         Step::Wait(flight) => return Step::Wait(flight),
                         Step::Done(seen) => *clearance = seen,
                     }
@@ -145,9 +145,9 @@ where
             let mut clearance = Clearance::Idle;
             let found = match self.step_attempt(key, allowed, &mut clearance) {
                 Step::Wait(flight) => return Step::Wait(flight),
-                Step::Done(Attempt::Absent) => return Step::Done(None),
-                Step::Done(Attempt::Removed(entry)) => return Step::Done(Some(entry)),
-                Step::Done(Attempt::Judge(found)) => found,
+                Step::Done(RemoveOutcome::Absent) => return Step::Done(None),
+                Step::Done(RemoveOutcome::Removed(entry)) => return Step::Done(Some(entry)),
+                Step::Done(RemoveOutcome::Judge(found)) => found,
             };
             *removal = match std::mem::replace(removal, Removal::Unjudged) {
                 Removal::Unjudged if !self.judge(&found, condition) => return Step::Done(None),
@@ -212,30 +212,30 @@ where
         hash: u32,
         allowed: Allowed,
         clearance: Clearance<'_>,
-    ) -> Result<Attempt<K, V>, Obstacle> {
+    ) -> Result<RemoveOutcome<K, V>, Obstacle> {
         let Some(node) = node else {
             // Committed all the same: a load that is in progress must not bring back a value that
             // the caller believes gone.
             self.core.commit_absent(found, hash, clearance)?;
-            return Ok(Attempt::Absent);
+            return Ok(RemoveOutcome::Absent);
         };
         let deadline = node.seen();
         let now = self.core.ticker.reading_for(deadline, self.core.ticker.coarse());
         let living = deadline > now && !self.core.hot.is_cleared(node.meta());
         if living && !allowed.allows(node.id()) {
-            return Ok(Attempt::Judge(self.handle_on(node)));
+            return Ok(RemoveOutcome::Judge(self.handle_on(node)));
         }
         if !living && !seeded("expiry-unclaimed") && !self.confirm_miss(node) {
             return Err(Obstacle::Changed);
         }
         let cause = RemovalCause::Explicit;
         let Some((id, cause)) = self.core.commit_remove(found, hash, now, cause, clearance)? else {
-            return Ok(Attempt::Absent);
+            return Ok(RemoveOutcome::Absent);
         };
         let removed = if living && cause == RemovalCause::Explicit {
-            Attempt::Removed(Entry::new(self.handle_on(node), now, deadline, false))
+            RemoveOutcome::Removed(Entry::new(self.handle_on(node), now, deadline, false))
         } else {
-            Attempt::Absent
+            RemoveOutcome::Absent
         };
         self.core.write_event(Event::Removed(id).pack(), 0, now);
         Ok(removed)
