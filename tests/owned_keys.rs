@@ -213,7 +213,9 @@ fn two_computations_whose_listeners_write_each_others_keys_end() {
 /// destructor writes the key that the computation owns.
 #[test]
 fn a_destructor_may_write_the_key_of_the_computation_that_panicked() {
-    struct Value(OnceLock<(std::sync::Weak<OnceLock<Cache<u64, Value>>>, u64)>);
+    type Slot = OnceLock<Cache<u64, Value>>;
+    /// The cache and the key that the destructor writes.
+    struct Value(OnceLock<(std::sync::Weak<Slot>, u64)>);
     impl Drop for Value {
         fn drop(&mut self) {
             if let Some((cache, key)) = self.0.take()
