@@ -2,8 +2,9 @@
 //! take the key.
 
 use super::Engine;
-use super::core::mark_of;
-use super::flights::{Clearance, FlightGuard, InFlight, Joining, Kind, Step};
+use super::core::{Search, mark_of};
+use super::flights::{Clearance, FlightGuard, InFlight, Joining, Kind, Obstacle, Step};
+use super::read::NodeRef;
 use crate::entry::Entry;
 use crate::flight::board::Version;
 use crate::pool::RawHandle;
@@ -54,6 +55,45 @@ impl<K, V, S> Engine<K, V, S> {
         match self.flight_of(hash, key) {
             Ok((_, flight)) if flight.kind() == Kind::Computation => Step::Wait(flight),
             Ok((version, _)) | Err(version) => Step::Done(Clearance::Seen(version)),
+        }
+    }
+
+    /// Searches for a write of the key and attempts it, until it is done or has to wait. `clear`
+    /// says what to wait for, where a flight may be in the way. The search is exact after a
+    /// failure.
+    #[inline(always)]
+    pub fn step_write<Q, T>(
+        &self,
+        (hash, key): (u32, &Q),
+        clearance: &mut Clearance<'static>,
+        clear: impl Fn() -> Step<Clearance<'static>>,
+        attempt: impl for<'g> Fn(
+            (Search<'g>, Option<NodeRef<'g, K, V>>),
+            Clearance<'static>,
+        ) -> Result<T, Obstacle>,
+    ) -> Step<T>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut is_first = true;
+        loop {
+            let guard = crate::epoch::pin();
+            let found = if is_first {
+                self.search(&guard, hash, key)
+            } else {
+                self.search_exact(&guard, hash, key)
+            };
+            match attempt(found, *clearance) {
+                Ok(done) => return Step::Done(done),
+                Err(Obstacle::Flight) => {
+                    drop(guard);
+                    match clear() {
+                        Step::Wait(flight) => return Step::Wait(flight),
+                        Step::Done(seen) => *clearance = seen,
+                    }
+                }
+                Err(_) => is_first = false,
+            }
         }
     }
 

@@ -32,11 +32,7 @@ impl<'a> Pass<'a> {
             && found.id().is_some()
             && let Ok(locked) = found.lock()
         {
-            if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
-                return self.unlink_locked(locked, (id, meta), cause, judged);
-            }
-            drop(locked);
-            return self.unlink_permitted((id, meta), cause, judged);
+            return self.unlink_if_idle(locked, (id, meta), cause, judged);
         }
         self.unlink_slow((id, meta), cause, judged)
     }
@@ -50,15 +46,26 @@ impl<'a> Pass<'a> {
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
-        let core = self.core;
-        let hash = meta.hash();
-        let locked = match self.lock_id(hash, id) {
-            Ok(Some(locked)) => locked,
+        match self.lock_id(meta.hash(), id) {
+            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, judged),
             // A writer was first. Its event is on the way.
-            Ok(None) => return true,
-            Err(Held) => return false,
-        };
-        if core.flights.is_idle(hash) || seeded("maintenance-ignores-computations") {
+            Ok(None) => true,
+            Err(Held) => false,
+        }
+    }
+
+    /// [`unlink`](Self::unlink) with the bucket locked, unless a load or computation may have the
+    /// key.
+    #[inline(always)]
+    fn unlink_if_idle(
+        &mut self,
+        locked: Locked<'_>,
+        (id, meta): (u32, &Meta),
+        cause: RemovalCause,
+        judged: Judged,
+    ) -> bool {
+        let is_idle = self.core.flights.is_idle(meta.hash());
+        if is_idle || seeded("maintenance-ignores-computations") {
             return self.unlink_locked(locked, (id, meta), cause, judged);
         }
         drop(locked);

@@ -116,17 +116,23 @@ impl<K, V, S> Engine<K, V, S> {
         hit
     }
 
+    /// The node, with its deadline, if it is the key's.
+    #[inline(always)]
+    fn node_of<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
+        is_key_of(node, hash, key).then(|| node.with_deadline(node.meta().deadline()))
+    }
+
     /// The node, if it is the key's and in the index.
     #[inline(always)]
     fn probe<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
-        if !is_key_of(node, hash, key) {
-            return Err(Probe::Other);
-        }
-        node.seen = node.meta().deadline();
+        let node = self.node_of(id, hash, key).ok_or(Probe::Other)?;
         if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
     }
 
@@ -144,11 +150,8 @@ impl<K, V, S> Engine<K, V, S> {
     {
         let mut hit = None;
         let found = self.core.index.search_home(guard, hash, |id| {
-            let address = self.pool.address(id);
-            let node = NodeRef { address, id, seen: GONE };
-            let is_it = is_key_of(node, hash, key);
-            hit = is_it.then(|| NodeRef { seen: node.meta().deadline(), ..node });
-            is_it
+            hit = self.node_of(id, hash, key);
+            hit.is_some()
         })?;
         Some((found, hit))
     }
@@ -165,8 +168,7 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let found = self.core.index.search_exact(guard, hash, &*self.core.pool, |id| {
-            let address = self.pool.address(id);
-            is_key_of(NodeRef { address, id, seen: GONE }, hash, key)
+            self.node_of(id, hash, key).is_some()
         });
         let node = found.id().map(|id| self.node_at(id));
         (Search::Exact(found), node)
@@ -191,10 +193,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
         let mut hit = None;
         let found = self.core.index.search(guard, hash, |id| {
-            let node = self.node_at(id);
-            let is_it = is_key_of(node, hash, key);
-            hit = is_it.then_some(node);
-            is_it
+            hit = self.node_of(id, hash, key);
+            hit.is_some()
         });
         (Search::Versioned(found), hit)
     }

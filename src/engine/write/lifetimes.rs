@@ -59,26 +59,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut is_first = true;
-        loop {
-            let guard = crate::epoch::pin();
-            let found = if is_first {
-                self.search(&guard, hash, key)
-            } else {
-                self.search_exact(&guard, hash, key)
-            };
-            match self.try_set_hard_deadline(found, hash, hard_deadline, *clearance) {
-                Ok(changed) => return Step::Done(changed),
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    match self.clear_for_prolong(hash, key) {
-                        Step::Wait(flight) => return Step::Wait(flight),
-                        Step::Done(seen) => *clearance = seen,
-                    }
-                }
-                Err(_) => is_first = false,
-            }
-        }
+        self.step_write(
+            (hash, key),
+            clearance,
+            || self.clear_for_prolong(hash, key),
+            |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
+        )
     }
 }
 

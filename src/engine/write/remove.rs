@@ -104,26 +104,12 @@ where
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut is_first = true;
-        loop {
-            let guard = crate::epoch::pin();
-            let found = if is_first {
-                self.search(&guard, hash, key)
-            } else {
-                self.search_exact(&guard, hash, key)
-            };
-            match self.try_remove(found, hash, allowed, *clearance) {
-                Ok(attempt) => return Step::Done(attempt),
-                Err(Obstacle::Flight) => {
-                    drop(guard);
-                    match self.clear_for_write(hash, key) {
-                        Step::Wait(flight) => return Step::Wait(flight),
-                        Step::Done(seen) => *clearance = seen,
-                    }
-                }
-                Err(_) => is_first = false,
-            }
-        }
+        self.step_write(
+            (hash, key),
+            clearance,
+            || self.clear_for_write(hash, key),
+            |found, clearance| self.try_remove(found, hash, allowed, clearance),
+        )
     }
 
     /// The next step of a removal with a condition.
