@@ -1,6 +1,6 @@
 //! The decisions and the results of computations.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 
 /// The decision of a computation about its key; see
 /// [`and_compute_with`](crate::KeyEntry::and_compute_with).
@@ -25,6 +25,34 @@ pub enum CompResult<K, V> {
     Removed(Entry<K, V>),
     /// This entry was left as it is.
     Unchanged(Entry<K, V>),
-    /// There was no entry, and there is none.
-    StillNone,
+    /// There was no entry for this key, and there is none.
+    StillNone(Key<K, V>),
+}
+
+impl<K, V> CompResult<K, V> {
+    /// The entry that the result carries: the new one, or the old one if it was removed or left as
+    /// it is. `None` if there was no entry and there is none.
+    #[must_use]
+    pub fn into_entry(self) -> Option<Entry<K, V>> {
+        match self {
+            Self::Inserted(entry)
+            | Self::ReplacedWith(entry)
+            | Self::Removed(entry)
+            | Self::Unchanged(entry) => Some(entry),
+            Self::StillNone(_) => None,
+        }
+    }
+
+    /// The entry that the result carries, as [`into_entry`](Self::into_entry).
+    ///
+    /// # Panics
+    /// If there was no entry and there is none.
+    #[must_use]
+    #[track_caller]
+    pub fn unwrap(self) -> Entry<K, V> {
+        match self.into_entry() {
+            Some(entry) => entry,
+            None => panic!("`CompResult::unwrap` of `StillNone`: the key has no entry"),
+        }
+    }
 }

@@ -2,9 +2,10 @@
 //! have left it ([`Removed`]).
 
 use crate::node;
-use crate::pool::Handle;
+use crate::pool::{Handle, OwnedDraft};
 use crate::removal::RemovalCause;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,28 @@ pub struct Entry<K, V> {
     node: Handle<K, V>,
     now: u64,
     deadline: u64,
-    fresh: bool,
+    origin: Origin,
+}
+
+/// What the call that returned an entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It found the entry.
+    Found,
+    /// It inserted the value, and there was no living entry before.
+    Inserted,
+    /// It put the value in the place of another one.
+    Replaced,
 }
 
 impl<K, V> Entry<K, V> {
-    pub(crate) fn new(node: Handle<K, V>, now: u64, deadline: u64, fresh: bool) -> Self {
-        Self { node, now, deadline, fresh }
+    pub(crate) fn new(node: Handle<K, V>, now: u64, deadline: u64, origin: Origin) -> Self {
+        Self { node, now, deadline, origin }
+    }
+
+    /// The same entry, which took another one's place.
+    pub(crate) fn in_place_of_another(self) -> Self {
+        Self { origin: Origin::Replaced, ..self }
     }
 
     pub(crate) fn node(&self) -> &Handle<K, V> {
@@ -81,7 +98,14 @@ impl<K, V> Entry<K, V> {
     /// Whether the call that returned this handle inserted the value. False if the call found it.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        self.fresh
+        self.origin != Origin::Found
+    }
+
+    /// Whether the call that returned this handle put the value in the place of another living
+    /// value.
+    #[must_use]
+    pub fn is_old_value_replaced(&self) -> bool {
+        self.origin == Origin::Replaced
     }
 }
 
@@ -107,6 +131,81 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
             .field("age", &self.age())
             .field("expires_in", &self.expires_in())
             .finish_non_exhaustive()
+    }
+}
+
+/// A handle on a key. It dereferences to the key.
+///
+/// It keeps the key as long as it lives, whether the key's entry is still in the cache or not. The
+/// memory of the entry is kept with it.
+pub struct Key<K, V>(Handle<K, V>);
+
+impl<K, V> Key<K, V> {
+    /// The key of a node that was to be made. The node has no value.
+    pub(crate) fn of_draft(draft: OwnedDraft<K, V>) -> Self {
+        Self(draft.into_key())
+    }
+
+    pub(crate) fn of_node(node: Handle<K, V>) -> Self {
+        Self(node)
+    }
+}
+
+impl<K, V> Deref for Key<K, V> {
+    type Target = K;
+
+    fn deref(&self) -> &K {
+        self.0.key()
+    }
+}
+
+impl<K, V> AsRef<K> for Key<K, V> {
+    fn as_ref(&self) -> &K {
+        self
+    }
+}
+
+impl<K, V> Clone for Key<K, V> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: PartialEq, V> PartialEq for Key<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<K: Eq, V> Eq for Key<K, V> {}
+
+impl<K: PartialOrd, V> PartialOrd for Key<K, V> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        (**self).partial_cmp(other)
+    }
+}
+
+impl<K: Ord, V> Ord for Key<K, V> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (**self).cmp(other)
+    }
+}
+
+impl<K: Hash, V> Hash for Key<K, V> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl<K: fmt::Debug, V> fmt::Debug for Key<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<K: fmt::Display, V> fmt::Display for Key<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
@@ -173,6 +272,19 @@ impl<K, V> Removed<K, V> {
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.node.meta().weight()
+    }
+
+    /// Clones of key and value, and the cause.
+    ///
+    /// They are clones because readers may still hold handles on the entry, which share its key and
+    /// value. Keep the `Removed` itself where a clone is expensive.
+    #[must_use]
+    pub fn into_parts(self) -> (K, V, RemovalCause)
+    where
+        K: Clone,
+        V: Clone,
+    {
+        (self.key().clone(), self.value().clone(), self.cause())
     }
 }
 

@@ -145,6 +145,7 @@ mod removal;
 mod stats;
 
 mod expiration;
+mod loaded;
 mod node;
 mod policy;
 mod pool;
@@ -167,17 +168,18 @@ mod whitebox;
 mod readme {}
 
 pub use builder::Builder;
-pub use cache::{Cache, KeyEntry};
+pub use cache::{Cache, KeyEntry, KeyEntryByRef};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::Overflow;
 pub use engine::Pending;
-pub use entry::{Entry, Removed};
+pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
 pub use error::BuildError;
 pub use executor::{Execute, Job};
 pub use expiry::{Expiry, expire};
 pub use iter::{Iter, Keys, Values};
+pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use stats::{Lateness, Stats};

@@ -62,7 +62,7 @@ fn a_computation_inserts_replaces_removes_or_leaves() {
             CompResult::ReplacedWith(entry) => ("replaced", Some(**entry)),
             CompResult::Removed(entry) => ("removed", Some(**entry)),
             CompResult::Unchanged(entry) => ("unchanged", Some(**entry)),
-            CompResult::StillNone => ("none", None),
+            CompResult::StillNone(_) => ("none", None),
         };
         let compute = |op: Op<u64>, present: Option<u64>| {
             let result = bench.entry(1).and_compute_with(|entry| {

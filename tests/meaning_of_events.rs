@@ -254,7 +254,7 @@ fn a_load_over_an_expired_entry_announces_that_as_expired() {
     assert_eq!(cache.causes(), [(1, Expired)]);
     cache.hand.advance(SECOND);
     let removed = cache.entry(1).and_compute_with(|_| Op::Remove);
-    assert!(matches!(removed, CompResult::StillNone));
+    assert!(matches!(removed, CompResult::StillNone(_)));
     cache.pass(TICK);
     assert_eq!(cache.causes(), [(1, Expired)]);
     cache.audit();

@@ -1,10 +1,10 @@
-//! Loads and computations.
+//! Loads.
 
 use super::Cache;
-use crate::compute::{CompResult, Op};
-use crate::entry::Entry;
-use std::fmt;
+use crate::loaded::{Loaded, LoaderResult};
+use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 impl<K, V, S> Cache<K, V, S>
 where
@@ -26,6 +26,9 @@ where
     /// A value that is not kept (also one with a lifetime of zero) is returned to all callers who
     /// waited for it. The listener is not told of a value that was never inside.
     ///
+    /// *Other loads of the key*: a call waits for every load of its key, whatever method began it.
+    /// If that load made no value, a caller of this method runs its own `init` next.
+    ///
     /// *Blocking*: waits for a load or computation of the key that is under way.
     ///
     /// *Callbacks*: `init` runs on this thread, with no lock held, and may use the cache.
@@ -43,86 +46,133 @@ where
     where
         V: Clone,
     {
-        self.engine().load(key, init).into_value()
+        self.entry(key).or_insert_with(init).into_value()
     }
 
-    /// Returns the place of a key, to insert or compute its value atomically.
-    #[must_use]
-    pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
-        KeyEntry { cache: self, key }
+    /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
+    pub fn get_with_by_ref<Q>(&self, key: &Q, init: impl FnOnce() -> V) -> V
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        self.entry_by_ref(key).or_insert_with(init).into_value()
     }
-}
 
-/// The place of one key in a cache; see [`Cache::entry`].
-pub struct KeyEntry<'c, K, V, S> {
-    cache: &'c Cache<K, V, S>,
-    key: K,
-}
-
-impl<K, V, S> KeyEntry<'_, K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
+    /// Returns a clone of the key's value; if the key has none, `init` may make one.
     ///
-    /// [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it. Otherwise like
-    /// [`Cache::get_with`], but without a clone.
+    /// If `init` returns `None`, nothing is cached, and every caller who waited for it gets `None`.
+    /// To cache that there is no value, use an `Option` or an enum as the cache's value type.
+    /// Otherwise like [`get_with`](Self::get_with).
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
-    /// let first = cache.entry("k").or_insert_with(|| 1);
-    /// let second = cache.entry("k").or_insert_with(|| 2);
-    /// assert!(first.is_fresh() && !second.is_fresh());
-    /// assert_eq!(*second, 1);
+    /// assert_eq!(cache.optionally_get_with("k", || None), None);
+    /// assert_eq!(cache.optionally_get_with("k", || Some(7)), Some(7));
+    /// assert_eq!(cache.get("k"), Some(7));
     /// ```
-    pub fn or_insert_with(self, init: impl FnOnce() -> V) -> Entry<K, V> {
-        self.cache.engine().load(self.key, init)
+    pub fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
+    where
+        F: FnOnce() -> Option<V>,
+        V: Clone,
+    {
+        Some(self.entry(key).or_optionally_insert_with(init)?.into_value())
     }
 
-    /// Looks at the key's living entry, decides, and does what was decided, atomically.
+    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
+    /// to load.
+    pub fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        F: FnOnce() -> Option<V>,
+        V: Clone,
+    {
+        Some(self.entry_by_ref(key).or_optionally_insert_with(init)?.into_value())
+    }
+
+    /// Returns a clone of the key's value; if the key has none, `init` makes one or fails.
     ///
-    /// *Atomicity*: holds with regard to every other operation on the key. Other writes wait until
-    /// `compute` has returned, and the maintenance neither evicts nor removes the entry meanwhile.
-    /// Terms:
+    /// If `init` fails, nothing is cached. Every caller who waited for it and has the same error
+    /// type gets the same error; a caller with another one runs its own `init` next. To cache a
+    /// failure, use a `Result` as the cache's value type, with a lifetime for each variant.
+    /// Otherwise like [`get_with`](Self::get_with).
     ///
-    /// * Reads do not wait. If the entry expires while `compute` runs, readers no longer see it.
-    /// * An [`invalidate_all`](Cache::invalidate_all) does not wait either. If it took the entry, a
-    ///   value that is put in the entry's place goes at once, as `Explicit`.
-    ///
-    /// *Blocking*: waits for a load or computation of the key that is under way.
-    ///
-    /// *Callbacks*: `compute` runs once, on this thread, with no lock held. It may use the cache
-    /// for other keys, and may read this one. [`Op::Put`] asks weigher and expiry policy as an
-    /// insert does.
-    ///
-    /// # Panics
-    /// A panic of `compute` reaches the caller, and the entry is as before. Panics if `compute`
-    /// writes to its own key, since that write would wait for itself.
+    /// # Errors
+    /// The error that `init` returned, of this call or of the one that it waited for.
     ///
     /// ```
-    /// use cortado::{Cache, CompResult, Op};
-    ///
-    /// let counters: Cache<&str, u64> = Cache::new(100);
-    /// let count = |key| {
-    ///     counters.entry(key).and_compute_with(|entry| Op::Put(entry.map_or(1, |n| *n + 1)))
-    /// };
-    /// assert!(matches!(count("a"), CompResult::Inserted(_)));
-    /// assert!(matches!(count("a"), CompResult::ReplacedWith(n) if *n == 2));
+    /// let cache: cortado::Cache<&str, u16> = cortado::Cache::new(100);
+    /// let error = cache.try_get_with("port", || "http".parse()).unwrap_err();
+    /// assert!(error.to_string().contains("invalid digit"));
+    /// assert_eq!(cache.try_get_with("port", || "80".parse()), Ok(80));
     /// ```
-    pub fn and_compute_with(
-        self,
-        compute: impl FnOnce(Option<Entry<K, V>>) -> Op<V>,
-    ) -> CompResult<K, V> {
-        self.cache.engine().compute(self.key, compute)
+    pub fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+        V: Clone,
+    {
+        Ok(self.entry(key).or_try_insert_with(init)?.into_value())
+    }
+
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
+    ///
+    /// # Errors
+    /// As [`try_get_with`](Self::try_get_with).
+    pub fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+        V: Clone,
+    {
+        Ok(self.entry_by_ref(key).or_try_insert_with(init)?.into_value())
+    }
+
+    /// Returns a clone of the key's value; if the key has none, `loader` makes one and may say how
+    /// long it lives.
+    ///
+    /// The loader returns a [`Loaded`], or an `Option` or a `Result` of it, and the call returns
+    /// the same with the value in its place ([table](LoaderResult)). Otherwise like
+    /// [`get_with`](Self::get_with), [`optionally_get_with`](Self::optionally_get_with) and
+    /// [`try_get_with`](Self::try_get_with).
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Loaded};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let leases: Cache<&str, u32> = Cache::builder().clock(clock).build();
+    /// let lease = leases.load("printer", || Loaded::with_ttl(1, Duration::from_secs(30)));
+    /// assert_eq!(lease, 1);
+    /// hand.advance(Duration::from_secs(30));
+    /// assert_eq!(leases.load("printer", || Some(Loaded::new(2))), Some(2));
+    /// ```
+    pub fn load<R: LoaderResult<V>>(&self, key: K, loader: impl FnOnce() -> R) -> R::Shared<V>
+    where
+        V: Clone,
+    {
+        let entry = self.engine().load(key, loader, None);
+        R::shared(entry.map(crate::Entry::into_value))
+    }
+
+    /// Like [`load`](Self::load), but clones the key only if it has to load.
+    pub fn load_by_ref<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        loader: impl FnOnce() -> R,
+    ) -> R::Shared<V>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        let entry = self.engine().load_by_ref(key, loader, None);
+        R::shared(entry.map(crate::Entry::into_value))
     }
 }
 
-impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
-    }
+/// The value of a loader that says nothing of its lifetime.
+pub(super) fn loaded<V>(init: impl FnOnce() -> V) -> impl FnOnce() -> Loaded<V> {
+    move || Loaded::new(init())
 }
 
 #[cfg(cortado_loom)]

@@ -2,13 +2,14 @@
 
 mod inspect;
 mod iterate;
+mod key_entry;
 mod lifetimes;
 mod load;
 mod read;
 mod run;
 mod write;
 
-pub use load::KeyEntry;
+pub use key_entry::{KeyEntry, KeyEntryByRef};
 
 use crate::builder::Builder;
 use crate::engine::Engine;

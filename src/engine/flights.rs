@@ -29,9 +29,11 @@
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
+use crate::loaded::NoValue;
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Patience, seeded};
+use std::time::Instant;
 
 /// Why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +64,20 @@ pub struct InFlight {
     /// The generation at take-off.
     generation: u64,
     overtaken: AtomicBool,
-    landing: Arc<Flight<Option<Landed>>>,
+    /// What the flight came to; `None` for a computation, which has no result for others.
+    landing: Arc<Flight<Option<LoadOutcome>>>,
 }
 
-/// The result of a load.
+/// The outcome of a load, which its waiters share.
 #[derive(Clone)]
-pub struct Landed {
+pub enum LoadOutcome {
+    Value(LoadedNode),
+    NoValue(NoValue),
+}
+
+/// The value of a load.
+#[derive(Clone)]
+pub struct LoadedNode {
     pub node: RawHandle,
     /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was not to be
     /// kept, since all waiters get that value.
@@ -100,9 +110,21 @@ pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
     loop {
         match step() {
             Step::Done(result) => return result,
-            Step::Wait(flight) => {
-                let _ = flight.wait();
-            }
+            Step::Wait(flight) => flight.wait(),
+        }
+    }
+}
+
+/// [`block_on`] that gives up at `deadline` and returns `None` then. Nothing is committed.
+///
+/// # Panics
+/// As [`block_on`].
+pub fn block_until<T>(deadline: Instant, mut step: impl FnMut() -> Step<T>) -> Option<T> {
+    loop {
+        match step() {
+            Step::Done(result) => return Some(result),
+            Step::Wait(flight) if flight.wait_until(deadline) => {}
+            Step::Wait(_) => return None,
         }
     }
 }
@@ -120,25 +142,35 @@ impl InFlight {
         FlightToken::of(self)
     }
 
-    /// Blocks until the flight has landed. Returns the result of a load, if it has one.
+    /// Blocks until the flight has landed.
     ///
     /// # Panics
     /// If this thread runs the code that the flight is for.
-    pub fn wait(&self) -> Option<Landed> {
+    pub fn wait(&self) {
+        self.refuse_own_wait();
+        let _ = self.landing.wait();
+    }
+
+    /// Blocks until the flight has landed, or until `deadline`. Returns whether it has landed.
+    ///
+    /// # Panics
+    /// If this thread runs the code that the flight is for.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        self.refuse_own_wait();
+        self.landing.wait_until(deadline)
+    }
+
+    fn refuse_own_wait(&self) {
         assert!(
             !reentrancy::is_flying(self.token()),
             "a load or computation waits for its own key"
         );
-        match self.landing.wait() {
-            Outcome::Done(landed) => landed,
-            Outcome::Abandoned => None,
-        }
     }
 
-    /// The result of a load that has landed, if it has one.
-    pub fn landed(&self) -> Option<Landed> {
+    /// The outcome of a load that has landed; `None` if it was abandoned.
+    pub fn outcome(&self) -> Option<LoadOutcome> {
         match self.landing.outcome() {
-            Some(Outcome::Done(landed)) => landed,
+            Some(Outcome::Done(outcome)) => outcome,
             Some(Outcome::Abandoned) | None => None,
         }
     }
@@ -261,7 +293,7 @@ pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: u32,
     // Dropped before the flight, whose address is the token on the owner's stack.
-    leader: Option<Leader<Option<Landed>>>,
+    leader: Option<Leader<Option<LoadOutcome>>>,
     flight: Arc<InFlight>,
 }
 
@@ -287,10 +319,10 @@ impl FlightGuard {
         Entered { guard: self, _mark }
     }
 
-    fn land(&mut self, result: Option<Landed>) {
+    fn land(&mut self, outcome: Option<LoadOutcome>) {
         self.flights.shard(self.hash).remove(self.hash, &self.flight);
         if let Some(leader) = self.leader.take() {
-            leader.complete(result);
+            leader.complete(outcome);
         }
     }
 }
@@ -320,9 +352,9 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Ends the flight with a result for its waiters.
-    pub fn land(mut self, result: Option<Landed>) {
-        self.guard.land(result);
+    /// Ends the flight with an outcome for its waiters; `None` for a computation.
+    pub fn land(mut self, outcome: Option<LoadOutcome>) {
+        self.guard.land(outcome);
     }
 
     /// How the owner of a load commits it.

@@ -30,6 +30,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use crate::sync::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 
@@ -79,6 +80,19 @@ impl<T> Flight<T> {
     /// Whether the flight has not landed yet.
     pub fn is_running(&self) -> bool {
         matches!(*self.state.lock(), State::Running(_))
+    }
+
+    /// Blocks until the flight has landed, or until `deadline`. Returns whether it has landed.
+    pub fn wait_until(&self, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
+        while let State::Running(_) = &*state {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.landed.wait_timeout(state, left);
+        }
+        true
     }
 
     fn land(&self, end: State<T>) {

@@ -265,6 +265,11 @@ impl<K, V> OwnedDraft<K, V> {
         self.handle.raw().clone()
     }
 
+    /// Gives up making the node. The handle has its key, and no value.
+    pub fn into_key(self) -> Handle<K, V> {
+        self.handle
+    }
+
     /// The same draft, which borrows its pool again. There is one draft of a node at any time,
     /// since `self` is consumed (rule 6).
     ///

@@ -60,7 +60,7 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
             | (CompResult::Unchanged(old), Decision::Nop, Some(_)) => {
                 assert_eq!(seen(Some(&old)), shown);
             }
-            (CompResult::StillNone, Decision::Nop | Decision::Remove, None) => {}
+            (CompResult::StillNone(_), Decision::Nop | Decision::Remove, None) => {}
             (result, _, _) => panic!("{decision:?} of {shown:?} came to {result:?}"),
         }
         Answer::Entry(shown)

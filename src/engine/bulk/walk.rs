@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::pool::Handle;
 use crate::sync::seeded;
 
@@ -32,7 +32,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         let seen = meta.deadline();
         if self.is_living(seen, meta) {
             let now = self.core.ticker.now();
-            return Some(Entry::new(node, now, seen.max(now), false));
+            return Some(Entry::new(node, now, seen.max(now), Origin::Found));
         }
         if seeded("iteration-forgets-the-replaced") {
             return None;

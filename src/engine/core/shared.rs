@@ -94,11 +94,6 @@ impl Core {
         }
     }
 
-    /// Whether the node lives at `now`, in the present generation.
-    pub fn is_live(&self, meta: &Meta, now: u64) -> bool {
-        meta.is_live(now, self.hot.generation_mark())
-    }
-
     /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
     /// change of a deadline is made under that lock too.
     #[inline(always)]

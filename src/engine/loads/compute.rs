@@ -4,7 +4,7 @@ use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, Joining, Step, block_on};
 use crate::engine::write::{Readings, Terms};
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 use crate::expiration::Lifetime;
 use crate::pool::OwnedDraft;
 use std::hash::{BuildHasher, Hash};
@@ -14,11 +14,13 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    pub fn compute(
+    /// # Errors
+    /// If `decide` returns one; the entry is as before.
+    pub fn compute<E>(
         &self,
         key: K,
-        decide: impl FnOnce(Option<Entry<K, V>>) -> Op<V>,
-    ) -> CompResult<K, V> {
+        decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key).detach();
@@ -33,12 +35,12 @@ where
     }
 
     /// The last step: looks, asks `decide`, and commits.
-    fn finish_compute(
+    fn finish_compute<E>(
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
-        decide: impl FnOnce(Option<Entry<K, V>>) -> Op<V>,
-    ) -> CompResult<K, V> {
+        decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
         let mut kept = (None, None);
@@ -47,8 +49,8 @@ where
         let (entry, generation) = self.stable_entry(hash, draft.key());
         let basis = entry.is_some().then_some(generation);
         kept.0 = entry.clone();
-        let result = match (decide(entry.clone()), entry) {
-            (Op::Nop, None) | (Op::Remove, None) => CompResult::StillNone,
+        let result = match (decide(entry.clone())?, entry) {
+            (Op::Nop | Op::Remove, None) => CompResult::StillNone(Key::of_draft(draft)),
             (Op::Nop, Some(entry)) => {
                 drop(draft);
                 CompResult::Unchanged(entry)
@@ -65,13 +67,13 @@ where
                 (fresh, kept.1) = self.put_owning(node, terms, basis, Readings::CoarseFirst);
                 match entry {
                     None => CompResult::Inserted(fresh),
-                    Some(_) => CompResult::ReplacedWith(fresh),
+                    Some(_) => CompResult::ReplacedWith(fresh.in_place_of_another()),
                 }
             }
         };
         flight.land(None);
         drop(kept);
         self.after_write();
-        result
+        Ok(result)
     }
 }

@@ -1,26 +1,31 @@
-//! Loads: one caller makes the value, and all callers that want it get it.
+//! Loads: one caller makes the value, and all callers that want it share the outcome.
 
-use crate::clock::NEVER;
+use super::commit::{Replaces, node_of};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    Entered, FlightGuard, InFlight, Joining, Kind, Landed, Obstacle, Step, block_on,
+    Entered, FlightGuard, InFlight, Joining, Kind, LoadOutcome, LoadedNode, Step, block_on,
 };
-use crate::engine::write::{Basis, Readings, Terms, fresh};
-use crate::entry::Entry;
-use crate::expiration::Lifetime;
+use crate::engine::write::Condition;
+use crate::entry::{Entry, Origin};
+use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::sync::{Arc, seeded};
+use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-/// Counts a load; as failed, if the loader panics.
-struct LoadTimer<'a, K, V, S> {
+/// Counts a load; as failed, if the loader makes no value or panics.
+pub(super) struct LoadTimer<'a, K, V, S> {
     engine: &'a Engine<K, V, S>,
     started: Option<Instant>,
 }
 
-impl<K, V, S> LoadTimer<'_, K, V, S> {
-    fn succeed(mut self) {
+impl<'a, K, V, S> LoadTimer<'a, K, V, S> {
+    pub(super) fn start(engine: &'a Engine<K, V, S>) -> Self {
+        Self { engine, started: engine.core.recorder.is_some().then(Instant::now) }
+    }
+
+    pub(super) fn succeed(mut self) {
         if let (Some(started), Some(recorder)) = (self.started.take(), &self.engine.core.recorder) {
             recorder.loaded(started.elapsed());
         }
@@ -36,9 +41,11 @@ impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
 }
 
 /// What the first steps of a load come to.
-enum Begun<K, V> {
+pub(super) enum Begun<K, V, N> {
     /// The key has an entry.
     There(Entry<K, V>),
+    /// Another call's load came to no value, which settles this call too.
+    NoValue(N),
     /// This call makes the value.
     Leading(FlightGuard),
 }
@@ -47,7 +54,7 @@ enum Begun<K, V> {
 const _: () = {
     const fn is_owned<T: Send + 'static>() {}
     is_owned::<OwnedDraft<String, String>>();
-    is_owned::<Begun<String, String>>();
+    is_owned::<Begun<String, String, std::convert::Infallible>>();
 };
 
 impl<K, V, S> Engine<K, V, S>
@@ -55,51 +62,105 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The key's entry, read or loaded.
-    pub fn load(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
+    /// The key's entry, read or loaded. An entry for which `replace_if` holds counts as none.
+    ///
+    /// # Errors
+    /// If the loader has made no value, of this call or of the one that it waited for.
+    pub fn load<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+        replace_if: Option<Condition<'_, K, V>>,
+    ) -> Result<Entry<K, V>, R::Reason> {
+        let mut replaces = Replaces::new(replace_if);
+        match self.read_for_load(&key, &mut replaces) {
+            Some(entry) => {
+                // Dropped before the entry is the return value: a panic of theirs would leak it.
+                drop((key, init));
+                Ok(entry)
+            }
+            None => self.load_missing(key, init, &mut replaces),
+        }
+    }
+
+    /// [`load`](Self::load) that makes a key only if it has to load.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_by_ref<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        init: impl FnOnce() -> R,
+        replace_if: Option<Condition<'_, K, V>>,
+    ) -> Result<Entry<K, V>, R::Reason>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut replaces = Replaces::new(replace_if);
+        match self.read_for_load(key, &mut replaces) {
+            Some(entry) => {
+                drop(init);
+                Ok(entry)
+            }
+            None => self.load_missing(key.to_owned(), init, &mut replaces),
+        }
+    }
+
+    /// The key's entry as a read finds it, unless it is to be replaced.
+    pub(super) fn read_for_load<Q>(
+        &self,
+        key: &Q,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
         let (found, due) = {
             let guard = crate::epoch::pin();
-            let lookup = self.read(&guard, &key);
+            let lookup = self.read(&guard, key);
             (lookup.node.map(|node| self.entry_of(node)), lookup.due)
         };
         if due {
             self.after_read();
         }
-        match found {
-            Some(entry) => {
-                // Dropped before the entry is the return value: a panic of theirs would leak it.
-                drop((key, init));
-                entry
-            }
-            None => self.load_missing(key, init),
-        }
+        found.filter(|entry| !self.is_replaced(entry, replaces))
     }
 
-    fn load_missing(&self, key: K, init: impl FnOnce() -> V) -> Entry<K, V> {
+    fn load_missing<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Result<Entry<K, V>, R::Reason> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key).detach();
         let mut joined = None;
-        match block_on(|| self.begin_load(&draft, &mut joined)) {
+        match block_on(|| self.begin_load::<R::Reason>(&draft, &mut joined, replaces)) {
             Begun::There(entry) => {
                 drop((draft, init));
-                entry
+                Ok(entry)
             }
-            Begun::Leading(flight) => self.finish_load(flight, draft, init),
+            Begun::NoValue(reason) => Err(reason),
+            Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
         }
     }
 
     /// The first steps: waits for a load or computation of the key, or leads. `joined` is the
     /// flight that the step before has waited for.
-    fn begin_load(
+    pub(super) fn begin_load<N: Reason>(
         &self,
         draft: &OwnedDraft<K, V>,
         joined: &mut Option<Arc<InFlight>>,
-    ) -> Step<Begun<K, V>> {
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
         if let Some(flight) = joined.take() {
-            let entry = flight.landed().and_then(|landed| self.join(landed));
-            if let Some(entry) = entry.or_else(|| self.peek_entry(hash, key)) {
+            if let Some(begun) = self.join(&flight) {
+                return Step::Done(begun);
+            }
+            let entry = self.peek_entry(hash, key);
+            if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
                 return Step::Done(Begun::There(entry));
             }
         }
@@ -121,82 +182,76 @@ where
 
     /// The last step: runs the loader and commits, unless another load has ended between the first
     /// look and the take-off.
-    fn finish_load(
+    fn finish_load<R: LoaderResult<V>>(
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
-        init: impl FnOnce() -> V,
-    ) -> Entry<K, V> {
+        init: impl FnOnce() -> R,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Result<Entry<K, V>, R::Reason> {
         let flight = flight.enter();
-        let (hash, key) = (draft.hash(), draft.key());
-        if let (Some(entry), _) = self.stable_entry(hash, key) {
-            flight.land(Some(landed(&entry, entry.deadline())));
+        if let Some(entry) = self.present_for_load(&draft, replaces) {
+            flight.land(Some(LoadOutcome::Value(node_of(&entry, entry.deadline()))));
             drop((draft, init));
-            return entry;
+            return Ok(entry);
         }
-        let (entry, ends) = self.lead(draft, init, &flight);
-        flight.land(Some(landed(&entry, ends)));
+        let timer = LoadTimer::start(self);
+        match init().into_result() {
+            Ok(loaded) => {
+                timer.succeed();
+                Ok(self.land_value(draft, loaded, flight, replaces))
+            }
+            Err(reason) => {
+                drop(timer);
+                flight.land(Some(LoadOutcome::NoValue(reason.share())));
+                drop(draft);
+                Err(reason)
+            }
+        }
+    }
+
+    /// The key's entry, with the caller's flight on the board, unless it is to be replaced.
+    pub(super) fn present_for_load(
+        &self,
+        draft: &OwnedDraft<K, V>,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Option<Entry<K, V>> {
+        let (entry, _) = self.stable_entry(draft.hash(), draft.key());
+        entry.filter(|entry| !self.is_replaced(entry, replaces))
+    }
+
+    /// Commits a loaded value and ends its flight.
+    pub(super) fn land_value(
+        &self,
+        draft: OwnedDraft<K, V>,
+        loaded: Loaded<V>,
+        flight: Entered,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Entry<K, V> {
+        let (value, lifetime) = loaded.into_parts();
+        let node = draft.attach(&self.pool).fill(value);
+        let (entry, ends) = self.commit_load(node, lifetime, &flight, replaces);
+        flight.land(Some(LoadOutcome::Value(node_of(&entry, ends))));
         self.after_write();
         entry
     }
 
-    /// The result of another call's load, unless its life is over by now.
-    fn join(&self, landed: Landed) -> Option<Entry<K, V>> {
-        let now = self.core.ticker.now();
-        let is_over = landed.ends <= now && !seeded("joined-loads-are-not-judged");
-        (!is_over).then(|| {
-            let deadline = landed.ends.max(now);
-            Entry::new(self.pool.handle(landed.node), now, deadline, false)
-        })
+    /// The outcome of another call's load, if this call can use it.
+    fn join<N: Reason>(&self, flight: &InFlight) -> Option<Begun<K, V, N>> {
+        match flight.outcome()? {
+            LoadOutcome::Value(loaded) => self.join_value(loaded).map(Begun::There),
+            LoadOutcome::NoValue(reason) => N::adopt(&reason).map(Begun::NoValue),
+        }
     }
 
-    /// Runs the loader and commits the value. Returns also when the value's life ends, for the
-    /// waiters.
-    fn lead(
-        &self,
-        draft: OwnedDraft<K, V>,
-        init: impl FnOnce() -> V,
-        flight: &Entered,
-    ) -> (Entry<K, V>, u64) {
-        let hash = draft.hash();
-        let started = self.core.recorder.is_some().then(Instant::now);
-        let timer = LoadTimer { engine: self, started };
-        let value = init();
-        timer.succeed();
-        let node = draft.attach(&self.pool).fill(value);
-        let terms = Terms { weight: self.weigh(&node), lifetime: Lifetime::Policy };
-        if let Some(entry) = self.stable_entry(hash, node.key()).0 {
-            let ends = entry.deadline();
-            return (entry, ends);
-        }
-        let asks = self.hooks.expiry.is_some();
-        let answer = asks.then(|| self.ask(&node, Some(&Basis::Absent), Readings::CoarseFirst));
-        let guard = crate::epoch::pin();
-        loop {
-            let (found, old) = self.search_exact(&guard, hash, node.key());
-            let now = self.core.ticker.now();
-            if let Some(old) = old.filter(|old| self.core.is_live(old.meta(), now)) {
-                return (self.entry_of(old), old.seen());
-            }
-            if let Some(answer) = answer
-                && let Err(_) | Ok(Some(_)) = self.living_for((answer, &Basis::Absent), old)
-            {
-                continue;
-            }
-            let put = self.prepare((&node, hash), old, terms, answer);
-            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
-            match self.core.commit_put(found, &put, flight.clearance()) {
-                Ok(done) => {
-                    let handle = node.handle();
-                    self.finish_put(node, done, terms.weight, put.now);
-                    return (fresh(handle, put.now, put.deadline), ends);
-                }
-                Err(Obstacle::Overtaken) => {
-                    return (fresh(node.handle(), put.now, put.deadline), ends);
-                }
-                Err(_) => {}
-            }
-        }
+    /// The value of another call's load, unless its life is over by now.
+    fn join_value(&self, loaded: LoadedNode) -> Option<Entry<K, V>> {
+        let now = self.core.ticker.now();
+        let is_over = loaded.ends <= now && !seeded("joined-loads-are-not-judged");
+        (!is_over).then(|| {
+            let deadline = loaded.ends.max(now);
+            Entry::new(self.pool.handle(loaded.node), now, deadline, Origin::Found)
+        })
     }
 
     /// The key's living entry, read without side effects.
@@ -206,11 +261,6 @@ where
         let node = self.find(&guard, hash, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
-}
-
-/// The result of a load, for its waiters.
-fn landed<K, V>(entry: &Entry<K, V>, ends: u64) -> Landed {
-    Landed { node: entry.node().raw().clone(), ends }
 }
 
 #[cfg(cortado_loom)]

@@ -1,4 +1,5 @@
 //! Loads and computations: operations that run the user's code with a flight on the board.
 
+mod commit;
 mod compute;
 mod load;

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::engine::core::Search;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
 use crate::hash::hash32;
 use crate::index::{Found, HomeLookup, Probe};
@@ -77,7 +77,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// An entry of a node that was found living.
     pub fn entry_of(&self, node: NodeRef<'_, K, V>) -> Entry<K, V> {
         let now = self.core.ticker.now();
-        Entry::new(self.handle_on(node), now, node.seen().max(now), false)
+        Entry::new(self.handle_on(node), now, node.seen().max(now), Origin::Found)
     }
 
     /// The key's node in the index, living or not.
@@ -132,7 +132,12 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let node = self.node_of(id, hash, key).ok_or(Probe::Other)?;
+        // Not by `node_of`, which costs every read seven instructions more.
+        let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
+        if !is_key_of(node, hash, key) {
+            return Err(Probe::Other);
+        }
+        node.seen = node.meta().deadline();
         if node.seen == GONE { Err(Probe::Gone) } else { Ok(node) }
     }
 

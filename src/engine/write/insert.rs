@@ -209,7 +209,7 @@ where
     ) -> Result<(Done, u64), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)
-            && !basis.is_still(self.living_for((*answer, basis), old)?)
+            && !basis.is_still(self.living_for((answer.now, basis), old)?)
         {
             return Err(Obstacle::EntryChanged);
         }

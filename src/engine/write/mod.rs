@@ -8,6 +8,6 @@ mod lifetimes;
 mod prepare;
 mod remove;
 
-pub use hooks::{Basis, Readings};
+pub use hooks::{Answer, Basis, Readings};
 pub use prepare::{Terms, fresh};
 pub use remove::{Condition, Removal};

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::engine::core::mark_of;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::expiration::Lifetime;
 use crate::pool::{Handle, Local};
 use crate::removal::RemovalCause;
@@ -22,7 +22,7 @@ pub struct Terms {
 
 /// The entry of a node that this call has just committed. The node may have left the cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, now: u64, deadline: u64) -> Entry<K, V> {
-    Entry::new(node, now, deadline.max(now), true)
+    Entry::new(node, now, deadline.max(now), Origin::Inserted)
 }
 
 impl<K, V, S> Engine<K, V, S> {
@@ -67,13 +67,14 @@ impl<K, V, S> Engine<K, V, S> {
         Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
     }
 
-    /// The key's entry, if it lives, in order to check that an answer was about it.
+    /// The key's entry, if it lives, in order to check that an answer was about it. `asked_at` is
+    /// the reading of the clock that the answer was made with.
     ///
     /// # Errors
     /// [`Obstacle::Changed`] if the entry was prolonged just when it was found expired.
     pub fn living_for<'g>(
         &self,
-        (answer, basis): (Answer, &Basis<K, V>),
+        (asked_at, basis): (u64, &Basis<K, V>),
         old: Option<NodeRef<'g, K, V>>,
     ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
         let Some(old) = old else { return Ok(None) };
@@ -81,8 +82,7 @@ impl<K, V, S> Engine<K, V, S> {
         let is_asked = matches!(basis, Basis::Entry { node, .. } if node.id() == old.id());
         // The entry that the hooks were asked about lived then. It lives for this write, unless
         // another thread has claimed its expiry.
-        let now =
-            if is_asked { answer.now } else { ticker.reading_for(old.seen(), ticker.coarse()) };
+        let now = if is_asked { asked_at } else { ticker.reading_for(old.seen(), ticker.coarse()) };
         if old.seen() > now && !self.core.hot.is_cleared(old.meta()) {
             Ok(Some(old))
         } else if self.confirm_miss(old) {

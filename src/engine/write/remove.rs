@@ -6,7 +6,7 @@ use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::ReentrancyMark;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
@@ -219,7 +219,7 @@ where
             return Ok(RemoveOutcome::Absent);
         };
         let removed = if living && cause == RemovalCause::Explicit {
-            RemoveOutcome::Removed(Entry::new(self.handle_on(node), now, deadline, false))
+            RemoveOutcome::Removed(Entry::new(self.handle_on(node), now, deadline, Origin::Found))
         } else {
             RemoveOutcome::Absent
         };

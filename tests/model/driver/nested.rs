@@ -135,7 +135,7 @@ impl Driver {
         let now = self.oracle.now;
         let old = before.map(|rec| Seen::expected(&rec, began, false));
         let (what, entry, expected) = match (result, decision) {
-            (CompResult::StillNone, Decision::Nop | Decision::Remove) => ("none", None, None),
+            (CompResult::StillNone(_), Decision::Nop | Decision::Remove) => ("none", None, None),
             (CompResult::Unchanged(entry), Decision::Nop) => ("unchanged", Some(entry), old),
             (CompResult::Removed(entry), Decision::Remove) => {
                 self.oracle.leave(key, RemovalCause::Explicit);

@@ -1,0 +1,278 @@
+//! The place of one key: loads and computations that return handles.
+
+use super::Cache;
+use super::load::loaded;
+use crate::compute::{CompResult, Op};
+use crate::entry::Entry;
+use crate::loaded::{Loaded, LoaderResult};
+use equivalent::Equivalent;
+use std::convert::Infallible;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Returns the place of a key, to load or compute its value atomically.
+    #[must_use]
+    pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
+        KeyEntry { cache: self, key }
+    }
+
+    /// Returns the place of a key that is given by reference.
+    ///
+    /// A hit makes no key. A load makes one on a miss, and a computation makes one at once.
+    /// Otherwise like [`entry`](Self::entry).
+    ///
+    /// ```
+    /// let cache: cortado::Cache<String, u32> = cortado::Cache::new(100);
+    /// assert_eq!(*cache.entry_by_ref("k").or_insert(7), 7);
+    /// assert_eq!(cache.get("k"), Some(7));
+    /// ```
+    #[must_use]
+    pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        KeyEntryByRef { cache: self, key }
+    }
+}
+
+/// The place of one key in a cache; see [`Cache::entry`].
+pub struct KeyEntry<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    key: K,
+}
+
+/// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
+pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
+    cache: &'c Cache<K, V, S>,
+    key: &'c Q,
+}
+
+impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyEntryByRef").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// The two methods in which the two kinds of places differ.
+macro_rules! differences {
+    ($load:ident, $owned:expr) => {
+        fn load_if<R: LoaderResult<V>>(
+            self,
+            loader: impl FnOnce() -> R,
+            replace_if: Option<&mut dyn FnMut(&K, &V) -> bool>,
+        ) -> Result<Entry<K, V>, R::Reason> {
+            self.cache.engine().$load(self.key, loader, replace_if)
+        }
+
+        fn compute<E>(
+            self,
+            decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+        ) -> Result<CompResult<K, V>, E> {
+            self.cache.engine().compute($owned(self.key), decide)
+        }
+    };
+}
+
+macro_rules! operations {
+    () => {
+        /// Returns a handle on the key's entry; if the key has none, inserts `default`.
+        ///
+        /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        pub fn or_insert(self, default: V) -> Entry<K, V> {
+            self.or_insert_with(|| default)
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
+        ///
+        /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        pub fn or_default(self) -> Entry<K, V>
+        where
+            V: Default,
+        {
+            self.or_insert_with(V::default)
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
+        ///
+        /// [`is_fresh`](Entry::is_fresh) tells whether this call's `init` made it. Otherwise like
+        /// [`Cache::get_with`], but without a clone.
+        ///
+        /// ```
+        /// let cache = cortado::Cache::new(100);
+        /// let first = cache.entry("k").or_insert_with(|| 1);
+        /// let second = cache.entry("k").or_insert_with(|| 2);
+        /// assert!(first.is_fresh() && !second.is_fresh());
+        /// assert_eq!(*second, 1);
+        /// ```
+        pub fn or_insert_with(self, init: impl FnOnce() -> V) -> Entry<K, V> {
+            Loaded::<V>::shared(self.load_if(loaded(init), None))
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, or one for which `replace_if`
+        /// returns true, `init` makes the value.
+        ///
+        /// A value that another call loads while this one waits for it is not judged. Otherwise
+        /// like [`or_insert_with`](Self::or_insert_with).
+        ///
+        /// *Callbacks*: `replace_if` runs on this thread, with no lock held, once for each entry of
+        /// the key that the call meets. It must not write the key: that write panics.
+        ///
+        /// ```
+        /// let cache = cortado::Cache::new(100);
+        /// cache.insert("version", 1);
+        /// let entry = cache.entry("version").or_insert_with_if(|| 2, |version| *version < 2);
+        /// assert!(entry.is_old_value_replaced());
+        /// assert_eq!(*entry, 2);
+        /// ```
+        pub fn or_insert_with_if(
+            self,
+            init: impl FnOnce() -> V,
+            mut replace_if: impl FnMut(&V) -> bool,
+        ) -> Entry<K, V> {
+            let mut condition = |_: &K, value: &V| replace_if(value);
+            Loaded::<V>::shared(self.load_if(loaded(init), Some(&mut condition)))
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
+        ///
+        /// Otherwise like [`Cache::optionally_get_with`], but without a clone.
+        pub fn or_optionally_insert_with(
+            self,
+            init: impl FnOnce() -> Option<V>,
+        ) -> Option<Entry<K, V>> {
+            Option::<Loaded<V>>::shared(self.load_if(|| init().map(Loaded::new), None))
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, `init` makes the value or
+        /// fails.
+        ///
+        /// Otherwise like [`Cache::try_get_with`], but without a clone.
+        ///
+        /// # Errors
+        /// The error that `init` returned, of this call or of the one that it waited for.
+        pub fn or_try_insert_with<F, E>(self, init: F) -> Result<Entry<K, V>, Arc<E>>
+        where
+            F: FnOnce() -> Result<V, E>,
+            E: Send + Sync + 'static,
+        {
+            self.load_if(|| init().map(Loaded::new), None)
+        }
+
+        /// Returns a handle on the key's entry; if the key has none, `loader` makes the value and
+        /// may say how long it lives.
+        ///
+        /// Otherwise like [`Cache::load`], but without a clone.
+        pub fn or_load_with<R: LoaderResult<V>>(
+            self,
+            loader: impl FnOnce() -> R,
+        ) -> R::Shared<Entry<K, V>> {
+            R::shared(self.load_if(loader, None))
+        }
+
+        /// Looks at the key's living entry, decides, and does what was decided, atomically.
+        ///
+        /// *Atomicity*: holds with regard to every other operation on the key. Other writes wait
+        /// until `compute` has returned, and the maintenance neither evicts nor removes the entry
+        /// meanwhile. Terms:
+        ///
+        /// * Reads do not wait. If the entry expires while `compute` runs, readers no longer see
+        ///   it.
+        /// * An [`invalidate_all`](Cache::invalidate_all) does not wait either. If it took the
+        ///   entry, a value that is put in the entry's place goes at once, as `Explicit`.
+        ///
+        /// *Blocking*: waits for a load or computation of the key that is under way.
+        ///
+        /// *Callbacks*: `compute` runs once, on this thread, with no lock held. It may use the
+        /// cache for other keys, and may read this one. [`Op::Put`] asks weigher and expiry policy
+        /// as an insert does.
+        ///
+        /// # Panics
+        /// A panic of `compute` reaches the caller, and the entry is as before. Panics if `compute`
+        /// writes to its own key, since that write would wait for itself.
+        ///
+        /// ```
+        /// use cortado::{Cache, CompResult, Op};
+        ///
+        /// let counters: Cache<&str, u64> = Cache::new(100);
+        /// let count = |key| {
+        ///     counters.entry(key).and_compute_with(|entry| Op::Put(entry.map_or(1, |n| *n + 1)))
+        /// };
+        /// assert!(matches!(count("a"), CompResult::Inserted(_)));
+        /// assert!(matches!(count("a"), CompResult::ReplacedWith(n) if *n == 2));
+        /// ```
+        pub fn and_compute_with<F>(self, compute: F) -> CompResult<K, V>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> Op<V>,
+        {
+            match self.compute(|entry| Ok::<_, Infallible>(compute(entry))) {
+                Ok(result) => result,
+                Err(never) => match never {},
+            }
+        }
+
+        /// Like [`and_compute_with`](Self::and_compute_with), but `compute` may fail. The entry is
+        /// as before then.
+        ///
+        /// # Errors
+        /// The error that `compute` returned.
+        pub fn and_try_compute_with<F, E>(self, compute: F) -> Result<CompResult<K, V>, E>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+        {
+            self.compute(compute)
+        }
+
+        /// Inserts the value that `compute` makes from the key's living entry, and returns a handle
+        /// on it.
+        ///
+        /// [`is_old_value_replaced`](Entry::is_old_value_replaced) tells whether there was an
+        /// entry. Otherwise like [`and_compute_with`](Self::and_compute_with).
+        ///
+        /// ```
+        /// let counters = cortado::Cache::new(100);
+        /// let count = |key| counters.entry(key).and_upsert_with(|old| old.map_or(1, |n| *n + 1));
+        /// assert_eq!(*count("a"), 1);
+        /// assert_eq!(*count("a"), 2);
+        /// ```
+        pub fn and_upsert_with<F>(self, compute: F) -> Entry<K, V>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> V,
+        {
+            self.and_compute_with(|entry| Op::Put(compute(entry))).unwrap()
+        }
+    };
+}
+
+impl<K, V, S> KeyEntry<'_, K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    differences!(load, std::convert::identity);
+    operations!();
+}
+
+impl<K, Q, V, S> KeyEntryByRef<'_, K, Q, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    differences!(load_by_ref, ToOwned::to_owned);
+    operations!();
+}

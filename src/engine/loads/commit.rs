@@ -1,0 +1,136 @@
+//! The commit of a loaded value.
+
+use crate::clock::NEVER;
+use crate::engine::Engine;
+use crate::engine::flights::{Entered, LoadedNode, Obstacle};
+use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
+use crate::entry::Entry;
+use crate::expiration::Lifetime;
+use crate::pool::{Handle, HardDeadline, Local};
+use std::hash::{BuildHasher, Hash};
+
+/// The entries that a load replaces: none, or those for which a condition holds. An operation keeps
+/// it until its flight has ended: it may have the last count on an entry, whose destructor may
+/// use the key.
+pub struct Replaces<'a, K, V> {
+    condition: Option<Condition<'a, K, V>>,
+    /// The entry for which the condition holds.
+    judged: Option<Handle<K, V>>,
+}
+
+impl<'a, K, V> Replaces<'a, K, V> {
+    pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
+        Self { condition, judged: None }
+    }
+}
+
+/// The outcome of a load for its waiters. `ends` is the end of the value's life.
+pub fn node_of<K, V>(entry: &Entry<K, V>, ends: u64) -> LoadedNode {
+    LoadedNode { node: entry.node().raw().clone(), ends }
+}
+
+/// The commit of a value that ended.
+struct Committed<K, V> {
+    entry: Entry<K, V>,
+    ends: u64,
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// Whether a load replaces this entry. Each entry is judged once.
+    pub fn is_replaced(&self, entry: &Entry<K, V>, replaces: &mut Replaces<'_, K, V>) -> bool {
+        let Some(condition) = &mut replaces.condition else { return false };
+        if replaces.judged.as_ref().is_some_and(|judged| judged.id() == entry.node().id()) {
+            return true;
+        }
+        let holds = self.judge(entry.node(), *condition);
+        if holds {
+            replaces.judged = Some(entry.node().clone());
+        }
+        holds
+    }
+
+    /// Commits a loaded value, unless the key has got an entry meanwhile that is not to be
+    /// replaced. Returns the key's entry, and the end of its life for the waiters.
+    pub(super) fn commit_load(
+        &self,
+        mut node: Local<'_, K, V>,
+        lifetime: Lifetime,
+        flight: &Entered,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> (Entry<K, V>, u64) {
+        let terms = Terms { weight: self.weigh(&node), lifetime };
+        let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
+        loop {
+            let basis = match self.stable_entry(node.meta().hash(), node.key()).0 {
+                None => Basis::Absent,
+                Some(entry) if self.is_replaced(&entry, replaces) => self.basis_on(&entry),
+                Some(entry) => {
+                    let ends = entry.deadline();
+                    return (entry, ends);
+                }
+            };
+            let is_settled = matches!((&asked, &basis), (Some((Basis::Absent, _)), Basis::Absent));
+            if !is_settled {
+                let ask = || self.ask(&node, Some(&basis), Readings::CoarseFirst);
+                let answer = self.is_asked(lifetime).then(ask);
+                asked = Some((basis, answer));
+            }
+            let Some((basis, answer)) = &asked else { continue };
+            match self.try_commit_load(node, terms, (basis, *answer), flight) {
+                Ok(done) => return (done.entry, done.ends),
+                Err(uncommitted) => node = uncommitted,
+            }
+        }
+    }
+
+    /// Searches and commits until the key's entry is another one than the hooks were asked about.
+    ///
+    /// # Errors
+    /// Returns the node if the hooks have to be asked again.
+    fn try_commit_load<'p>(
+        &self,
+        node: Local<'p, K, V>,
+        terms: Terms,
+        (basis, answer): (&Basis<K, V>, Option<Answer>),
+        flight: &Entered,
+    ) -> Result<Committed<K, V>, Local<'p, K, V>> {
+        let hash = node.meta().hash();
+        let asked_at = answer.map_or_else(|| self.core.ticker.now(), |answer| answer.now);
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, old) = self.search_exact(&guard, hash, node.key());
+            let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
+            if !basis.is_still(living) {
+                return Err(node);
+            }
+            let put = self.prepare((&node, hash), old, terms, answer);
+            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
+            match self.core.commit_put(found, &put, flight.clearance()) {
+                Ok(done) => {
+                    let handle = node.handle();
+                    self.finish_put(node, done, terms.weight, put.now);
+                    let entry = fresh(handle, put.now, put.deadline);
+                    let replaced = matches!(basis, Basis::Entry { .. });
+                    let entry = if replaced { entry.in_place_of_another() } else { entry };
+                    return Ok(Committed { entry, ends });
+                }
+                Err(Obstacle::Overtaken) => {
+                    let entry = fresh(node.handle(), put.now, put.deadline);
+                    return Ok(Committed { entry, ends });
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn basis_on(&self, entry: &Entry<K, V>) -> Basis<K, V> {
+        let node = entry.node().clone();
+        let hard_deadline = self.pool.raw().hard_deadline(node.id());
+        let ends = hard_deadline.map_or_else(|| entry.deadline(), HardDeadline::load);
+        Basis::Entry { node, ends }
+    }
+}

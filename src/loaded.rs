@@ -1,0 +1,176 @@
+//! What a loader returns, and what the callers of a load get.
+
+use crate::clock::nanos;
+use crate::expiration::Lifetime;
+use std::any::Any;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A value that a loader made, with its lifetime; see [`Cache::load`](crate::Cache::load).
+///
+/// ```
+/// use cortado::{Cache, Loaded};
+/// use std::time::Duration;
+///
+/// // An upstream says how long its answer is good for.
+/// fn fetch(_url: &str) -> Result<(String, Duration), std::io::Error> {
+///     Ok(("hello".to_owned(), Duration::from_secs(60)))
+/// }
+///
+/// let pages: Cache<String, String> = Cache::new(1_000);
+/// let page = pages.load("https://example.org".to_owned(), || {
+///     let (body, max_age) = fetch("https://example.org")?;
+///     Ok::<_, std::io::Error>(Loaded::with_ttl(body, max_age))
+/// });
+/// assert_eq!(page.unwrap(), "hello");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded<V> {
+    value: V,
+    lifetime: Lifetime,
+}
+
+impl<V> Loaded<V> {
+    /// A value that lives as long as the cache's settings say, like one that is inserted by
+    /// [`insert`](crate::Cache::insert).
+    pub fn new(value: V) -> Self {
+        Self { value, lifetime: Lifetime::Policy }
+    }
+
+    /// A value that lives for `ttl`, like one that is inserted by
+    /// [`insert_with_ttl`](crate::Cache::insert_with_ttl).
+    ///
+    /// With a `ttl` of zero, the callers who wait get the value, and the cache does not keep it.
+    pub fn with_ttl(value: V, ttl: Duration) -> Self {
+        Self { value, lifetime: Lifetime::For(nanos(ttl)) }
+    }
+
+    pub(crate) fn into_parts(self) -> (V, Lifetime) {
+        (self.value, self.lifetime)
+    }
+}
+
+/// The reason why a load has no value, as its waiters share it.
+#[derive(Clone, Debug)]
+pub enum NoValue {
+    /// The loader returned `None`.
+    Absent,
+    /// The loader returned this error.
+    Failed(Arc<dyn Any + Send + Sync>),
+}
+
+/// The reason why a load has no value, as one kind of caller gets it.
+pub trait Reason: Sized {
+    /// For those who wait for the load.
+    fn share(&self) -> NoValue;
+
+    /// Another caller's reason, if this kind of caller can use it.
+    fn adopt(shared: &NoValue) -> Option<Self>;
+}
+
+impl Reason for Infallible {
+    fn share(&self) -> NoValue {
+        match *self {}
+    }
+
+    fn adopt(_: &NoValue) -> Option<Self> {
+        None
+    }
+}
+
+/// The loader returned `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Absent;
+
+impl Reason for Absent {
+    fn share(&self) -> NoValue {
+        NoValue::Absent
+    }
+
+    fn adopt(shared: &NoValue) -> Option<Self> {
+        matches!(shared, NoValue::Absent).then_some(Self)
+    }
+}
+
+impl<E: Send + Sync + 'static> Reason for Arc<E> {
+    fn share(&self) -> NoValue {
+        NoValue::Failed(self.clone())
+    }
+
+    fn adopt(shared: &NoValue) -> Option<Self> {
+        match shared {
+            NoValue::Failed(error) => Arc::clone(error).downcast().ok(),
+            NoValue::Absent => None,
+        }
+    }
+}
+
+/// What a loader may return: [`Loaded`], or an `Option` or a `Result` of it. The trait is sealed.
+///
+/// | the loader returns | [`Cache::load`](crate::Cache::load) returns |
+/// |---|---|
+/// | `Loaded<V>` | `V` |
+/// | `Option<Loaded<V>>` | `Option<V>` |
+/// | `Result<Loaded<V>, E>` | `Result<V, Arc<E>>` |
+pub trait LoaderResult<V>: sealed::Sealed {
+    /// What the callers get, in terms of the value's type or of a handle's.
+    type Shared<T>;
+    #[doc(hidden)]
+    type Reason: Reason;
+
+    #[doc(hidden)]
+    fn into_result(self) -> Result<Loaded<V>, Self::Reason>;
+
+    #[doc(hidden)]
+    fn shared<T>(result: Result<T, Self::Reason>) -> Self::Shared<T>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<V> Sealed for super::Loaded<V> {}
+    impl<V> Sealed for Option<super::Loaded<V>> {}
+    impl<V, E> Sealed for Result<super::Loaded<V>, E> {}
+}
+
+impl<V> LoaderResult<V> for Loaded<V> {
+    type Shared<T> = T;
+    type Reason = Infallible;
+
+    fn into_result(self) -> Result<Self, Infallible> {
+        Ok(self)
+    }
+
+    fn shared<T>(result: Result<T, Infallible>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl<V> LoaderResult<V> for Option<Loaded<V>> {
+    type Shared<T> = Option<T>;
+    type Reason = Absent;
+
+    fn into_result(self) -> Result<Loaded<V>, Absent> {
+        self.ok_or(Absent)
+    }
+
+    fn shared<T>(result: Result<T, Absent>) -> Option<T> {
+        result.ok()
+    }
+}
+
+impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
+    type Shared<T> = Result<T, Arc<E>>;
+    type Reason = Arc<E>;
+
+    fn into_result(self) -> Result<Loaded<V>, Arc<E>> {
+        self.map_err(Arc::new)
+    }
+
+    fn shared<T>(result: Result<T, Arc<E>>) -> Result<T, Arc<E>> {
+        result
+    }
+}
