@@ -168,7 +168,7 @@ mod whitebox;
 mod readme {}
 
 pub use builder::Builder;
-pub use cache::{Cache, KeyEntry, KeyEntryByRef};
+pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::Overflow;

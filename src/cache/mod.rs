@@ -1,5 +1,6 @@
 //! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
+mod guard;
 mod inspect;
 mod iterate;
 mod key_entry;
@@ -9,6 +10,7 @@ mod read;
 mod run;
 mod write;
 
+pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
 
 use crate::builder::Builder;

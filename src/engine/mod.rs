@@ -57,4 +57,5 @@ mod write;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::core::{Core, Maintenance};
 pub use delivery::Pending;
+pub use loads::{PendingLoad, Turn};
 pub use typed::{Engine, Hooks};

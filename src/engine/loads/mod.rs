@@ -3,3 +3,6 @@
 mod commit;
 mod compute;
 mod load;
+mod pending;
+
+pub use pending::{PendingLoad, Turn};

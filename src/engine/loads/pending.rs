@@ -1,0 +1,97 @@
+//! Loads whose value does not come from a closure: the caller takes the key's load, and brings the
+//! value later, perhaps from another thread.
+
+use super::commit::{Replaces, node_of};
+use super::load::Begun;
+use crate::engine::Engine;
+use crate::engine::flights::{FlightGuard, LoadOutcome, block_on, block_until};
+use crate::entry::Entry;
+use crate::loaded::Loaded;
+use crate::pool::OwnedDraft;
+use equivalent::Equivalent;
+use std::convert::Infallible;
+use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
+
+/// A load whose value is still to come. Dropping it gives the load up.
+pub struct PendingLoad<K, V> {
+    // Declared, and so dropped, before the draft, which has the key.
+    flight: FlightGuard,
+    draft: OwnedDraft<K, V>,
+    started: Instant,
+}
+
+impl<K, V> PendingLoad<K, V> {
+    pub fn key(&self) -> &K {
+        self.draft.key()
+    }
+}
+
+/// What a caller gets who wants a value or its load.
+pub enum Turn<K, V> {
+    There(Entry<K, V>),
+    Leading(PendingLoad<K, V>),
+    TimedOut,
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// The key's entry, read or loaded by another call, or else the load of the key. Waits for
+    /// another call's load no longer than until `deadline`.
+    pub fn take_turn<Q>(&self, key: &Q, deadline: Option<Instant>) -> Turn<K, V>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut replaces = Replaces::new(None);
+        if let Some(entry) = self.read_for_load(key, &mut replaces) {
+            return Turn::There(entry);
+        }
+        let key = key.to_owned();
+        let hash = self.hash(&key);
+        self.check_key(hash, &key);
+        let draft = self.pool.draft(hash, key).detach();
+        let mut joined = None;
+        let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
+        let begun = match deadline {
+            None => Some(block_on(step)),
+            Some(deadline) => block_until(deadline, step),
+        };
+        match begun {
+            None => Turn::TimedOut,
+            Some(Begun::There(entry)) => Turn::There(entry),
+            Some(Begun::NoValue(never)) => match never {},
+            Some(Begun::Leading(flight)) => self.lead_pending(flight, draft),
+        }
+    }
+
+    /// Leads, unless another load has ended between the first look and the take-off.
+    fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> Turn<K, V> {
+        if let Some(entry) = self.present_for_load(&draft, &mut Replaces::new(None)) {
+            flight.enter().land(Some(LoadOutcome::Value(node_of(&entry, entry.deadline()))));
+            return Turn::There(entry);
+        }
+        Turn::Leading(PendingLoad { flight, draft, started: Instant::now() })
+    }
+
+    /// Brings the value.
+    pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
+        let PendingLoad { flight, draft, started } = load;
+        if let Some(recorder) = &self.core.recorder {
+            recorder.loaded(started.elapsed());
+        }
+        self.land_value(draft, loaded, flight.enter(), &mut Replaces::new(None))
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Gives the load up. One of those who wait for it leads next.
+    pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
+        if let Some(recorder) = &self.core.recorder {
+            recorder.load_failed(load.started.elapsed());
+        }
+        drop(load);
+    }
+}
