@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub struct Config {
     pub name: Option<String>,
     pub max_capacity: Option<u64>,
+    pub eviction: EvictionPolicy,
     pub initial_capacity: usize,
     /// Whether there is a weigher.
     pub weighs: bool,
@@ -30,6 +31,53 @@ pub struct Config {
     pub notifications: Notifications,
     /// The executor of deliveries, if the builder was given one.
     pub executor: Option<Executor>,
+}
+
+/// How a full cache chooses the entries that leave.
+///
+/// | policy | hit ratio | a new entry |
+/// |---|---|---|
+/// | [`tiny_lfu`](Self::tiny_lfu) (default) | the best, for most workloads | may be refused in favour of one that is used more often |
+/// | [`segmented_lru`](Self::segmented_lru) | between the others | is never refused; entries that were read go later |
+/// | [`lru`](Self::lru) | the lowest, for most workloads | is never refused; the least recently used entry goes |
+///
+/// A service that must not lose what it has just written (sessions, idempotency keys) takes one of
+/// the latter two. All three keep the weight within the capacity, and none evicts an entry of
+/// weight 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvictionPolicy(pub(crate) Eviction);
+
+/// See [`EvictionPolicy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    #[default]
+    TinyLfu,
+    SegmentedLru,
+    Lru,
+}
+
+impl EvictionPolicy {
+    /// W-TinyLFU: a full cache admits a new entry if its key was asked for more often, of late,
+    /// than the key of the entry that it would displace.
+    #[must_use]
+    pub fn tiny_lfu() -> Self {
+        Self(Eviction::TinyLfu)
+    }
+
+    /// Segmented LRU: the least recently used entry goes, and entries that were read at least once
+    /// since they were inserted go after those that were not.
+    #[must_use]
+    pub fn segmented_lru() -> Self {
+        Self(Eviction::SegmentedLru)
+    }
+
+    /// LRU: the least recently used entry goes. A read counts as a use at most once per *record
+    /// period*, a fraction of the time in which the cache's content changes. So among entries that
+    /// were read lately, the order is approximate.
+    #[must_use]
+    pub fn lru() -> Self {
+        Self(Eviction::Lru)
+    }
 }
 
 /// The reaction of the cache when the queue of notifications reaches its

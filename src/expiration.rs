@@ -71,3 +71,43 @@ pub fn lifetime(lifetime: Option<std::time::Duration>) -> u64 {
 pub fn end(now: u64, returned: Option<std::time::Duration>) -> u64 {
     now.saturating_add(lifetime(returned))
 }
+
+/// When an entry expires, as [`Cache::expires_in`](crate::Cache::expires_in) and
+/// [`Cache::expires_at`](crate::Cache::expires_at) tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expiration<T> {
+    /// The key has no living entry.
+    NoEntry,
+    /// The entry never expires.
+    Never,
+    /// The entry expires in this time, or at this instant.
+    Due(T),
+}
+
+impl<T> Expiration<T> {
+    /// The time, if there is a living entry that expires.
+    #[must_use]
+    pub fn due(self) -> Option<T> {
+        match self {
+            Self::Due(time) => Some(time),
+            Self::NoEntry | Self::Never => None,
+        }
+    }
+
+    /// The same as nested options: `None` if there is no living entry, `Some(None)` if the entry
+    /// never expires.
+    #[must_use]
+    pub fn into_options(self) -> Option<Option<T>> {
+        match self {
+            Self::NoEntry => None,
+            Self::Never => Some(None),
+            Self::Due(time) => Some(Some(time)),
+        }
+    }
+
+    /// Whether the key has a living entry.
+    #[must_use]
+    pub fn has_entry(&self) -> bool {
+        !matches!(self, Self::NoEntry)
+    }
+}

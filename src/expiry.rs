@@ -88,7 +88,7 @@ pub(crate) mod default_hook {
 /// first read.
 ///
 /// ```
-/// use cortado::{Cache, Clock, Expiry};
+/// use cortado::{Cache, Clock, Expiration, Expiry};
 /// use std::time::{Duration, Instant};
 ///
 /// struct Token { text: String, expires_in: Duration }
@@ -104,11 +104,11 @@ pub(crate) mod default_hook {
 /// let tokens = Cache::builder().expire_after(AsIssued).clock(clock).build();
 /// let token = Token { text: "abc".into(), expires_in: Duration::from_secs(300) };
 /// tokens.insert("alice".to_owned(), token);
-/// assert_eq!(tokens.expires_in("alice"), Some(Some(Duration::from_secs(300))));
+/// assert_eq!(tokens.expires_in("alice"), Expiration::Due(Duration::from_secs(300)));
 /// hand.advance(Duration::from_secs(300));
 /// assert!(tokens.get_entry("alice").is_none());
 /// ```
-pub trait Expiry<K: ?Sized, V: ?Sized>: Send + Sync {
+pub trait Expiry<K: ?Sized, V: ?Sized> {
     /// The lifetime of a new entry.
     fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration>;
 
@@ -210,6 +210,8 @@ forward!(Box<E>, Arc<E>, &E);
 pub mod expire {
     use super::default_hook::{self, Hook, Identity};
     use super::{Duration, Expiry, Instant};
+    use std::fmt;
+    use std::marker::PhantomData;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Which operations set a new lifetime.
@@ -221,9 +223,9 @@ pub mod expire {
     }
 
     /// A policy made from a closure; see [`on_create`], [`on_write`], [`on_access`].
-    #[derive(Debug)]
-    pub struct FromFn<F> {
+    pub struct FromFn<F, K: ?Sized, V: ?Sized> {
         lifetime: F,
+        types: PhantomData<fn(&K, &V)>,
         on: On,
         /// The largest share of a lifetime by which it is shortened at random.
         jitter: f64,
@@ -231,24 +233,33 @@ pub mod expire {
     }
 
     /// Sets the lifetime when the entry is created. An update keeps what is left of it.
-    pub fn on_create<F>(lifetime: F) -> FromFn<F> {
+    pub fn on_create<F, K: ?Sized, V: ?Sized>(lifetime: F) -> FromFn<F, K, V>
+    where
+        F: Fn(&K, &V) -> Option<Duration>,
+    {
         FromFn::new(lifetime, On::Create)
     }
 
     /// Sets a new lifetime at each write.
-    pub fn on_write<F>(lifetime: F) -> FromFn<F> {
+    pub fn on_write<F, K: ?Sized, V: ?Sized>(lifetime: F) -> FromFn<F, K, V>
+    where
+        F: Fn(&K, &V) -> Option<Duration>,
+    {
         FromFn::new(lifetime, On::Write)
     }
 
     /// Sets a new lifetime at each write and each read: time-to-idle, entry by entry.
-    pub fn on_access<F>(lifetime: F) -> FromFn<F> {
+    pub fn on_access<F, K: ?Sized, V: ?Sized>(lifetime: F) -> FromFn<F, K, V>
+    where
+        F: Fn(&K, &V) -> Option<Duration>,
+    {
         FromFn::new(lifetime, On::Access)
     }
 
-    impl<F> FromFn<F> {
+    impl<F, K: ?Sized, V: ?Sized> FromFn<F, K, V> {
         fn new(lifetime: F, on: On) -> Self {
             let seed = ahash::RandomState::new().hash_one(0);
-            Self { lifetime, on, jitter: 0.0, draws: AtomicU64::new(seed) }
+            Self { lifetime, types: PhantomData, on, jitter: 0.0, draws: AtomicU64::new(seed) }
         }
 
         /// Shortens each lifetime by a random share between zero and `share`, so that entries made
@@ -285,9 +296,16 @@ pub mod expire {
         }
     }
 
-    impl<K: ?Sized, V: ?Sized, F> Expiry<K, V> for FromFn<F>
+    impl<F, K: ?Sized, V: ?Sized> fmt::Debug for FromFn<F, K, V> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let Self { on, jitter, .. } = self;
+            f.debug_struct("FromFn").field("on", on).field("jitter", jitter).finish_non_exhaustive()
+        }
+    }
+
+    impl<F, K: ?Sized, V: ?Sized> Expiry<K, V> for FromFn<F, K, V>
     where
-        F: Fn(&K, &V) -> Option<Duration> + Send + Sync,
+        F: Fn(&K, &V) -> Option<Duration>,
     {
         fn expire_after_create(&self, key: &K, value: &V, _now: Instant) -> Option<Duration> {
             self.apply((self.lifetime)(key, value))

@@ -18,7 +18,7 @@
 //! let resolve = || Answer { address: [192, 0, 2, 7], ttl: Duration::from_secs(300) };
 //! let answer = dns.get_with("example.org".to_owned(), resolve);
 //! assert_eq!(answer.address, [192, 0, 2, 7]);
-//! assert!(dns.expires_in("example.org").is_some());
+//! assert!(dns.expires_in("example.org").has_entry());
 //! ```
 //!
 //! # Trade-offs
@@ -171,18 +171,23 @@ pub use builder::Builder;
 pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
-pub use config::Overflow;
+pub use config::{EvictionPolicy, Overflow};
 pub use engine::Pending;
 pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
 pub use error::BuildError;
 pub use executor::{Execute, Job};
+pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
 pub use iter::{Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use stats::{Lateness, Stats};
+
+/// The default hasher of a [`Cache`]: aHash with random keys, which resists attacks by
+/// colliding keys.
+pub use ahash::RandomState;
 
 /// Access to the mechanisms for this repository's own tests, fuzzers and benches. Outside semver.
 #[cfg(any(feature = "internals", cortado_loom))]

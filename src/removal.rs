@@ -1,5 +1,7 @@
 //! The causes of removals.
 
+use std::fmt;
+
 /// The reason why a value left the cache.
 ///
 /// Each value that enters the cache leaves it exactly once, with exactly one cause.
@@ -26,5 +28,16 @@ impl RemovalCause {
     #[must_use]
     pub fn was_evicted(self) -> bool {
         matches!(self, Self::Expired | Self::Size)
+    }
+}
+
+impl fmt::Display for RemovalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Expired => "expired",
+            Self::Explicit => "explicit",
+            Self::Replaced => "replaced",
+            Self::Size => "size",
+        })
     }
 }

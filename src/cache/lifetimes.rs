@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::clock::{NEVER, nanos};
+use crate::expiration::Expiration;
 use crate::node::remaining;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -13,13 +14,12 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Returns how long the key's entry has to live: `None` if there is no living entry,
-    /// `Some(None)` if the entry lives forever.
+    /// Returns how long the key's entry has to live, if it has one.
     ///
     /// Leaves no trace, like [`peek`](Self::peek).
     ///
     /// ```
-    /// use cortado::{Cache, Clock};
+    /// use cortado::{Cache, Clock, Expiration};
     /// use std::time::Duration;
     ///
     /// let (clock, hand) = Clock::manual();
@@ -27,25 +27,32 @@ where
     /// cache.insert("for ever", 1);
     /// cache.insert_with_ttl("a minute", 2, Duration::from_secs(60));
     /// hand.advance(Duration::from_secs(15));
-    /// assert_eq!(cache.expires_in("for ever"), Some(None));
-    /// assert_eq!(cache.expires_in("a minute"), Some(Some(Duration::from_secs(45))));
-    /// assert_eq!(cache.expires_in("unknown"), None);
+    /// assert_eq!(cache.expires_in("for ever"), Expiration::Never);
+    /// assert_eq!(cache.expires_in("a minute"), Expiration::Due(Duration::from_secs(45)));
+    /// assert_eq!(cache.expires_in("unknown"), Expiration::NoEntry);
     /// ```
-    pub fn expires_in<Q>(&self, key: &Q) -> Option<Option<Duration>>
+    pub fn expires_in<Q>(&self, key: &Q) -> Expiration<Duration>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().deadline(key).map(|(deadline, now)| remaining(deadline, now))
+        match self.engine().deadline(key) {
+            None => Expiration::NoEntry,
+            Some((deadline, now)) => {
+                remaining(deadline, now).map_or(Expiration::Never, Expiration::Due)
+            }
+        }
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
-    pub fn expires_at<Q>(&self, key: &Q) -> Option<Option<Instant>>
+    pub fn expires_at<Q>(&self, key: &Q) -> Expiration<Instant>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let ticker = &self.engine().core.ticker;
-        let (deadline, _) = self.engine().deadline(key)?;
-        Some((deadline != NEVER).then(|| ticker.instant_of(deadline)))
+        match self.engine().deadline(key) {
+            None => Expiration::NoEntry,
+            Some((NEVER, _)) => Expiration::Never,
+            Some((deadline, _)) => Expiration::Due(self.engine().core.ticker.instant_of(deadline)),
+        }
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:

@@ -14,6 +14,8 @@ use crate::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::sync::Weak;
 
+/// Says how long an entry lives.
+pub type Policy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
 /// Hears of removals.
@@ -21,9 +23,9 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// What the user plugs in.
 pub struct Hooks<K, V> {
-    pub expiry: Option<Box<dyn Expiry<K, V>>>,
+    pub expiry: Option<Policy<K, V>>,
     pub weigher: Option<Weigher<K, V>>,
-    pub listener: Option<Listener<K, V>>,
+    pub listeners: Vec<Listener<K, V>>,
 }
 
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).

@@ -91,6 +91,11 @@ impl Policy {
         Self::with_rules(max_weight, rules, None, Admission::new(seed))
     }
 
+    /// Creates a policy that never rejects a newcomer: a segmented LRU.
+    pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
+        Self::with_rules(max_weight, Rules::OPEN, None, Admission::of_all(seed))
+    }
+
     fn with_rules(
         max_weight: u64,
         rules: Rules,

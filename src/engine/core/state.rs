@@ -1,7 +1,7 @@
 //! What the maintenance lock protects, and what passes tell everybody else.
 
 use crate::clock::NEVER;
-use crate::config::Config;
+use crate::config::{Config, Eviction};
 use crate::index::EmptyOverflows;
 use crate::links::NIL;
 use crate::policy::Policy;
@@ -45,7 +45,7 @@ impl Maintenance {
     pub fn new(config: &Config, now: u64) -> Self {
         Self {
             wheel: Wheel::new(config.geometry.clone(), now),
-            policy: config.max_capacity.map(|capacity| Policy::new(capacity, config.seed)),
+            policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
             count: 0,
             weight: 0,
             ended: false,
@@ -60,6 +60,14 @@ impl Maintenance {
             swept: 0,
             ids: Vec::new(),
         }
+    }
+}
+
+fn policy_of(config: &Config, capacity: u64) -> Policy {
+    match config.eviction.0 {
+        Eviction::TinyLfu => Policy::new(capacity, config.seed),
+        Eviction::SegmentedLru => Policy::segmented_lru(capacity, config.seed),
+        Eviction::Lru => Policy::with_fixed_window(capacity, config.seed, 1.0),
     }
 }
 

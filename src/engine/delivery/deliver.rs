@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::core::Notice;
 use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
+use crate::engine::typed::Listener;
 use crate::entry::{Facts, Removed};
 use crate::executor::Running;
 use crate::node::remaining;
@@ -152,10 +153,17 @@ impl<K, V, S> Engine<K, V, S> {
         });
     }
 
-    /// Tells the listener of one removal.
+    /// Tells the listeners of one removal.
     fn deliver(&self, notice: Notice) {
         let removed = self.removed(notice);
-        let Some(listener) = &self.hooks.listener else { return };
+        let Some((last, others)) = self.hooks.listeners.split_last() else { return };
+        for listener in others {
+            self.tell(listener, removed.clone());
+        }
+        self.tell(last, removed);
+    }
+
+    fn tell(&self, listener: &Listener<K, V>, removed: Removed<K, V>) {
         if !is_completed(|| listener(removed))
             && let Some(recorder) = &self.core.recorder
         {

@@ -1,0 +1,118 @@
+//! Building a cache: the checks of the settings.
+
+use super::Builder;
+use crate::cache::Cache;
+use crate::clock::nanos;
+use crate::config::Config;
+use crate::engine::{Engine, Hooks};
+use crate::error::BuildError;
+use crate::expiration::Lifetimes;
+use crate::wheel::Geometry;
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+/// The finest tick that [`Builder::expiry_resolution`] accepts.
+const FINEST: Duration = Duration::from_millis(1);
+
+impl<K, V> Builder<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Builds the cache with the default hasher: aHash with random keys, which resists attacks by
+    /// colliding keys.
+    ///
+    /// # Panics
+    /// If [`try_build`](Self::try_build) returns an error: a setting makes no sense, or the
+    /// scheduler's thread cannot be started. The message names the setting.
+    #[must_use]
+    pub fn build(self) -> Cache<K, V> {
+        self.build_with_hasher(ahash::RandomState::new())
+    }
+
+    /// Builds the cache like [`build`](Self::build), but returns an error instead of panicking.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, or the scheduler's thread cannot be started.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::Duration;
+    ///
+    /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::from_micros(1));
+    /// assert_eq!(builder.try_build().unwrap_err().setting(), "expiry_resolution");
+    /// ```
+    pub fn try_build(self) -> Result<Cache<K, V>, BuildError> {
+        self.try_build_with_hasher(ahash::RandomState::new())
+    }
+
+    /// Builds the cache like [`build`](Self::build), with a hasher of your own.
+    ///
+    /// A weak hasher costs speed and, if its results can be foreseen, resistance against attacks.
+    /// It never costs correctness.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    #[must_use]
+    pub fn build_with_hasher<S>(self, hasher: S) -> Cache<K, V, S>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        match self.try_build_with_hasher(hasher) {
+            Ok(cache) => cache,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Builds the cache like [`try_build`](Self::try_build), with a hasher of your own.
+    ///
+    /// # Errors
+    /// As [`try_build`](Self::try_build).
+    pub fn try_build_with_hasher<S>(self, hasher: S) -> Result<Cache<K, V, S>, BuildError>
+    where
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let (config, hooks) = self.into_config()?;
+        let engine = Engine::new(config, hooks, hasher)
+            .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))?;
+        Ok(Cache::from_engine(engine))
+    }
+
+    fn into_config(self) -> Result<(Config, Hooks<K, V>), BuildError> {
+        let live = self.time_to_live.map(nanos);
+        let idle = self.time_to_idle.map(nanos);
+        let geometry = match self.resolution {
+            Some(resolution) if resolution < FINEST => {
+                let reason = format!("{resolution:?} is finer than the finest, {FINEST:?}");
+                return Err(BuildError::new("expiry_resolution", reason));
+            }
+            Some(resolution) => Geometry::with_resolution(resolution),
+            None => Geometry::default(),
+        };
+        const MOST: usize = 1 << 31;
+        if self.initial_capacity >= MOST {
+            return Err(BuildError::new(
+                "initial_capacity",
+                "a cache holds fewer than 2^31 entries",
+            ));
+        }
+        let config = Config {
+            name: self.name,
+            max_capacity: self.max_capacity,
+            initial_capacity: self.initial_capacity,
+            eviction: self.eviction,
+            weighs: self.hooks.weigher.is_some(),
+            lifetimes: Lifetimes { live, idle },
+            geometry,
+            record_stats: self.record_stats,
+            clock: self.clock,
+            // A model's executions must be repeatable, so the seed is fixed.
+            seed: if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") },
+            scheduled: self.scheduler,
+            has_listener: !self.hooks.listeners.is_empty(),
+            notifications: self.notifications,
+            executor: self.executor,
+        };
+        Ok((config, self.hooks))
+    }
+}

@@ -1,0 +1,114 @@
+//! Settings of notifications.
+
+use super::Builder;
+use crate::config::{Executor, Notifications, Overflow};
+use crate::entry::Removed;
+use crate::executor::Execute;
+use crate::removal::RemovalCause;
+use std::hash::Hash;
+use std::sync::Arc;
+
+impl<K, V> Builder<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Adds a listener, which sees every value that leaves the cache.
+    ///
+    /// A cache may have several listeners; each sees all values, in the order in which the
+    /// listeners were set.
+    ///
+    /// A listener sees each value once, one value at a time, and the values of one key in the
+    /// order of their removals. There are four exceptions; each is counted or asked for:
+    ///
+    /// * Values that are still inside when the last handle is dropped. ([`close`](Cache::close)
+    ///   announces them.)
+    /// * A value that a loader made and that the cache did not keep
+    ///   ([`get_with`](Cache::get_with)). It was never inside.
+    /// * Notifications beyond a limit of your choice ([`Overflow::Discard`]).
+    /// * Values that the listener puts back into its own closed cache ([`close`](Cache::close)).
+    ///
+    /// *Callbacks*: the listener runs with no lock held, in one of these places:
+    ///
+    /// * on the thread of an operation on the cache, after that operation;
+    /// * on a worker thread of the process, for a cache with a [`scheduler`](Self::scheduler);
+    /// * wherever your [`executor`](Self::executor) runs jobs.
+    ///
+    /// The listener never runs inside a load, a computation or a callback. It may call anything on
+    /// the cache; removals that it causes are announced after it returns. A panic is caught and
+    /// counted ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is
+    /// announced.
+    ///
+    /// *Blocking*: a slow listener holds up the thread that it runs on and further notifications of
+    /// this cache. It holds up no other thread and no other cache.
+    ///
+    /// Notifications wait in a queue that is unbounded unless there is a
+    /// [`notification_limit`](Self::notification_limit).
+    pub fn removal_listener(
+        mut self,
+        listener: impl Fn(Removed<K, V>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.listeners.push(Box::new(listener));
+        self
+    }
+
+    /// Adds a listener that gets clones of key and value, and the cause. Otherwise like
+    /// [`removal_listener`](Self::removal_listener), which clones nothing.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    ///
+    /// let cache: Cache<String, u32> = Cache::builder()
+    ///     .max_capacity(100)
+    ///     .eviction_listener(|key, value, cause| println!("{key}: {value} left: {cause}"))
+    ///     .build();
+    /// # drop(cache);
+    /// ```
+    pub fn eviction_listener(
+        self,
+        listener: impl Fn(Arc<K>, V, RemovalCause) + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Clone,
+        V: Clone,
+    {
+        self.removal_listener(move |removed| {
+            let (key, value, cause) = removed.into_parts();
+            listener(Arc::new(key), value, cause);
+        })
+    }
+
+    /// Bounds the queue of notifications that wait for the listener.
+    ///
+    /// By default the queue is unbounded: a listener that is stuck lets it grow, which
+    /// [`Stats::pending_notifications`](crate::Stats::pending_notifications) shows.
+    ///
+    /// * With [`Overflow::Wait`], a writer that finds more than `limit` notifications waiting helps
+    ///   to deliver after its operation, or waits for the thread that delivers. It never waits
+    ///   inside a callback, a load or a computation. Expiry and eviction are not held back. So the
+    ///   queue may exceed the limit by as many notifications as the cache holds entries.
+    /// * With [`Overflow::Discard`], further notifications are dropped and counted
+    ///   ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
+    pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
+        self.notifications = Notifications(Some((limit, overflow)));
+        self
+    }
+
+    /// Sets the executor that runs the listener, and the destructors of entries that maintenance
+    /// removes, instead of the threads of operations.
+    ///
+    /// * Each cache has at most one job with the executor at a time.
+    /// * [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) do not rely on
+    ///   the executor: they do what they promise themselves.
+    /// * An executor that runs jobs at once, on the caller's thread, is allowed.
+    /// * The executor is dropped with the cache, on the thread on which the cache ends. That may be
+    ///   one of the executor's own threads.
+    ///
+    /// Without an executor, operations deliver in passing, and the scheduler leaves the delivery to
+    /// worker threads of the process. There is one worker thread as long as no listener or
+    /// destructor takes longer than 10 ms while others wait. Worker threads end when they are idle.
+    pub fn executor(mut self, executor: impl Execute) -> Self {
+        self.executor = Some(Executor::Own(Arc::new(executor)));
+        self
+    }
+}

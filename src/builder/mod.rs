@@ -1,0 +1,191 @@
+//! The builder, which collects and checks the settings of a cache.
+
+mod build;
+mod lifetimes;
+mod listeners;
+
+use crate::clock::Clock;
+use crate::config::{EvictionPolicy, Executor, Notifications};
+use crate::engine::Hooks;
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// Configures a [`Cache`]. [`Cache::builder`] makes one.
+///
+/// ```
+/// use cortado::{Cache, RemovalCause};
+/// use std::time::Duration;
+///
+/// let cache: Cache<String, Vec<u8>> = Cache::builder()
+///     .name("responses")
+///     .max_capacity(64 << 20)
+///     .weigher(|key: &String, body: &Vec<u8>| (key.len() + body.len()) as u32)
+///     .time_to_live(Duration::from_secs(300))
+///     .removal_listener(|removed| {
+///         if removed.cause() == RemovalCause::Size {
+///             // ... count it
+///         }
+///     })
+///     .build();
+/// # drop(cache);
+/// ```
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct Builder<K, V> {
+    name: Option<String>,
+    max_capacity: Option<u64>,
+    eviction: EvictionPolicy,
+    initial_capacity: usize,
+    time_to_live: Option<Duration>,
+    time_to_idle: Option<Duration>,
+    resolution: Option<Duration>,
+    record_stats: bool,
+    scheduler: bool,
+    executor: Option<Executor>,
+    notifications: Notifications,
+    clock: Clock,
+    hooks: Hooks<K, V>,
+}
+
+impl<K, V> Builder<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    pub(crate) fn new() -> Self {
+        Self {
+            name: None,
+            max_capacity: None,
+            eviction: EvictionPolicy::default(),
+            initial_capacity: 0,
+            time_to_live: None,
+            time_to_idle: None,
+            resolution: None,
+            record_stats: false,
+            scheduler: false,
+            executor: None,
+            notifications: Notifications::default(),
+            clock: Clock::system(),
+            hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
+        }
+    }
+
+    /// Names the cache, for `Debug` and for telling caches apart in your metrics.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Bounds the cache: by its number of entries, or by their weight if there is a
+    /// [`weigher`](Self::weigher).
+    ///
+    /// Without this setting the cache is unbounded. Zero turns caching off: every value leaves at
+    /// once, as [`Size`](crate::RemovalCause::Size).
+    ///
+    /// The bound holds after each maintenance pass. Making room for an entry that is heavier than
+    /// many others together takes several passes.
+    ///
+    /// Between passes, writes that are not yet applied may exceed the bound by at most 1/16 of it
+    /// (at least one entry per write buffer stripe), plus one entry for each thread that is writing
+    /// at that moment.
+    pub fn max_capacity(mut self, max_capacity: u64) -> Self {
+        self.max_capacity = Some(max_capacity);
+        self
+    }
+
+    /// Makes room for this many entries beforehand, which spares the index its growth.
+    ///
+    /// *Errors*: [`try_build`](Self::try_build) refuses 2^31 entries or more.
+    pub fn initial_capacity(mut self, entries: usize) -> Self {
+        self.initial_capacity = entries;
+        self
+    }
+
+    /// Sets the weigher, which tells how much an entry counts against
+    /// [`max_capacity`](Self::max_capacity).
+    ///
+    /// *Units*: weights have the unit of `max_capacity`. Weight 0 is allowed: such an entry is
+    /// never evicted for want of room.
+    ///
+    /// *Callbacks*: the weigher is asked once per value, when the value is inserted, on the
+    /// inserting thread, with no lock held. It must not write the key that it is asked about: that
+    /// write panics. A panic of the weigher reaches the caller of the insert, and nothing is
+    /// inserted.
+    pub fn weigher(mut self, weigher: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self {
+        self.hooks.weigher = Some(Box::new(weigher));
+        self
+    }
+
+    /// Sets how the cache chooses the entries that leave when it is full. By default
+    /// [`EvictionPolicy::tiny_lfu`].
+    pub fn eviction_policy(mut self, policy: EvictionPolicy) -> Self {
+        self.eviction = policy;
+        self
+    }
+
+    /// Sets whether the cache keeps the counters of [`Cache::stats`]. Off by default.
+    ///
+    /// The counters cost a few nanoseconds per operation.
+    pub fn record_stats(mut self, record: bool) -> Self {
+        self.record_stats = record;
+        self
+    }
+
+    /// Sets the clock that the cache reads. The default is the system's monotonic clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets whether a background thread maintains the cache, also while no other thread uses it.
+    /// Off by default.
+    ///
+    /// With a scheduler, entries expire and are announced, and memory is released, also in an idle
+    /// cache. The key and value of a removed entry are dropped within the
+    /// [`expiry_resolution`](Self::expiry_resolution) and a few milliseconds, unless a handle or
+    /// guard protects them.
+    ///
+    /// Without a scheduler, later operations do this work, reads included, if they come 16 ms of
+    /// the cache's time apart. One of them has to notice a removed entry, and another one has to
+    /// let it go:
+    ///
+    /// * At most a write buffer's worth of removed entries (256 per hardware thread) waits to be
+    ///   noticed. More may wait after a pass was held up because its thread lost its core.
+    /// * At most 1/64 of the entries, and at most 255, wait to be let go.
+    ///
+    /// [`Cache::run_pending_tasks`] releases all of it.
+    ///
+    /// *Threads*: one thread serves all caches of the process. It sleeps until the earliest
+    /// deadline of any of them, and ends when the last of them is gone. It looks at a cache with a
+    /// clock of its own once per [`expiry_resolution`](Self::expiry_resolution).
+    ///
+    /// *Callbacks*: the thread runs no listener and no destructor; worker threads run them (see
+    /// [`executor`](Self::executor)). Of the user's code, the thread runs only a clock.
+    ///
+    /// *Fork*: a forked child has no such thread. Inherited caches work in the child as caches
+    /// without a scheduler. When the child builds a cache with a scheduler, the thread starts anew,
+    /// for all of them. A fork at the very moment at which the thread holds its lock leaves a child
+    /// in which that build hangs, as with any lock.
+    pub fn scheduler(mut self, scheduler: bool) -> Self {
+        self.scheduler = scheduler;
+        self
+    }
+}
+
+impl<K, V> fmt::Debug for Builder<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("max_capacity", &self.max_capacity)
+            .field("eviction_policy", &self.eviction)
+            .field("weigher", &self.hooks.weigher.is_some())
+            .field("time_to_live", &self.time_to_live)
+            .field("time_to_idle", &self.time_to_idle)
+            .field("expire_after", &self.hooks.expiry.is_some())
+            .field("expiry_resolution", &self.resolution)
+            .field("removal_listener", &!self.hooks.listeners.is_empty())
+            .field("scheduler", &self.scheduler)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
