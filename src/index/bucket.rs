@@ -7,7 +7,7 @@ use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::seeded;
+use crate::sync::{ordering_unless_seeded, seeded};
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]
@@ -124,7 +124,7 @@ impl Bucket {
     #[inline]
     pub fn release(&self, end: impl FnOnce(Ctrl) -> Ctrl) {
         let ctrl = end(Ctrl(self.ctrl.load(Relaxed)));
-        let order = if seeded("index-unlock-relaxed") { Relaxed } else { Release };
+        let order = ordering_unless_seeded("index-unlock-relaxed", Release);
         self.ctrl.store(ctrl.0, order);
     }
 
@@ -133,7 +133,7 @@ impl Bucket {
     /// fingerprint of a slot's new entry does not see the id of its old entry.
     #[inline]
     pub fn fingerprints(&self) -> Fingerprints {
-        let order = if seeded("index-tags-relaxed") { Relaxed } else { Acquire };
+        let order = ordering_unless_seeded("index-tags-relaxed", Acquire);
         Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
     }
 
@@ -160,7 +160,7 @@ impl Bucket {
     /// Stores an id in a slot. Release pairs with [`Bucket::id`]. The caller holds the lock.
     #[inline]
     pub fn replace(&self, slot: usize, id: u32) {
-        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
+        let order = ordering_unless_seeded("index-publish-relaxed", Release);
         self.ids[slot].store(id, order);
     }
 
@@ -195,7 +195,7 @@ impl Bucket {
     /// [`fingerprints`](Self::fingerprints). In the control word, a weaker store would also hide
     /// everything that came before it from the readers of the word.
     fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
-        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
+        let order = ordering_unless_seeded("index-publish-relaxed", Release);
         let with = |word: u64, byte: usize| {
             word & !(0xff << (8 * byte)) | u64::from(fingerprint) << (8 * byte)
         };
