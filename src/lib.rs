@@ -202,6 +202,9 @@ pub mod internals {
     pub mod flight {
         pub use crate::flight::*;
     }
+    pub mod hash {
+        pub use crate::hash::*;
+    }
     pub mod index {
         pub use crate::index::*;
     }

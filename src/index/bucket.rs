@@ -2,7 +2,8 @@
 //! fingerprints.
 
 use super::fingerprint::{EMPTY, Fingerprints, SLOTS, WORD_FINGERPRINTS};
-use crate::links::NIL;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -11,8 +12,8 @@ use crate::sync::{ordering_unless_seeded, seeded};
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]
-pub fn fingerprint_of(hash: u32) -> u8 {
-    (hash as u8).max(1)
+pub fn fingerprint_of(hash: Hash32) -> u8 {
+    (hash.raw() as u8).max(1)
 }
 
 /// The control word as it was read. From the low bits up it contains:
@@ -96,7 +97,7 @@ impl Bucket {
             fingerprints: AtomicU64::new(0),
             ctrl: AtomicU64::new(0),
             overflow: AtomicPtr::new(std::ptr::null_mut()),
-            ids: std::array::from_fn(|_| AtomicU32::new(NIL)),
+            ids: std::array::from_fn(|_| AtomicU32::new(NodeId::NONE.raw())),
         }
     }
 
@@ -143,32 +144,32 @@ impl Bucket {
         Fingerprints::new(self.fingerprints.load(Acquire), ctrl.0)
     }
 
-    /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
+    /// The id in a slot, or [`NodeId::NONE`]. Acquire pairs with the release in [`Bucket::put`] and
     /// [`Bucket::replace`]: the reader sees the node that the id names complete.
     #[inline]
-    pub fn id(&self, slot: usize) -> u32 {
-        self.ids[slot].load(Acquire)
+    pub fn id(&self, slot: usize) -> NodeId {
+        NodeId::from_raw(self.ids[slot].load(Acquire))
     }
 
     /// Fills an empty slot. The caller holds the lock, or no other thread can reach the bucket yet.
     #[inline]
-    pub fn put(&self, slot: usize, fingerprint: u8, id: u32) {
+    pub fn put(&self, slot: usize, fingerprint: u8, id: NodeId) {
         self.replace(slot, id);
         self.set_fingerprint(slot, fingerprint);
     }
 
     /// Stores an id in a slot. Release pairs with [`Bucket::id`]. The caller holds the lock.
     #[inline]
-    pub fn replace(&self, slot: usize, id: u32) {
+    pub fn replace(&self, slot: usize, id: NodeId) {
         let order = ordering_unless_seeded("index-publish-relaxed", Release);
-        self.ids[slot].store(id, order);
+        self.ids[slot].store(id.raw(), order);
     }
 
     /// Empties a slot. The caller holds the lock.
     #[inline]
     pub fn clear(&self, slot: usize) {
         self.set_fingerprint(slot, EMPTY);
-        self.ids[slot].store(NIL, Relaxed);
+        self.ids[slot].store(NodeId::NONE.raw(), Relaxed);
     }
 
     /// Whether there is an overflow, with or without entries in it. Only the holder of the lock may
