@@ -55,7 +55,7 @@
 //!   the load may be stale, and the pass that it relies on long over.
 
 use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
-use crate::sync::seeded;
+use crate::sync::{ordering_unless_seeded, seeded};
 
 /// This bit says that another pass is wanted, after the one that may be running.
 const REQUIRED: u32 = 0b01;
@@ -134,7 +134,7 @@ impl DrainStatus {
 
     /// Ensures that some thread begins a pass after this call. See rule 1.
     pub fn request(&self) -> Request {
-        let order = if seeded("drain-request-is-relaxed") { Relaxed } else { AcqRel };
+        let order = ordering_unless_seeded("drain-request-is-relaxed", AcqRel);
         match Status::of(self.word.fetch_or(REQUIRED, order)) {
             Status::Idle | Status::Required => Request::Run,
             Status::ProcessingToIdle | Status::ProcessingToRequired => Request::HandedOver,

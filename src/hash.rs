@@ -1,23 +1,52 @@
 //! Folds the 64-bit hash of a `BuildHasher` to the 32 bits that the mechanisms work with.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// 2^64 divided by the golden ratio, as an odd number: the multiplier of Knuth's multiplicative
 /// hashing.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// The bits of a key's hash that index, policy, flights and nodes work with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Hash32(u32);
+
+impl Hash32 {
+    /// The least hash, at which a walk through all hashes begins.
+    pub const FIRST: Self = Self(0);
+
+    /// The hash with these bits.
+    #[inline(always)]
+    pub const fn from_raw(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The bits of the hash.
+    #[inline(always)]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::LowerHex for Hash32 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Hashes `key` and folds the result. Every input bit reaches both the top bits (which choose the
 /// bucket) and the bottom bits (the fingerprint), even under a hasher as weak as the identity.
 #[inline]
-pub fn hash32<Q: Hash + ?Sized>(builder: &impl BuildHasher, key: &Q) -> u32 {
+pub fn hash32<Q: Hash + ?Sized>(builder: &impl BuildHasher, key: &Q) -> Hash32 {
     fold(builder.hash_one(key))
 }
 
 #[inline]
-fn fold(hash: u64) -> u32 {
+fn fold(hash: u64) -> Hash32 {
     let folded = u128::from(hash ^ GOLDEN) * u128::from(GOLDEN);
     let mixed = (folded as u64) ^ ((folded >> 64) as u64);
-    (mixed ^ (mixed >> 32)) as u32
+    Hash32((mixed ^ (mixed >> 32)) as u32)
 }
 
 #[cfg(test)]
@@ -29,7 +58,7 @@ mod tests {
     #[test]
     fn weak_hashes_spread_over_top_and_bottom_bits() {
         for shift in [0, 8, 16, 32, 40, 48] {
-            let folded: Vec<u32> = (0..4096u64).map(|n| fold(n << shift)).collect();
+            let folded: Vec<u32> = (0..4096u64).map(|n| fold(n << shift).raw()).collect();
             let top: HashSet<u32> = folded.iter().map(|h| h >> 20).collect();
             let bottom: HashSet<u32> = folded.iter().map(|h| h & 0xff).collect();
             assert!(top.len() > 2000, "shift {shift}: {} of 4096 top values", top.len());

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::entry::Entry;
+use crate::hash::Hash32;
 use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::fmt;
 pub struct Iter<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     /// Hash position at which the walk goes on; `None` at its end.
-    cursor: Option<u64>,
+    cursor: Option<Hash32>,
     /// One node for each key of the last bucket. A key's present entry is looked up when it is the
     /// key's turn.
     batch: VecDeque<Handle<K, V>>,
@@ -18,7 +19,7 @@ pub struct Iter<'c, K, V, S> {
 
 impl<'c, K, V, S> Iter<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, cursor: Some(0), batch: VecDeque::new() }
+        Self { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() }
     }
 }
 

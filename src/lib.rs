@@ -209,6 +209,9 @@ pub mod internals {
     pub mod flight {
         pub use crate::flight::*;
     }
+    pub mod hash {
+        pub use crate::hash::*;
+    }
     pub mod index {
         pub use crate::index::*;
     }

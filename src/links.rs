@@ -1,6 +1,6 @@
 //! Node ids, and the links that lists and the wheel keep inside the nodes.
 //!
-//! A `u32` id names a node. The mechanisms never see a node. Through a store they see the pair of
+//! A [`NodeId`] names a node. The mechanisms never see a node. Through a store they see the pair of
 //! links that belongs to them, and the other values that their trait asks for. Only the holder of
 //! the maintenance lock writes links, so relaxed loads and stores are enough. The links are
 //! atomics. So a stale id can cost hit rate but never memory safety, and no mechanism needs
@@ -8,13 +8,62 @@
 
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::guarded::GuardedU32;
+use std::fmt;
 
-/// The id that names no node. It is never handed out.
-pub const NIL: u32 = 0;
+/// The name of a node: its number in the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct NodeId(u32);
 
-/// The first reserved id. Ids at or above it never name a node; mechanisms may use them for list
-/// heads and marks.
-pub const FIRST_RESERVED: u32 = 1 << 31;
+impl NodeId {
+    /// This id names no node. It is never handed out.
+    pub const NONE: Self = Self(0);
+
+    /// The first reserved id. Ids at or above it never name a node; mechanisms may use them for
+    /// list heads and marks.
+    pub const FIRST_RESERVED: Self = Self(1 << 31);
+
+    /// The id with this number.
+    #[inline(always)]
+    pub const fn from_raw(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number that the id is stored as.
+    #[inline(always)]
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// The number as an index, for a store that keeps its nodes in an array.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// This id and the ids that follow it by number, `count` in all.
+    pub fn consecutive(self, count: usize) -> impl Iterator<Item = Self> {
+        (self.0..).take(count).map(Self)
+    }
+
+    /// Whether a node may have this id.
+    #[inline(always)]
+    pub fn may_name_node(self) -> bool {
+        self != Self::NONE && self < Self::FIRST_RESERVED
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::LowerHex for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// One pair of intrusive links.
 #[derive(Debug, Default)]
@@ -24,28 +73,49 @@ pub struct Links {
 }
 
 impl Links {
-    /// Links of an unlinked node: both ends are [`NIL`].
+    /// Links of an unlinked node: both ends are [`NodeId::NONE`].
     pub fn new() -> Self {
-        Self { prev: GuardedU32::new(NIL), next: GuardedU32::new(NIL) }
+        Self {
+            prev: GuardedU32::new(NodeId::NONE.raw()),
+            next: GuardedU32::new(NodeId::NONE.raw()),
+        }
     }
 
     #[inline]
-    pub fn prev(&self) -> u32 {
+    pub fn prev(&self) -> NodeId {
+        NodeId::from_raw(self.prev.load(Relaxed))
+    }
+
+    #[inline]
+    pub fn next(&self) -> NodeId {
+        NodeId::from_raw(self.next.load(Relaxed))
+    }
+
+    #[inline]
+    pub fn set_prev(&self, id: NodeId) {
+        self.prev.store(id.raw(), Relaxed);
+    }
+
+    #[inline]
+    pub fn set_next(&self, id: NodeId) {
+        self.next.store(id.raw(), Relaxed);
+    }
+
+    /// Makes both ends [`NodeId::NONE`].
+    #[inline]
+    pub fn clear(&self) {
+        self.set_prev(NodeId::NONE);
+        self.set_next(NodeId::NONE);
+    }
+
+    /// The number that a user of one direction keeps in place of `prev`.
+    #[inline]
+    pub fn number(&self) -> u32 {
         self.prev.load(Relaxed)
     }
 
     #[inline]
-    pub fn next(&self) -> u32 {
-        self.next.load(Relaxed)
-    }
-
-    #[inline]
-    pub fn set_prev(&self, id: u32) {
-        self.prev.store(id, Relaxed);
-    }
-
-    #[inline]
-    pub fn set_next(&self, id: u32) {
-        self.next.store(id, Relaxed);
+    pub fn set_number(&self, number: u32) {
+        self.prev.store(number, Relaxed);
     }
 }

@@ -4,35 +4,36 @@
 //! reached through a [`LinkStore`]. So moving an id from list to list allocates nothing.
 //!
 //! ```text
-//! head ──► a ◄──► b ◄──► c ◄── tail        prev(a) == NIL, next(c) == NIL
+//! head ──► a ◄──► b ◄──► c ◄── tail        prev(a) and next(c) are NONE
 //! ```
 //!
 //! 1. An id is in at most one of the lists that share a store's links. The caller knows which one,
-//!    because the links alone do not tell (the only element of a list has both ends [`NIL`]).
-//! 2. A removed id leaves with both links [`NIL`].
+//!    because the links alone do not tell (the only element of a list has both ends
+//!    [`NodeId::NONE`]).
+//! 2. A removed id leaves with both links [`NodeId::NONE`].
 //! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule
 //!    1 can scramble an order, but touches no memory outside the store.
 
-use crate::links::{FIRST_RESERVED, Links, NIL};
+use crate::links::{Links, NodeId};
 
 /// Where a list finds the links of an id.
 pub trait LinkStore {
     /// The links of an id that was put into a list.
-    fn links(&self, id: u32) -> &Links;
+    fn links(&self, id: NodeId) -> &Links;
 }
 
 /// A list of ids, linked through a [`LinkStore`].
 #[derive(Debug, Default)]
 pub struct List {
-    head: u32,
-    tail: u32,
+    head: NodeId,
+    tail: NodeId,
     len: usize,
 }
 
 impl List {
     /// An empty list.
     pub const fn new() -> Self {
-        Self { head: NIL, tail: NIL, len: 0 }
+        Self { head: NodeId::NONE, tail: NodeId::NONE, len: 0 }
     }
 
     /// The number of ids in the list.
@@ -49,57 +50,57 @@ impl List {
 
     /// The first id.
     #[inline]
-    pub fn front(&self) -> Option<u32> {
+    pub fn front(&self) -> Option<NodeId> {
         some(self.head)
     }
 
     /// The last id.
     #[inline]
-    pub fn back(&self) -> Option<u32> {
+    pub fn back(&self) -> Option<NodeId> {
         some(self.tail)
     }
 
     /// The neighbour of `id` towards the back.
     #[inline]
-    pub fn next<S: LinkStore + ?Sized>(&self, store: &S, id: u32) -> Option<u32> {
+    pub fn next<S: LinkStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
         some(store.links(id).next())
     }
 
     /// The neighbour of `id` towards the front.
     #[inline]
-    pub fn prev<S: LinkStore + ?Sized>(&self, store: &S, id: u32) -> Option<u32> {
+    pub fn prev<S: LinkStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
         some(store.links(id).prev())
     }
 
     /// Inserts an unlinked id at the front.
     #[inline]
-    pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.link_front(store, id, store.links(id));
     }
 
     /// [`push_front`](Self::push_front) for a caller that already has the id's links.
     #[inline]
-    pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
-        self.link_between(store, NIL, (id, links), self.head);
+    pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
+        self.link_between(store, NodeId::NONE, (id, links), self.head);
         self.len += 1;
     }
 
     /// Inserts an unlinked id at the back.
     #[inline]
-    pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.link_back(store, id, store.links(id));
     }
 
     /// [`push_back`](Self::push_back) for a caller that already has the id's links.
     #[inline]
-    pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32, links: &Links) {
-        self.link_between(store, self.tail, (id, links), NIL);
+    pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
+        self.link_between(store, self.tail, (id, links), NodeId::NONE);
         self.len += 1;
     }
 
     /// Removes `id`, which must be in the list.
     #[inline]
-    pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.unlink(store, store.links(id));
     }
 
@@ -112,7 +113,7 @@ impl List {
 
     /// Removes and returns the first id.
     #[inline]
-    pub fn pop_front<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+    pub fn pop_front<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
         let id = self.front()?;
         self.remove(store, id);
         Some(id)
@@ -120,7 +121,7 @@ impl List {
 
     /// Removes and returns the last id.
     #[inline]
-    pub fn pop_back<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+    pub fn pop_back<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
         let id = self.back()?;
         self.remove(store, id);
         Some(id)
@@ -128,21 +129,21 @@ impl List {
 
     /// Moves `id`, which must be in the list, to the front.
     #[inline]
-    pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         if self.head != id {
             let links = store.links(id);
             self.detach(store, links);
-            self.link_between(store, NIL, (id, links), self.head);
+            self.link_between(store, NodeId::NONE, (id, links), self.head);
         }
     }
 
     /// Moves `id`, which must be in the list, to the back.
     #[inline]
-    pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         if self.tail != id {
             let links = store.links(id);
             self.detach(store, links);
-            self.link_between(store, self.tail, (id, links), NIL);
+            self.link_between(store, self.tail, (id, links), NodeId::NONE);
         }
     }
 
@@ -152,18 +153,20 @@ impl List {
         &mut self,
         store: &S,
         links: &Links,
-        (new, to): (u32, &Links),
+        (new, to): (NodeId, &Links),
     ) {
         let (prev, next) = (links.prev(), links.next());
-        links.set_prev(NIL);
-        links.set_next(NIL);
+        links.clear();
         to.set_prev(prev);
         to.set_next(next);
         self.join(store, prev, new, next, new);
     }
 
     /// The ids from front to back.
-    pub fn iter<'a, S: LinkStore + ?Sized>(&self, store: &'a S) -> impl Iterator<Item = u32> + 'a {
+    pub fn iter<'a, S: LinkStore + ?Sized>(
+        &self,
+        store: &'a S,
+    ) -> impl Iterator<Item = NodeId> + 'a {
         std::iter::successors(some(self.head), move |&id| some(store.links(id).next()))
     }
 
@@ -171,7 +174,7 @@ impl List {
     pub fn iter_back<'a, S: LinkStore + ?Sized>(
         &self,
         store: &'a S,
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = NodeId> + 'a {
         std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
     }
 
@@ -181,9 +184,9 @@ impl List {
     ///
     /// A description of the first violation.
     pub fn validate<S: LinkStore + ?Sized>(&self, store: &S) -> Result<(), String> {
-        let (mut prev, mut id, mut count) = (NIL, self.head, 0);
-        while id != NIL {
-            if id >= FIRST_RESERVED {
+        let (mut prev, mut id, mut count) = (NodeId::NONE, self.head, 0);
+        while id != NodeId::NONE {
+            if id >= NodeId::FIRST_RESERVED {
                 return Err(format!("{prev} is followed by {id:#x}, which names no node"));
             }
             if count == self.len {
@@ -204,16 +207,17 @@ impl List {
         Ok(())
     }
 
-    /// Links `id` between two neighbours. Either of them may be [`NIL`], the outside of the list.
+    /// Links `id` between two neighbours. Either of them may be [`NodeId::NONE`], the outside of
+    /// the list.
     #[inline]
     fn link_between<S: LinkStore + ?Sized>(
         &mut self,
         store: &S,
-        prev: u32,
-        (id, links): (u32, &Links),
-        next: u32,
+        prev: NodeId,
+        (id, links): (NodeId, &Links),
+        next: NodeId,
     ) {
-        debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
+        debug_assert!(id.may_name_node(), "{id:#x} names no node");
         links.set_prev(prev);
         links.set_next(next);
         self.join(store, prev, id, next, id);
@@ -223,8 +227,7 @@ impl List {
     fn detach<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next, next, prev);
-        links.set_prev(NIL);
-        links.set_next(NIL);
+        links.clear();
     }
 
     /// Makes `after` the successor of `prev`, and `before` the predecessor of `next`.
@@ -232,23 +235,23 @@ impl List {
     fn join<S: LinkStore + ?Sized>(
         &mut self,
         store: &S,
-        prev: u32,
-        after: u32,
-        next: u32,
-        before: u32,
+        prev: NodeId,
+        after: NodeId,
+        next: NodeId,
+        before: NodeId,
     ) {
         match prev {
-            NIL => self.head = after,
+            NodeId::NONE => self.head = after,
             _ => store.links(prev).set_next(after),
         }
         match next {
-            NIL => self.tail = before,
+            NodeId::NONE => self.tail = before,
             _ => store.links(next).set_prev(before),
         }
     }
 }
 
 #[inline]
-fn some(id: u32) -> Option<u32> {
-    (id != NIL).then_some(id)
+fn some(id: NodeId) -> Option<NodeId> {
+    (id != NodeId::NONE).then_some(id)
 }

@@ -33,6 +33,7 @@
 //! index is *detached*: only handles keep it.
 
 use crate::clock::{INSTANT, NEVER};
+use crate::hash::Hash32;
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sync::guarded::{GuardedU32, GuardedU64};
@@ -115,24 +116,22 @@ impl Meta {
     }
 
     /// Starts a life with one count, held by the caller, and with neither key nor value.
-    pub fn begin(&self, hash: u32) {
+    pub fn begin(&self, hash: Hash32) {
         self.deadline.store(GONE, Ordering::Relaxed);
         self.created.store(0, Ordering::Relaxed);
-        self.hash.store(hash, Ordering::Relaxed);
+        self.hash.store(hash.raw(), Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
         self.refs.store(1, Ordering::Relaxed);
         self.record_period.store(NO_PERIOD, Ordering::Relaxed);
         self.life.store(0, Ordering::Relaxed);
-        self.timer.set_prev(0);
-        self.timer.set_next(0);
-        self.queue.set_prev(0);
-        self.queue.set_next(0);
+        self.timer.clear();
+        self.queue.clear();
     }
 
     /// For models: puts the node into the state that it has after the system took its memory back.
     #[cfg(cortado_loom)]
     pub fn wipe(&self) {
-        self.begin(0);
+        self.begin(Hash32::FIRST);
         self.refs.store(0, Ordering::Relaxed);
         self.generation.store(0, Ordering::Relaxed);
     }
@@ -203,8 +202,8 @@ impl Meta {
     }
 
     #[inline]
-    pub fn hash(&self) -> u32 {
-        self.hash.load(Ordering::Relaxed)
+    pub fn hash(&self) -> Hash32 {
+        Hash32::from_raw(self.hash.load(Ordering::Relaxed))
     }
 
     #[inline]

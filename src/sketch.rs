@@ -30,6 +30,7 @@
 
 pub mod blocks;
 
+use crate::hash::Hash32;
 use crate::prefetch::prefetch;
 use blocks::{Blocks, spread};
 
@@ -89,7 +90,7 @@ impl Sketch {
     /// Spreads a hash under this sketch's seed, as the other methods expect it. Other code that
     /// needs a secret hash may use it too.
     #[inline]
-    pub fn spread(&self, hash: u32) -> u64 {
+    pub fn spread(&self, hash: Hash32) -> u64 {
         spread(hash, self.seed)
     }
 

@@ -60,6 +60,12 @@ impl Spin {
     }
 }
 
+/// `Relaxed` if the named defect is [`seeded`], else `ordering`.
+#[inline(always)]
+pub fn ordering_unless_seeded(bug: &str, ordering: atomic::Ordering) -> atomic::Ordering {
+    if seeded(bug) { atomic::Ordering::Relaxed } else { ordering }
+}
+
 /// How to deal with another thread that holds something and may have lost its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {

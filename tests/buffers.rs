@@ -10,15 +10,20 @@ use std::thread;
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::spill::MAX_EVENTS;
 use cortado::internals::buffer::write::{Drained, MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use proptest::prelude::*;
 
 const NO_LIMIT: usize = usize::MAX;
 
 fn read_all(buffer: &ReadBuffer, limit: usize) -> Vec<u32> {
-    let mut ids = Vec::new();
-    buffer.drain(limit, &mut ids);
-    ids.into_iter().map(|id| id as u32).collect()
+    let mut words = Vec::new();
+    buffer.drain(limit, &mut words);
+    words.into_iter().map(|word| ReadBuffer::id_of(word).raw()).collect()
+}
+
+fn push(buffer: &ReadBuffer, id: u32) -> Push {
+    buffer.push(NodeId::from_raw(id))
 }
 
 fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
@@ -36,7 +41,7 @@ fn reads_come_out_once_and_in_the_order_of_their_thread() {
     let buffer = ReadBuffer::new();
     assert!(buffer.is_empty());
     for id in 1..=10 {
-        assert_eq!(buffer.push(id), Push::Stored);
+        assert_eq!(push(&buffer, id), Push::Stored);
     }
     assert!(!buffer.is_empty());
     assert_eq!(read_all(&buffer, 4), [1, 2, 3, 4]);
@@ -49,7 +54,7 @@ fn reads_come_out_once_and_in_the_order_of_their_thread() {
 fn reads_hint_once_at_half_and_are_dropped_when_full() {
     let buffer = ReadBuffer::new();
     for _round in 0..3 {
-        let answers: Vec<Push> = (1..=70).map(|id| buffer.push(id)).collect();
+        let answers: Vec<Push> = (1..=70).map(|id| push(&buffer, id)).collect();
         assert!(answers[..64].iter().all(|answer| *answer != Push::Full));
         assert!(answers[64..].iter().all(|answer| *answer == Push::Full));
         let hints: Vec<usize> = (0..70).filter(|i| answers[*i] == Push::HalfFull).collect();
@@ -72,10 +77,10 @@ fn there_is_a_stripe_for_each_hardware_thread_up_to_sixteen() {
 fn a_partial_drain_of_reads_keeps_the_count_for_the_hint() {
     let buffer = ReadBuffer::new();
     for id in 1..=40 {
-        let _ = buffer.push(id);
+        let _ = push(&buffer, id);
     }
     assert_eq!(read_all(&buffer, 20).len(), 20);
-    let answers: Vec<Push> = (1..=12).map(|id| buffer.push(id)).collect();
+    let answers: Vec<Push> = (1..=12).map(|id| push(&buffer, id)).collect();
     assert_eq!(answers.iter().position(|answer| *answer == Push::HalfFull), Some(11));
 }
 
@@ -92,7 +97,7 @@ fn drained_reads_are_the_stored_reads() {
                 let (buffer, stored) = (&buffer, &stored);
                 scope.spawn(move || {
                     for i in 0..READS {
-                        if buffer.push(t * READS + i + 1) != Push::Full {
+                        if push(buffer, t * READS + i + 1) != Push::Full {
                             stored.fetch_add(1, SeqCst);
                         }
                     }

@@ -12,6 +12,7 @@ use std::thread;
 
 use cortado::internals::flight::board::{Board, Changed};
 use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::hash::Hash32;
 
 /// Counts how often it was woken.
 #[derive(Default)]
@@ -143,28 +144,33 @@ fn a_result_is_cloned_outside_the_lock() {
 #[test]
 fn the_board_finds_flights_by_hash_and_identity() {
     let board = Board::new();
-    let shard = board.shard(7);
+    let (seven, eight) = (Hash32::from_raw(7), Hash32::from_raw(8));
+    let shard = board.shard(seven);
     assert!(shard.is_idle() && board.is_empty());
-    let (seen, flights) = shard.snapshot(7);
+    let (seen, flights) = shard.snapshot(seven);
     assert!(flights.is_empty());
     let (one, two, other) = (Arc::new("one"), Arc::new("two"), Arc::new("other"));
-    assert_eq!(shard.try_insert(7, Arc::clone(&one), seen), Ok(()));
-    assert_eq!(shard.try_insert(7, Arc::clone(&two), seen), Err(Changed));
-    assert_eq!(shard.try_insert(8, Arc::clone(&other), seen), Ok(()), "another hash is no news");
-    let (seen, flights) = shard.snapshot(7);
+    assert_eq!(shard.try_insert(seven, Arc::clone(&one), seen), Ok(()));
+    assert_eq!(shard.try_insert(seven, Arc::clone(&two), seen), Err(Changed));
+    assert_eq!(
+        shard.try_insert(eight, Arc::clone(&other), seen),
+        Ok(()),
+        "another hash is no news"
+    );
+    let (seen, flights) = shard.snapshot(seven);
     assert_eq!(flights, [Arc::clone(&one)]);
-    assert_eq!(shard.try_insert(7, Arc::clone(&two), seen), Ok(()));
+    assert_eq!(shard.try_insert(seven, Arc::clone(&two), seen), Ok(()));
     assert_eq!(board.len(), 3);
 
-    assert!(!shard.remove(7, &Arc::new("one")), "equal is not the same");
-    assert!(!shard.remove(8, &one), "registered under another hash");
-    assert!(shard.remove(7, &one));
-    assert!(!shard.remove(7, &one));
-    assert_eq!(shard.snapshot(7).1, [Arc::clone(&two)]);
+    assert!(!shard.remove(seven, &Arc::new("one")), "equal is not the same");
+    assert!(!shard.remove(eight, &one), "registered under another hash");
+    assert!(shard.remove(seven, &one));
+    assert!(!shard.remove(seven, &one));
+    assert_eq!(shard.snapshot(seven).1, [Arc::clone(&two)]);
     assert!(!shard.is_idle());
-    assert!(shard.remove(7, &two));
+    assert!(shard.remove(seven, &two));
     assert!(!shard.is_idle(), "the other hash is still there");
-    assert!(shard.remove(8, &other));
+    assert!(shard.remove(eight, &other));
     assert!(shard.is_idle() && board.is_empty());
     drop(flights);
     assert_eq!(Arc::strong_count(&one), 1);
@@ -173,8 +179,8 @@ fn the_board_finds_flights_by_hash_and_identity() {
 #[test]
 fn a_removal_is_no_news_but_a_registration_is() {
     let board = Board::new();
-    let shard = board.shard(u32::MAX);
-    let hash = u32::MAX;
+    let hash = Hash32::from_raw(u32::MAX);
+    let shard = board.shard(hash);
     let old = Arc::new(1);
     assert_eq!(shard.try_insert(hash, Arc::clone(&old), shard.snapshot(hash).0), Ok(()));
     let (seen, _) = shard.snapshot(hash);
@@ -183,19 +189,20 @@ fn a_removal_is_no_news_but_a_registration_is() {
     assert!(shard.lock_if(hash, seen).is_some());
     assert_eq!(shard.try_insert(hash, Arc::new(2), seen), Ok(()));
     assert!(shard.lock_if(hash, seen).is_none());
-    assert!(shard.lock_if(hash - 1, seen).is_some());
+    assert!(shard.lock_if(Hash32::from_raw(u32::MAX - 1), seen).is_some());
 }
 
 #[test]
 fn a_shard_guard_keeps_registrations_out() {
     let board = Board::new();
-    let shard = board.shard(0);
-    let (seen, _) = shard.snapshot(0);
-    let guard = shard.lock_if(0, seen).unwrap();
+    let hash = Hash32::FIRST;
+    let shard = board.shard(hash);
+    let (seen, _) = shard.snapshot(hash);
+    let guard = shard.lock_if(hash, seen).unwrap();
     let held = AtomicBool::new(true);
     thread::scope(|scope| {
         let registers = scope.spawn(|| {
-            let registered = shard.try_insert(0, Arc::new(()), seen);
+            let registered = shard.try_insert(hash, Arc::new(()), seen);
             assert!(!held.load(SeqCst), "registered under the guard");
             registered
         });
@@ -226,7 +233,7 @@ struct Loads {
 impl Loads {
     /// All keys share two hashes, and each load but the third of a key panics.
     fn get(&self, key: u32) -> u32 {
-        let hash = key & 1;
+        let hash = Hash32::from_raw(key & 1);
         let shard = self.board.shard(hash);
         loop {
             if let Some(value) = self.values.lock().unwrap()[key as usize] {

@@ -5,6 +5,7 @@
 mod common;
 
 use common::audited::{Audited, audited};
+use cortado::internals::hash::Hash32;
 use cortado::internals::pool::{Column, Columns, Pool, Surplus};
 use cortado::{Cache, Clock, ManualClock};
 use std::collections::HashSet;
@@ -77,7 +78,7 @@ fn what_is_needed_now_and_then_is_kept() {
 #[test]
 fn a_pass_looks_at_a_few_only() {
     let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));
-    let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(0, key)).collect();
+    let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
     drop(drafts);
     let raw = pool.raw();
     let (begin, window) = (1 << 60, WINDOW.as_nanos() as u64);
@@ -92,7 +93,7 @@ fn a_pass_looks_at_a_few_only() {
     assert!(raw.parked() > 40_000, "{} given back", raw.parked());
 
     // Each id is one node's, wherever it was.
-    let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(0, key)).collect();
+    let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
     let shared: Vec<_> = drafts.iter().map(cortado::internals::pool::Draft::share).collect();
     assert_eq!(shared.iter().map(|node| node.id()).collect::<HashSet<_>>().len(), 60_000);
     assert!(drafts.iter().zip(0..).all(|(draft, key)| *draft.key() == key));

@@ -5,7 +5,9 @@
 use std::collections::{HashMap, HashSet};
 
 use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Locked, Patience, Probe};
+use cortado::internals::links::NodeId;
 use proptest::prelude::*;
 
 /// How keys are hashed: each shape stresses something else.
@@ -22,16 +24,19 @@ enum Shape {
 }
 
 impl Shape {
-    fn hash(self, key: u64) -> u32 {
+    fn hash(self, key: u64) -> Hash32 {
         let mixed = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-        match self {
+        Hash32::from_raw(match self {
             Self::Spread => mixed,
             Self::OneTag => mixed & !0xff | 0x2a,
             Self::Eight => (key as u32 % 8) << 29,
             Self::One => u32::MAX,
-        }
+        })
     }
 }
+
+/// The first id that is given out.
+const FIRST: NodeId = NodeId::from_raw(1);
 
 /// The keys of all ids that were ever given out; id 0 is nobody's.
 struct Store {
@@ -40,24 +45,24 @@ struct Store {
 }
 
 impl HashOf for Store {
-    fn hash(&self, id: u32) -> u32 {
-        self.shape.hash(self.keys[id as usize])
+    fn hash(&self, id: NodeId) -> Hash32 {
+        self.shape.hash(self.keys[id.index()])
     }
 }
 
 /// A walk on its way.
 struct Walk {
-    cursor: Option<u64>,
-    visited: Vec<u32>,
+    cursor: Option<Hash32>,
+    visited: Vec<NodeId>,
     /// The ids that have been there since it began.
-    present: HashSet<u32>,
+    present: HashSet<NodeId>,
 }
 
 struct Model {
     index: Index,
     store: Store,
-    entries: HashMap<u64, u32>,
-    gone: HashSet<u32>,
+    entries: HashMap<u64, NodeId>,
+    gone: HashSet<NodeId>,
     walk: Option<Walk>,
 }
 
@@ -72,14 +77,14 @@ impl Model {
         }
     }
 
-    fn node(&mut self, key: u64) -> u32 {
+    fn node(&mut self, key: u64) -> NodeId {
         self.store.keys.push(key);
-        self.store.keys.len() as u32 - 1
+        NodeId::from_raw(self.store.keys.len() as u32 - 1)
     }
 
     fn locked<'a>(&'a self, guard: &'a Guard, key: u64) -> Locked<'a> {
         let hash = self.store.shape.hash(key);
-        let found = self.index.search(guard, hash, |id| self.store.keys[id as usize] == key);
+        let found = self.index.search(guard, hash, |id| self.store.keys[id.index()] == key);
         assert_eq!(found.id(), self.entries.get(&key).copied());
         found.lock().expect("nobody else is here")
     }
@@ -133,7 +138,7 @@ impl Model {
         self.left(Some(old));
     }
 
-    fn left(&mut self, old: Option<u32>) {
+    fn left(&mut self, old: Option<NodeId>) {
         let Some(old) = old else { return };
         self.gone.insert(old);
         if let Some(walk) = &mut self.walk {
@@ -141,11 +146,11 @@ impl Model {
         }
     }
 
-    fn find(&self, key: u64) -> Option<u32> {
+    fn find(&self, key: u64) -> Option<NodeId> {
         let (guard, hash) = (pin(), self.store.shape.hash(key));
-        let is_match = |id: u32| {
+        let is_match = |id: NodeId| {
             assert!(!self.gone.contains(&id), "id {id} is not in the index");
-            self.store.keys[id as usize] == key
+            self.store.keys[id.index()] == key
         };
         let probe = |id| if is_match(id) { Probe::Hit } else { Probe::Other };
         let found = self.index.find(&guard, hash, probe);
@@ -159,14 +164,14 @@ impl Model {
 
     fn walk_on(&mut self) {
         let walk = self.walk.get_or_insert_with(|| Walk {
-            cursor: Some(0),
+            cursor: Some(Hash32::FIRST),
             visited: Vec::new(),
             present: self.entries.values().copied().collect(),
         });
         let cursor = walk.cursor.unwrap();
         walk.cursor = self.index.ids_at(&pin(), &self.store, cursor, &mut walk.visited);
         if walk.cursor.is_none() {
-            let visited: HashSet<u32> = walk.visited.iter().copied().collect();
+            let visited: HashSet<NodeId> = walk.visited.iter().copied().collect();
             assert_eq!(visited.len(), walk.visited.len(), "an id was visited twice");
             assert!(visited.is_superset(&walk.present), "an id was not visited");
             self.walk = None;
@@ -179,13 +184,13 @@ impl Model {
     }
 
     /// Helps while somebody has the bucket of this hash locked.
-    fn help_past_a_lock(&self, hash: u32, buckets: usize) {
+    fn help_past_a_lock(&self, hash: Hash32, buckets: usize) {
         let guard = pin();
         let held = self.index.search(&guard, hash, |_| false).lock().expect("nobody else is here");
         let before = self.index.is_moving(&guard);
         let left = self.index.help(&guard, &self.store, buckets, Patience::Skip);
         assert!(!left || before, "there is nothing to do");
-        assert_eq!(self.index.try_lock_id(&guard, hash, 1).unwrap_err(), Held);
+        assert_eq!(self.index.try_lock_id(&guard, hash, FIRST).unwrap_err(), Held);
         drop(held);
     }
 
@@ -267,7 +272,7 @@ fn eight_thousand_equal_hashes() {
     assert_eq!(model.index.buckets(&pin()), 32);
     model.check();
     for key in 0..8000 {
-        assert_eq!(model.find(key), Some(key as u32 + 1));
+        assert_eq!(model.find(key), Some(NodeId::from_raw(key as u32 + 1)));
     }
     model.index.resize_for(&pin(), 0);
     model.settle();
@@ -290,7 +295,7 @@ fn slots_are_reused() {
     }
     let guard = pin();
     let mut ids = Vec::new();
-    let mut cursor = Some(0);
+    let mut cursor = Some(Hash32::FIRST);
     let mut buckets = 0;
     while let Some(position) = cursor {
         cursor = model.index.ids_at(&guard, &model.store, position, &mut ids);
@@ -308,12 +313,13 @@ fn trying_to_lock_an_id_does_not_wait() {
         let mut model = Model::new(Shape::One);
         (0..keys).for_each(|key| model.put(key));
         let guard = pin();
-        let (hash, last) = (Shape::One.hash(0), keys as u32);
-        let held = model.index.lock_id(&guard, hash, 1).unwrap();
+        let (hash, last) = (Shape::One.hash(0), NodeId::from_raw(keys as u32));
+        let absent = NodeId::from_raw(keys as u32 + 1);
+        let held = model.index.lock_id(&guard, hash, FIRST).unwrap();
         assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), Held);
-        assert_eq!(model.index.try_lock_id(&guard, hash, last + 1).unwrap_err(), Held);
+        assert_eq!(model.index.try_lock_id(&guard, hash, absent).unwrap_err(), Held);
         drop(held);
-        assert!(model.index.try_lock_id(&guard, hash, last + 1).unwrap().is_none());
+        assert!(model.index.try_lock_id(&guard, hash, absent).unwrap().is_none());
         let mut locked = model.index.try_lock_id(&guard, hash, last).unwrap().unwrap();
         assert_eq!(locked.remove(), last);
         drop(locked);
@@ -330,11 +336,11 @@ fn a_search_locks_only_what_it_saw() {
     let hash = Shape::One.hash(0);
 
     let found = model.index.search(&guard, hash, |_| false);
-    drop(model.index.lock_id(&guard, hash, 1));
+    drop(model.index.lock_id(&guard, hash, FIRST));
     drop(found.lock().expect("a lock without a change is none"));
 
     let found = model.index.search(&guard, hash, |_| false);
-    model.index.lock_id(&guard, hash, 1).unwrap().remove();
+    model.index.lock_id(&guard, hash, FIRST).unwrap().remove();
     assert!(found.lock().is_err());
 
     let found = model.index.search(&guard, hash, |_| false);
@@ -351,9 +357,9 @@ fn a_panic_unlocks() {
     let guard = pin();
     let hash = Shape::One.hash(0);
     let inserted_twice = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        model.index.lock_id(&guard, hash, 1).unwrap().insert(2);
+        model.index.lock_id(&guard, hash, FIRST).unwrap().insert(NodeId::from_raw(2));
     }));
     assert!(inserted_twice.is_err());
     model.check();
-    assert_eq!(model.index.lock_id(&guard, hash, 1).unwrap().id(), Some(1));
+    assert_eq!(model.index.lock_id(&guard, hash, FIRST).unwrap().id(), Some(FIRST));
 }

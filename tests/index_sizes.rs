@@ -3,18 +3,24 @@
 #![cfg(not(cortado_loom))]
 
 use cortado::internals::epoch::pin;
+use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Index, Patience, moves_for};
+use cortado::internals::links::NodeId;
 
 /// Ids are their own keys.
 struct Ids;
 
 impl HashOf for Ids {
-    fn hash(&self, id: u32) -> u32 {
-        id.wrapping_mul(0x9e37_79b9)
+    fn hash(&self, id: NodeId) -> Hash32 {
+        Hash32::from_raw(id.raw().wrapping_mul(0x9e37_79b9))
     }
 }
 
-fn insert(index: &Index, id: u32) {
+fn ids(most: u32) -> impl Iterator<Item = NodeId> {
+    (1..=most).map(NodeId::from_raw)
+}
+
+fn insert(index: &Index, id: NodeId) {
     let guard = pin();
     let found = index.search(&guard, Ids.hash(id), |other| other == id);
     found.lock().expect("nobody else is here").insert(id);
@@ -129,7 +135,8 @@ fn moves_keep_up_with_additions() {
         index.resize_for(&pin(), 0);
         let mut entries = 0;
         while entries < 20_000 {
-            (entries + 1..=entries + add).for_each(|id| insert(&index, id));
+            let added = (entries + 1..=entries + add).map(NodeId::from_raw);
+            added.for_each(|id| insert(&index, id));
             entries += add;
             let guard = pin();
             index.resize_for(&guard, entries as usize);
@@ -146,14 +153,15 @@ fn moves_keep_up_with_additions() {
 #[test]
 fn what_is_held_is_moved_later() {
     let index = Index::with_capacity(0);
-    (1..=100).for_each(|id| insert(&index, id));
+    ids(100).for_each(|id| insert(&index, id));
     let check = || assert_eq!(index.validate(&pin(), &Ids), Ok(100));
     let help = || index.help(&pin(), &Ids, usize::MAX, Patience::Skip);
     for (entries, buckets) in [(200, 32), (400, 64), (800, 128), (1600, 256), (0, 16)] {
         let guard = pin();
         let before = index.buckets(&guard);
         assert!(index.resize_for(&guard, entries));
-        let held = index.lock_id(&guard, Ids.hash(7), 7).unwrap();
+        let seventh = NodeId::from_raw(7);
+        let held = index.lock_id(&guard, Ids.hash(seventh), seventh).unwrap();
         assert!(help() && help(), "one is left");
         assert_eq!(index.buckets(&guard), before);
         drop(held);
@@ -170,7 +178,8 @@ fn what_is_held_is_moved_later() {
 fn what_goes_to_a_bucket_that_is_held_is_moved_later() {
     let index = grown(8);
     // One in each of the first two buckets.
-    let ids = [0, 1].map(|bucket| (1..).find(|&id| Ids.hash(id) >> 24 == bucket).unwrap());
+    let is_in = |id, bucket| Ids.hash(id).raw() >> 24 == bucket;
+    let ids = [0, 1].map(|bucket| ids(u32::MAX).find(|&id| is_in(id, bucket)).unwrap());
     ids.into_iter().for_each(|id| insert(&index, id));
     let guard = pin();
     assert!(index.resize_for(&guard, 0));
@@ -192,20 +201,20 @@ fn what_goes_to_a_bucket_that_is_held_is_moved_later() {
 fn a_panic_ends_the_moving() {
     struct Panics;
     impl HashOf for Panics {
-        fn hash(&self, id: u32) -> u32 {
-            assert_ne!(id, 7, "one of the nodes");
+        fn hash(&self, id: NodeId) -> Hash32 {
+            assert_ne!(id.raw(), 7, "one of the nodes");
             Ids.hash(id)
         }
     }
     let index = Index::with_capacity(0);
-    (1..=112).for_each(|id| insert(&index, id));
+    ids(112).for_each(|id| insert(&index, id));
     assert!(index.resize_for(&pin(), 113));
     let settle = || while index.help(&pin(), &Panics, 1, Patience::Wait) {};
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
     settle();
     assert!(index.is_moving(&pin()) && index.buckets(&pin()) == 16);
-    let is_there = |id: u32| index.lock_id(&pin(), Ids.hash(id), id).is_some();
-    assert!((1..=112).all(is_there));
+    let is_there = |id: NodeId| index.lock_id(&pin(), Ids.hash(id), id).is_some();
+    assert!(ids(112).all(is_there));
 }
 
 /// A table that was left goes when nobody can be in it any more, a large one piece by piece.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Patience, Probe};
+use cortado::internals::links::NodeId;
 
 /// The key of a node that is free.
 const POISON: u64 = u64::MAX;
@@ -35,13 +37,13 @@ struct Node {
 
 struct Store {
     nodes: Vec<Node>,
-    free: Mutex<Vec<u32>>,
+    free: Mutex<Vec<NodeId>>,
 }
 
 /// Four tags in all, and every bucket used.
-fn hash_of(key: u64) -> u32 {
+fn hash_of(key: u64) -> Hash32 {
     let mixed = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
-    mixed & !0xff | (key % 4) as u32
+    Hash32::from_raw(mixed & !0xff | (key % 4) as u32)
 }
 
 impl Store {
@@ -53,14 +55,15 @@ impl Store {
             gone: AtomicBool::new(false),
         };
         let nodes = (0..NODES).map(node).collect();
-        Arc::new(Self { nodes, free: Mutex::new((1..NODES as u32).collect()) })
+        let free = (1..NODES as u32).map(NodeId::from_raw).collect();
+        Arc::new(Self { nodes, free: Mutex::new(free) })
     }
 
-    fn node(&self, id: u32) -> &Node {
-        &self.nodes[id as usize]
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
     }
 
-    fn make(&self, key: u64) -> u32 {
+    fn make(&self, key: u64) -> NodeId {
         let id = loop {
             if let Some(id) = self.free.lock().unwrap().pop() {
                 break id;
@@ -73,7 +76,7 @@ impl Store {
         id
     }
 
-    fn give_back(&self, id: u32) {
+    fn give_back(&self, id: NodeId) {
         let node = self.node(id);
         node.key.store(POISON, Relaxed);
         node.generation.fetch_add(1, Relaxed);
@@ -81,19 +84,19 @@ impl Store {
     }
 
     /// Marks a node gone, and recycles it after the grace period.
-    fn retire(self: &Arc<Self>, guard: &Guard, id: u32) {
+    fn retire(self: &Arc<Self>, guard: &Guard, id: NodeId) {
         self.node(id).gone.store(true, Release);
         let store = self.clone();
         guard.defer(move || store.give_back(id));
     }
 
-    fn key(&self, id: u32) -> u64 {
+    fn key(&self, id: NodeId) -> u64 {
         let key = self.node(id).key.load(Relaxed);
         assert_ne!(key, POISON, "id {id} was looked at too early or too late");
         key
     }
 
-    fn probe(&self, id: u32, key: u64) -> Probe {
+    fn probe(&self, id: NodeId, key: u64) -> Probe {
         if self.key(id) != key {
             Probe::Other
         } else if self.node(id).gone.load(Acquire) {
@@ -105,7 +108,7 @@ impl Store {
 }
 
 impl HashOf for Store {
-    fn hash(&self, id: u32) -> u32 {
+    fn hash(&self, id: NodeId) -> Hash32 {
         hash_of(self.key(id))
     }
 }
@@ -164,7 +167,7 @@ impl World {
     }
 
     /// As the cache reads: at a glance if that is enough.
-    fn find(&self, guard: &Guard, key: u64) -> Option<u32> {
+    fn find(&self, guard: &Guard, key: u64) -> Option<NodeId> {
         let hash = hash_of(key);
         match self.index.lookup_home(guard, hash) {
             HomeLookup::Absent => None,
@@ -217,14 +220,14 @@ impl World {
     fn walk(&self) {
         while self.is_written() {
             let mut visits = HashMap::new();
-            let mut cursor = Some(0);
+            let mut cursor = Some(Hash32::FIRST);
             while let Some(position) = cursor {
                 let guard = pin();
                 let mut ids = Vec::new();
                 cursor = self.index.ids_at(&guard, &*self.store, position, &mut ids);
                 for id in ids {
                     let key = self.store.key(id);
-                    assert!(u64::from(hash_of(key)) >= position);
+                    assert!(hash_of(key) >= position);
                     *visits.entry(key).or_insert(0) += 1;
                 }
             }
@@ -299,8 +302,8 @@ fn readers_writers_resizing_and_walks() {
 struct AllZero;
 
 impl HashOf for AllZero {
-    fn hash(&self, _id: u32) -> u32 {
-        0
+    fn hash(&self, _id: NodeId) -> Hash32 {
+        Hash32::FIRST
     }
 }
 
@@ -314,7 +317,7 @@ fn writers_of_one_bucket() {
         let guard = pin();
         let id = store.make(key);
         loop {
-            let found = index.search(&guard, 0, |other| store.key(other) == key);
+            let found = index.search(&guard, Hash32::FIRST, |other| store.key(other) == key);
             if found.id().is_some() {
                 store.give_back(id);
                 return false;
@@ -338,7 +341,7 @@ fn writers_of_one_bucket() {
     });
     assert_eq!(won as u64, 2 * EACH);
     let mut ids = Vec::new();
-    index.ids_at(&pin(), &AllZero, 0, &mut ids);
+    index.ids_at(&pin(), &AllZero, Hash32::FIRST, &mut ids);
     let mut keys: Vec<u64> = ids.iter().map(|&id| store.key(id)).collect();
     keys.sort_unstable();
     assert!(keys.into_iter().eq(0..2 * EACH));

@@ -1,6 +1,6 @@
 //! The intrusive list against `VecDeque`.
 
-use cortado::internals::links::{Links, NIL};
+use cortado::internals::links::{Links, NodeId};
 use cortado::internals::list::{LinkStore, List};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,9 +12,13 @@ const IDS: u32 = 12;
 struct Store(Vec<Links>);
 
 impl LinkStore for Store {
-    fn links(&self, id: u32) -> &Links {
-        &self.0[id as usize]
+    fn links(&self, id: NodeId) -> &Links {
+        &self.0[id.index()]
     }
+}
+
+fn ids() -> impl Iterator<Item = NodeId> {
+    (1..=IDS).map(NodeId::from_raw)
 }
 
 fn store() -> Store {
@@ -22,9 +26,9 @@ fn store() -> Store {
 }
 
 /// One operation on two lists that share a store.
-fn step(store: &Store, lists: &mut [(List, VecDeque<u32>); 2], op: u8, which: bool, id: u32) {
+fn step(store: &Store, lists: &mut [(List, VecDeque<NodeId>); 2], op: u8, which: bool, id: NodeId) {
     let home = lists.iter().position(|(_, model)| model.contains(&id));
-    let unlinked = (1..=IDS).find(|id| !lists.iter().any(|(_, model)| model.contains(id)));
+    let unlinked = ids().find(|id| !lists.iter().any(|(_, model)| model.contains(id)));
     let (list, model) = &mut lists[home.unwrap_or(usize::from(which))];
     match (op, home.is_some()) {
         (0, false) => {
@@ -70,11 +74,11 @@ proptest! {
         let store = store();
         let mut lists = [(List::new(), VecDeque::new()), (List::new(), VecDeque::new())];
         for (op, which, id) in ops {
-            step(&store, &mut lists, op, which, id);
+            step(&store, &mut lists, op, which, NodeId::from_raw(id));
             for (list, model) in &lists {
                 list.validate(&store).unwrap();
-                let ids: Vec<u32> = list.iter(&store).collect();
-                let mut back: Vec<u32> = list.iter_back(&store).collect();
+                let ids: Vec<NodeId> = list.iter(&store).collect();
+                let mut back: Vec<NodeId> = list.iter_back(&store).collect();
                 back.reverse();
                 prop_assert_eq!(&ids, &Vec::from(model.clone()));
                 prop_assert_eq!(&back, &ids);
@@ -86,8 +90,8 @@ proptest! {
                     prop_assert_eq!(list.prev(&store, pair[1]), Some(pair[0]));
                 }
             }
-            for id in (1..=IDS).filter(|id| !lists.iter().any(|(_, model)| model.contains(id))) {
-                prop_assert_eq!((store.links(id).prev(), store.links(id).next()), (NIL, NIL));
+            for id in ids().filter(|id| !lists.iter().any(|(_, model)| model.contains(id))) {
+                prop_assert_eq!((store.links(id).prev(), store.links(id).next()), (NodeId::NONE, NodeId::NONE));
             }
         }
     }
@@ -97,22 +101,22 @@ proptest! {
 fn validate_sees_each_kind_of_damage() {
     let filled = || {
         let (store, mut list) = (store(), List::new());
-        for id in 1..=4 {
+        for id in ids().take(4) {
             list.push_back(&store, id);
         }
         list.validate(&store).unwrap();
         (store, list)
     };
-    let damages: [fn(&Store); 5] = [
-        |store| store.links(3).set_prev(1),
-        |store| store.links(3).set_next(NIL),
-        |store| store.links(4).set_next(1),
-        |store| store.links(2).set_next(4),
-        |store| store.links(2).set_next(1 << 31),
+    let damages: [fn(&[Links]); 5] = [
+        |links| links[3].set_prev(NodeId::from_raw(1)),
+        |links| links[3].set_next(NodeId::NONE),
+        |links| links[4].set_next(NodeId::from_raw(1)),
+        |links| links[2].set_next(NodeId::from_raw(4)),
+        |links| links[2].set_next(NodeId::FIRST_RESERVED),
     ];
     for damage in damages {
         let (store, list) = filled();
-        damage(&store);
+        damage(&store.0);
         assert!(list.validate(&store).is_err());
     }
 }

@@ -15,6 +15,7 @@ mod explore;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{
     AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Acquire,
@@ -32,7 +33,7 @@ fn reads() {
                 let (buffer, stored) = (Arc::clone(&buffer), Arc::clone(&stored));
                 thread::spawn(move || {
                     for i in 1..=2 {
-                        if buffer.push(10 * t + i) != Push::Full {
+                        if buffer.push(NodeId::from_raw(10 * t + i)) != Push::Full {
                             stored.fetch_add(1, AcqRel);
                         }
                     }

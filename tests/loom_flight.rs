@@ -17,11 +17,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use cortado::internals::flight::board::Board;
 use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::hash::Hash32;
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
 use explore::model;
 
-const HASH: u32 = 0;
+const HASH: Hash32 = Hash32::from_raw(0);
+const NEXT_HASH: Hash32 = Hash32::from_raw(1);
 
 /// A table with one key.
 struct Loads {
@@ -142,7 +144,7 @@ fn a_writer_sees_the_flights_of_its_key() {
         let bucket = Arc::new(Mutex::new(false));
         let other = Arc::new(());
         let shard = board.shard(HASH);
-        shard.try_insert(HASH + 1, Arc::clone(&other), shard.snapshot(HASH + 1).0).unwrap();
+        shard.try_insert(NEXT_HASH, Arc::clone(&other), shard.snapshot(NEXT_HASH).0).unwrap();
         let computes = {
             let (board, bucket) = (Arc::clone(&board), Arc::clone(&bucket));
             thread::spawn(move || {
@@ -154,7 +156,7 @@ fn a_writer_sees_the_flights_of_its_key() {
         };
         let ends = {
             let board = Arc::clone(&board);
-            thread::spawn(move || assert!(board.shard(HASH).remove(HASH + 1, &other)))
+            thread::spawn(move || assert!(board.shard(HASH).remove(NEXT_HASH, &other)))
         };
         let idle = {
             let mut bucket = bucket.lock();

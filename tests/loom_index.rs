@@ -12,6 +12,7 @@ mod index_world;
 
 use cortado::internals::epoch::pin;
 use cortado::internals::index::Held;
+use cortado::internals::links::NodeId;
 use index_world::{LOW, World, hash_of, model, model_at};
 use loom::thread;
 
@@ -152,9 +153,9 @@ fn try_lock_id_vs_write() {
         });
         let guard = pin();
         let mut left = 2;
-        match world.index.try_lock_id(&guard, hash_of(LOW[1]), 2) {
+        match world.index.try_lock_id(&guard, hash_of(LOW[1]), NodeId::from_raw(2)) {
             Ok(Some(mut locked)) => {
-                assert_eq!(locked.remove(), 2);
+                assert_eq!(locked.remove().raw(), 2);
                 left -= 1;
             }
             Ok(None) => panic!("it has been there all the time"),

@@ -4,12 +4,13 @@
 
 mod policy_store;
 
+use cortado::internals::links::NodeId;
 use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use policy_store::Store;
 
 /// What is done to a node.
-type Damage = fn(&Store, u32);
+type Damage = fn(&Store, NodeId);
 
 /// A policy with something in each region.
 fn sound() -> (Store, Policy) {
@@ -21,13 +22,13 @@ fn sound() -> (Store, Policy) {
             policy.access(&store, id);
         }
     }
-    let probation: Vec<u32> = in_region(&store, &policy, Region::Probation);
+    let probation: Vec<NodeId> = in_region(&store, &policy, Region::Probation);
     probation.iter().take(10).for_each(|&id| policy.access(&store, id));
     policy.validate(&store).unwrap();
     (store, policy)
 }
 
-fn in_region(store: &Store, policy: &Policy, region: Region) -> Vec<u32> {
+fn in_region(store: &Store, policy: &Policy, region: Region) -> Vec<NodeId> {
     policy.coldest(store).filter(|&id| store.region(id) == region).collect()
 }
 

@@ -4,6 +4,7 @@
 
 mod policy_store;
 
+use cortado::internals::links::NodeId;
 use cortado::internals::policy::{MOVES, Policy, PolicyStore, Region};
 use policy_store::{Random, Sim, Store, hash};
 
@@ -37,7 +38,12 @@ struct Duels {
 
 impl Duels {
     /// Takes in a new key and holds the victim, if there is one, to the rules.
-    fn add(&mut self, store: &mut Store, policy: &mut Policy, key: u64) -> (u32, Option<u32>) {
+    fn add(
+        &mut self,
+        store: &mut Store,
+        policy: &mut Policy,
+        key: u64,
+    ) -> (NodeId, Option<NodeId>) {
         let id = store.alloc(key, 1);
         policy.add(store, id);
         let [candidate, resident] = policy.next_candidates();
@@ -74,7 +80,7 @@ impl Duels {
 fn the_more_frequent_stays() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(CAPACITY, 3, 0.1));
     let (mut duels, mut random) = (Duels::default(), Random(7));
-    let mut held: Vec<(u64, u32)> = Vec::new();
+    let mut held: Vec<(u64, NodeId)> = Vec::new();
     for round in 0..80_000 {
         // By turns everything is asked for with falling popularity, and a few keys often among
         // many.
@@ -104,7 +110,7 @@ fn the_more_frequent_stays() {
 fn who_is_warm_gets_in_by_chance() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(CAPACITY, 5, 0.02));
     let mut duels = Duels::default();
-    let mut residents: Vec<u32> = Vec::new();
+    let mut residents: Vec<NodeId> = Vec::new();
     for key in 0..12_000 {
         let (id, victim) = duels.add(&mut store, &mut policy, key);
         residents.push(id);
@@ -206,7 +212,7 @@ fn count(store: &Store, policy: &Policy, region: Region) -> usize {
 #[test]
 fn the_protected_region_is_filled_to_its_target() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
-    let ids: Vec<u32> = (0..100).map(|key| store.alloc(key, 1)).collect();
+    let ids: Vec<NodeId> = (0..100).map(|key| store.alloc(key, 1)).collect();
     ids.iter().for_each(|&id| policy.add(&store, id));
     for (hits, &id) in (1..).zip(&ids[..90]) {
         policy.access(&store, id);
@@ -278,7 +284,7 @@ fn who_has_won_its_room_is_on_probation() {
 #[test]
 fn a_heavy_hit_does_not_flush_the_protected() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.02));
-    let light: Vec<u32> = (0..4).map(|key| store.alloc(key, 2)).collect();
+    let light: Vec<NodeId> = (0..4).map(|key| store.alloc(key, 2)).collect();
     light.iter().for_each(|&id| policy.add(&store, id));
     let heavy = store.alloc(100, 85);
     policy.add(&store, heavy);

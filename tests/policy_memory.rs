@@ -4,6 +4,7 @@
 
 mod policy_store;
 
+use cortado::internals::links::NodeId;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use policy_store::{Store, hash};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ const ENTRIES_PER_LINE: u64 = 36;
 struct Full {
     store: Store,
     policy: Policy,
-    held: BTreeMap<u32, u64>,
+    held: BTreeMap<NodeId, u64>,
 }
 
 impl Full {
@@ -33,7 +34,7 @@ impl Full {
         full
     }
 
-    fn add(&mut self, key: u64) -> u32 {
+    fn add(&mut self, key: u64) -> NodeId {
         let id = self.store.alloc(key, 1);
         self.held.insert(id, key);
         self.policy.add(&self.store, id);
@@ -60,7 +61,7 @@ impl Full {
         gone
     }
 
-    fn remove(&mut self, id: u32) {
+    fn remove(&mut self, id: NodeId) {
         self.policy.remove(&self.store, id);
         self.store.free(id);
         self.held.remove(&id);
@@ -69,7 +70,7 @@ impl Full {
     /// Empties the cache: who is known then comes in as protected, whatever the counts, and all
     /// others come into the window.
     fn empty(&mut self) {
-        let ids: Vec<u32> = self.held.keys().copied().collect();
+        let ids: Vec<NodeId> = self.held.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove(id));
         assert!(self.policy.is_empty());
         self.policy.validate(&self.store).unwrap();

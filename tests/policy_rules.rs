@@ -3,6 +3,7 @@
 
 mod policy_store;
 
+use cortado::internals::links::NodeId;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use policy_store::{Random, Sim, Store};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// linked with two neighbours.
 const VISITS: usize = 5 * 12;
 
-fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> u32 {
+fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> NodeId {
     let id = store.alloc(key, weight);
     policy.add(store, id);
     id
 }
 
-fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<u32> {
-    let victims: Vec<u32> = std::iter::from_fn(|| policy.victim(store)).collect();
+fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<NodeId> {
+    let victims: Vec<NodeId> = std::iter::from_fn(|| policy.victim(store)).collect();
     victims.iter().for_each(|&id| store.free(id));
     victims
 }
@@ -80,7 +81,7 @@ fn regions_come_back_to_their_targets() {
     sim.policy.set_max_weight(4_000);
     sim.run((10_000..14_000).chain(10_000..14_000));
     let weigh = |region| {
-        let ids: Vec<u32> = sim.policy.coldest(&sim.store).collect();
+        let ids: Vec<NodeId> = sim.policy.coldest(&sim.store).collect();
         ids.into_iter().filter(|&id| sim.store.region(id) == region).count() as u64
     };
     assert!(weigh(Region::Window) <= sim.policy.window_target());
@@ -93,7 +94,7 @@ fn regions_come_back_to_their_targets() {
 #[test]
 fn weightless_entries_neither_leave_nor_hinder() {
     let (mut store, mut policy) = (Store::new(), Policy::new(10, 1));
-    let weightless: Vec<u32> =
+    let weightless: Vec<NodeId> =
         (0..10_000).map(|key| add(&mut store, &mut policy, key, 0)).collect();
     for key in 10_000..10_100 {
         add(&mut store, &mut policy, key, 3);
@@ -124,8 +125,8 @@ fn weightless_entries_neither_leave_nor_hinder() {
 fn an_update_takes_the_old_ones_place_and_counts() {
     let (mut store, mut policy) = (Store::new(), Policy::new(1_000, 1));
     // Beyond the window: the oldest are in probation.
-    let ids: Vec<u32> = (0..500).map(|key| add(&mut store, &mut policy, key, 1)).collect();
-    let mut update = |old: u32, key: u64, weight: u32| {
+    let ids: Vec<NodeId> = (0..500).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    let mut update = |old: NodeId, key: u64, weight: u32| {
         let frequency = policy.frequency(store.hash(old));
         let new = store.alloc(key, weight);
         policy.replace(&store, old, new);
@@ -179,7 +180,7 @@ fn room_is_won_by_weight() {
 #[test]
 fn a_heavy_newcomer_does_not_flush_the_window() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
-    let ids: Vec<u32> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    let ids: Vec<NodeId> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     for _ in 0..5 {
         ids[..90].iter().for_each(|&id| policy.access(&store, id));
     }
@@ -251,13 +252,13 @@ fn the_seed_matters() {
 #[test]
 fn orders_begin_with_the_hottest_and_the_coldest() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));
-    let ids: Vec<u32> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    let ids: Vec<NodeId> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     let weightless = add(&mut store, &mut policy, 99, 0);
     assert_eq!((store.region(ids[0]), store.region(ids[59])), (Region::Probation, Region::Window));
     policy.access(&store, ids[3]);
     policy.access(&store, ids[59]);
-    let hottest: Vec<u32> = policy.hottest(&store).collect();
-    let coldest: Vec<u32> = policy.coldest(&store).collect();
+    let hottest: Vec<NodeId> = policy.hottest(&store).collect();
+    let coldest: Vec<NodeId> = policy.coldest(&store).collect();
     assert_eq!(hottest[0], ids[3], "protected");
     assert_eq!(hottest[1], ids[59], "the more frequent of the rest");
     assert_eq!(coldest[0], ids[0]);
@@ -270,10 +271,10 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
 #[test]
 fn one_order_is_the_other_reversed() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));
-    let ids: Vec<u32> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    let ids: Vec<NodeId> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     policy.access(&store, ids[3]);
-    let hottest: Vec<u32> = policy.hottest(&store).collect();
-    let mut coldest: Vec<u32> = policy.coldest(&store).collect();
+    let hottest: Vec<NodeId> = policy.hottest(&store).collect();
+    let mut coldest: Vec<NodeId> = policy.coldest(&store).collect();
     assert_eq!(coldest[0], ids[0], "in probation");
     coldest.reverse();
     assert_eq!(hottest, coldest);

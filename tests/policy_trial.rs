@@ -3,6 +3,7 @@
 
 mod policy_store;
 
+use cortado::internals::hash::Hash32;
 use cortado::internals::policy::Policy;
 use policy_store::{Random, Sim, Store, hit_ratio, mix};
 use std::collections::BTreeMap;
@@ -131,7 +132,7 @@ fn taken_in(hash: impl Fn(u64, bool) -> u32) -> u32 {
                 policy.access(&store, id);
                 continue;
             }
-            let id = store.alloc_hashed(hash(key, is_echo), 1);
+            let id = store.alloc_hashed(Hash32::from_raw(hash(key, is_echo)), 1);
             held.insert(key, id);
             keys.insert(id, key);
             policy.add(&store, id);

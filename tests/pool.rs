@@ -1,6 +1,8 @@
 //! The pool by itself: ids and their nodes, one life after the other.
 #![cfg(not(cortado_loom))]
 
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::NodeId;
 use cortado::internals::node::Meta;
 use cortado::internals::policy::{PolicyNode, PolicyStore, Region};
 use cortado::internals::pool::{Column, Columns, FARTHEST, Local, Pool, RawPool, Timers};
@@ -15,10 +17,10 @@ const MANY: u32 = 1_000;
 /// A deadline, or a cap, that never comes.
 const NEVER: u64 = u64::MAX;
 
-fn free_ids(raw: &RawPool) -> BTreeSet<u32> {
+fn free_ids(raw: &RawPool) -> BTreeSet<NodeId> {
     let mut free = Vec::new();
     raw.for_each_free(|id| free.push(id));
-    let set: BTreeSet<u32> = free.iter().copied().collect();
+    let set: BTreeSet<NodeId> = free.iter().copied().collect();
     assert_eq!(set.len(), free.len(), "each once");
     set
 }
@@ -29,12 +31,13 @@ where
     K: Copy + Debug + PartialEq + Send + Sync + 'static,
 {
     let pool: Pool<K, u64> = Pool::new(columns);
-    let nodes: Vec<Local<'_, K, u64>> =
-        (0..MANY).map(|n| pool.draft(n * 7, key_of(n)).fill(u64::from(n))).collect();
+    let nodes: Vec<Local<'_, K, u64>> = (0..MANY)
+        .map(|n| pool.draft(Hash32::from_raw(n * 7), key_of(n)).fill(u64::from(n)))
+        .collect();
     let mut ends = BTreeMap::new();
     for (n, node) in (0..).zip(&nodes) {
         assert_eq!((*node.key(), *node.value()), (key_of(n), u64::from(n)));
-        assert_eq!((node.meta().hash(), node.meta().refs()), (n * 7, 1));
+        assert_eq!((node.meta().hash().raw(), node.meta().refs()), (n * 7, 1));
         let meta = std::ptr::from_ref::<Meta>(pool.meta(node.id())).addr();
         let value = std::ptr::from_ref(node.value()).addr();
         let key = std::ptr::from_ref(node.key()).addr();
@@ -48,7 +51,7 @@ where
     }
     let starts = ends.keys().skip(1);
     assert!(ends.values().zip(starts).all(|(end, next)| end <= next), "no two overlap");
-    let given: Vec<u32> = nodes.iter().map(Local::id).collect();
+    let given: Vec<NodeId> = nodes.iter().map(Local::id).collect();
     assert!(pool.raw().ids().eq(given.iter().copied()), "all that were given out, in order");
     assert!(given.iter().all(|&id| pool.raw().exists(id)));
     for (n, node) in (0..).zip(&nodes) {
@@ -77,8 +80,8 @@ fn every_node_has_memory_of_its_own() {
 fn ids_are_used_again() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let ids =
-        |nodes: &[Local<'_, u32, u32>]| nodes.iter().map(Local::id).collect::<BTreeSet<u32>>();
-    let draft = |n: u32| pool.draft(n, n).fill(n);
+        |nodes: &[Local<'_, u32, u32>]| nodes.iter().map(Local::id).collect::<BTreeSet<NodeId>>();
+    let draft = |n: u32| pool.draft(Hash32::from_raw(n), n).fill(n);
     let mut kept: Vec<Local<'_, u32, u32>> = (0..MANY).map(draft).collect();
     let all = ids(&kept);
     for round in 0..20 {
@@ -101,15 +104,17 @@ fn ids_are_used_again() {
 #[test]
 fn chunks_grow_by_octaves() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let nodes: Vec<Local<'_, u32, u32>> = (0..8_000).map(|n| pool.draft(n, n).fill(n)).collect();
+    let nodes: Vec<Local<'_, u32, u32>> =
+        (0..8_000).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let mut chunks = BTreeMap::<u32, u32>::new();
-    nodes.iter().for_each(|node| *chunks.entry(node.id() >> 22).or_default() += 1);
+    nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 22).or_default() += 1);
     let (last, _) = chunks.pop_last().unwrap();
     assert!(last > 40);
     let expected = (0..last).map(|chunk| (chunk, (8 << (chunk / 8)) - u32::from(chunk == 0)));
     assert!(chunks.into_iter().eq(expected));
     assert!(pool.raw().ids().eq(nodes.iter().map(Local::id)));
-    assert!(pool.raw().exists(last << 22) && !pool.raw().exists((last + 1) << 22));
+    let has = |chunk: u32| pool.raw().exists(NodeId::from_raw(chunk << 22));
+    assert!(has(last) && !has(last + 1));
 }
 
 /// Threads that take nodes and give them back by turns never have the same one, and none gets lost.
@@ -123,17 +128,18 @@ fn threads_do_not_share_an_id() {
         thread::spawn(move || {
             barrier.wait();
             for round in 0..5_000 {
-                let own: Vec<Local<'_, u32, u32>> =
-                    (0..1 + round % 5).map(|n| pool.draft(number, number).fill(n)).collect();
+                let own: Vec<Local<'_, u32, u32>> = (0..1 + round % 5)
+                    .map(|n| pool.draft(Hash32::from_raw(number), number).fill(n))
+                    .collect();
                 for (n, node) in (0..).zip(&own) {
-                    assert_eq!((*node.key(), node.meta().hash()), (number, number));
+                    assert_eq!((*node.key(), node.meta().hash().raw()), (number, number));
                     assert_eq!((*node.value(), node.meta().refs()), (n, 1));
                 }
             }
         })
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
-    let all: BTreeSet<u32> = pool.raw().ids().collect();
+    let all: BTreeSet<NodeId> = pool.raw().ids().collect();
     assert_eq!(free_ids(pool.raw()), all);
     assert!(all.len() <= 5 * THREADS as usize, "{} nodes", all.len());
 }
@@ -144,7 +150,7 @@ fn the_last_count_ends_a_life() {
     let value = Arc::new(());
     let pool: Pool<Arc<()>, Arc<()>> = Pool::new(Columns::NONE);
     assert!(pool.raw().needs_drop());
-    let node = pool.draft(0, Arc::clone(&value)).fill(Arc::clone(&value));
+    let node = pool.draft(Hash32::FIRST, Arc::clone(&value)).fill(Arc::clone(&value));
     let (id, handle) = (node.id(), node.handle());
     let second = handle.clone();
     assert_eq!((Arc::strong_count(&value), handle.meta().refs()), (3, 3));
@@ -156,14 +162,15 @@ fn the_last_count_ends_a_life() {
     drop(second);
     assert_eq!(Arc::strong_count(&value), 1);
     assert_eq!(free_ids(pool.raw()), BTreeSet::from([id]));
-    drop(pool.draft(0, Arc::clone(&value)));
+    drop(pool.draft(Hash32::FIRST, Arc::clone(&value)));
     assert_eq!(Arc::strong_count(&value), 1, "a draft has a key only");
 }
 
 #[test]
 fn each_node_has_a_hard_deadline_of_its_own() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::HardDeadline));
-    let nodes: Vec<Local<'_, u32, u32>> = (0..MANY).map(|n| pool.draft(n, n).fill(n)).collect();
+    let nodes: Vec<Local<'_, u32, u32>> =
+        (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
         node.meta().init(5, 1, 1, 0);
@@ -188,7 +195,7 @@ fn each_node_has_a_hard_deadline_of_its_own() {
     assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, 7));
     assert_eq!(cap(node).load(), 7);
     let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = plain.draft(0, 0);
+    let node = plain.draft(Hash32::FIRST, 0);
     assert!(plain.raw().hard_deadline(node.share().id()).is_none());
 }
 
@@ -200,7 +207,8 @@ fn columns_are_apart() {
     for chosen in [&BOTH[..], &BOTH[1..], &BOTH[..1]] {
         let columns = chosen.iter().fold(Columns::NONE, |columns, &column| columns.with(column));
         let pool: Pool<u32, u32> = Pool::new(columns);
-        let nodes: Vec<Local<'_, u32, u32>> = (0..MANY).map(|n| pool.draft(n, n).fill(n)).collect();
+        let nodes: Vec<Local<'_, u32, u32>> =
+            (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
         let word = |node: &Local<'_, u32, u32>, column| pool.raw().column(node.id(), column);
         for (n, node) in (0..).zip(&nodes) {
             for &column in chosen {
@@ -214,7 +222,7 @@ fn columns_are_apart() {
                 let expected = (n << 8 | column as u64 | 1 << 60, chosen.contains(&column));
                 assert_eq!(value, expected.1.then_some(expected.0));
             }
-            assert_eq!((node.meta().hash(), *node.value()), (n as u32, n as u32));
+            assert_eq!((node.meta().hash().raw(), *node.value()), (n as u32, n as u32));
         }
     }
 }
@@ -223,18 +231,18 @@ fn columns_are_apart() {
 #[test]
 fn nodes_are_seen_as_they_are() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = pool.draft(77, 1).fill(1);
+    let node = pool.draft(Hash32::from_raw(77), 1).fill(1);
     node.meta().init(9, 1, 5, 0);
     let (raw, id) = (pool.raw(), node.id());
     assert_eq!(
-        (PolicyStore::hash(&**raw, id), raw.weight(id), raw.region(id)),
+        (PolicyStore::hash(&**raw, id).raw(), raw.weight(id), raw.region(id)),
         (77, 5, Region::None)
     );
     for region in [Region::Window, Region::Probation, Region::Protected, Region::None] {
         PolicyNode::set_region(raw.node(id), region);
         assert_eq!(raw.region(id), region);
     }
-    let light = pool.draft(78, 2).fill(2);
+    let light = pool.draft(Hash32::from_raw(78), 2).fill(2);
     light.meta().init(9, 1, 0, 0);
     for region in [Region::Weightless, Region::None] {
         PolicyNode::set_region(raw.node(light.id()), region);

@@ -2,6 +2,8 @@
 //! given back.
 #![cfg(not(cortado_loom))]
 
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::NodeId;
 use cortado::internals::pool::{Columns, Local, Pool, RawPool, Surplus};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,15 +26,19 @@ type Nodes<'p, V = u64> = Vec<Local<'p, u64, V>>;
 
 /// Takes so many nodes. None has a hash of zero.
 fn take<V: Copy + Default>(pool: &Pool<u64, V>, count: usize) -> Nodes<'_, V> {
-    (0..count as u64).map(|n| pool.draft(n as u32 | 1, n).fill(V::default())).collect()
+    (0..count as u64)
+        .map(|n| pool.draft(Hash32::from_raw(n as u32 | 1), n).fill(V::default()))
+        .collect()
 }
 
 fn are_intact(nodes: &Nodes<'_>) -> bool {
-    nodes.iter().all(|node| node.meta().hash() == *node.key() as u32 | 1 && *node.value() == 0)
+    nodes
+        .iter()
+        .all(|node| node.meta().hash().raw() == *node.key() as u32 | 1 && *node.value() == 0)
 }
 
 /// All that are free, in lists or reserve: each once.
-fn free_ids(raw: &RawPool) -> BTreeSet<u32> {
+fn free_ids(raw: &RawPool) -> BTreeSet<NodeId> {
     let (mut ids, mut count) = (BTreeSet::new(), 0);
     raw.for_each_free(|id| {
         ids.insert(id);
@@ -42,10 +48,14 @@ fn free_ids(raw: &RawPool) -> BTreeSet<u32> {
     ids
 }
 
+fn block_of(id: NodeId) -> u32 {
+    id.raw() / BLOCK
+}
+
 /// How many of these ids there are of each block.
-fn by_block(ids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, u32> {
+fn by_block(ids: impl IntoIterator<Item = NodeId>) -> BTreeMap<u32, u32> {
     let mut blocks = BTreeMap::new();
-    ids.into_iter().for_each(|id| *blocks.entry(id / BLOCK).or_default() += 1);
+    ids.into_iter().for_each(|id| *blocks.entry(block_of(id)).or_default() += 1);
     blocks
 }
 
@@ -65,8 +75,8 @@ fn whole_blocks_are_given_back() {
     let raw = pool.raw();
     let nodes = take(&pool, 10_000);
     let (kept, given_back): (Nodes<'_>, Nodes<'_>) =
-        nodes.into_iter().partition(|node| node.id() / BLOCK % 4 == 1);
-    let ids: BTreeSet<u32> = given_back.iter().map(Local::id).collect();
+        nodes.into_iter().partition(|node| block_of(node.id()) % 4 == 1);
+    let ids: BTreeSet<NodeId> = given_back.iter().map(Local::id).collect();
     drop(given_back);
     let mut moved = 0;
     while moved < ids.len() {
@@ -85,7 +95,7 @@ fn whole_blocks_are_given_back() {
     // Whole pages; where a block begins with a huge page's beginning, the first page stays.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     {
-        let zeros = ids.iter().filter(|&&id| raw.meta(id).hash() == 0).count();
+        let zeros = ids.iter().filter(|&&id| raw.meta(id).hash() == Hash32::FIRST).count();
         assert!(zeros * 8 > raw.parked() * 7, "{zeros} of {} read as zeros", raw.parked());
         assert!(zeros <= raw.parked());
     }
@@ -98,15 +108,15 @@ fn whole_blocks_are_given_back() {
     for block in expected {
         back.extend(take(&pool, 1));
         let id = back[back.len() - 1].id();
-        assert_eq!(id / BLOCK, block);
+        assert_eq!(block_of(id), block);
         left.remove(&block);
         assert_eq!(raw.parked(), left.len() * BLOCK as usize);
         if back.len().is_multiple_of(100) {
-            let taken: BTreeSet<u32> = back.iter().map(Local::id).collect();
+            let taken: BTreeSet<NodeId> = back.iter().map(Local::id).collect();
             assert_eq!(free_ids(raw), &ids - &taken);
         }
     }
-    assert!(back.iter().map(Local::id).collect::<BTreeSet<u32>>() == ids, "each once");
+    assert!(back.iter().map(Local::id).collect::<BTreeSet<NodeId>>() == ids, "each once");
     assert!(free_ids(raw).is_empty() && are_intact(&kept));
     assert_eq!(raw.ids().count(), 10_000, "none is new");
     let new = take(&pool, 1);
@@ -122,7 +132,7 @@ fn a_call_gives_back_a_few_blocks() {
     let blocks = by_block(nodes.iter().map(Local::id));
     // Of each block that could be whole, the first node is kept.
     let (kept, rest): (Nodes<'_>, Nodes<'_>) = (nodes.into_iter())
-        .partition(|node| node.id() % BLOCK == 0 && blocks[&(node.id() / BLOCK)] == BLOCK);
+        .partition(|node| node.id().raw() % BLOCK == 0 && blocks[&block_of(node.id())] == BLOCK);
     drop(rest);
     assert_eq!(raw.shelve(usize::MAX), 10_000 - kept.len());
     assert_eq!(raw.parked(), 0);
@@ -218,7 +228,7 @@ fn scattered_ids_are_exchanged() {
     let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     let (kept, rest): (Nodes<'_>, Nodes<'_>) =
-        take(&pool, 50_000).into_iter().partition(|node| node.id() % BLOCK == 0);
+        take(&pool, 50_000).into_iter().partition(|node| node.id().raw() % BLOCK == 0);
     drop(rest);
     raw.shelve(usize::MAX);
     assert_eq!(raw.parked(), 0, "one of each block is in use");

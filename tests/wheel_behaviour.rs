@@ -3,10 +3,10 @@
 #[path = "wheel_model/store.rs"]
 mod store;
 
-use cortado::internals::wheel::{Geometry, Location, Poll, Verdict, Wheel};
+use cortado::internals::wheel::{Geometry, Location, Verdict};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
-use store::Timers;
+use store::{Poll, Timers, Wheel};
 
 const TICK: u64 = 1 << 30;
 

@@ -4,11 +4,12 @@
 #[path = "wheel_model/store.rs"]
 mod store;
 
-use cortado::internals::wheel::{Geometry, Location, Poll, Verdict, Wheel};
+use cortado::internals::wheel::{self, Geometry, Location, Verdict};
 use serde_json::Value;
+use std::borrow::BorrowMut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use store::Timers;
+use store::{Poll, Timers, Wheel};
 
 const TICK_SHIFT: u32 = 30;
 
@@ -370,7 +371,12 @@ fn number(step: &Value) -> u32 {
 }
 
 /// Schedules, reschedules or cancels.
-fn change(wheel: &mut Wheel, timers: &Timers, now: u64, step: &Value) {
+fn change(
+    wheel: &mut Wheel<impl BorrowMut<wheel::Wheel>>,
+    timers: &Timers,
+    now: u64,
+    step: &Value,
+) {
     let id = number(step);
     let waits = timers.is_linked(id);
     match step[0].as_str().unwrap() {

@@ -3,9 +3,9 @@
 #[path = "wheel_model/store.rs"]
 mod store;
 
-use cortado::internals::wheel::{Geometry, Poll, Wheel};
+use cortado::internals::wheel::Geometry;
 use std::time::Duration;
-use store::Timers;
+use store::{Poll, Timers, Wheel};
 
 const MILLISECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * 1_000 * MILLISECOND;

@@ -5,9 +5,8 @@
 #[path = "wheel_model/store.rs"]
 mod store;
 
-use cortado::internals::links::NIL;
-use cortado::internals::wheel::{Geometry, TimerStore, Verdict, Wheel};
-use store::Timers;
+use cortado::internals::wheel::{Geometry, Verdict};
+use store::{Timers, Wheel};
 
 const TICK: u64 = 1 << 30;
 
@@ -31,24 +30,24 @@ type Damage = fn(&Timers);
 #[test]
 fn each_kind_of_damage_is_noticed() {
     let damages: [(&str, Damage); 9] = [
-        ("a link forward cut", |timers| timers.links(2).set_next(NIL)),
-        ("a link back cut", |timers| timers.links(2).set_prev(NIL)),
-        ("a link forward that leaves one out", |timers| timers.links(1).set_next(3)),
+        ("a link forward cut", |timers| timers.set_next(2, 0)),
+        ("a link back cut", |timers| timers.set_prev(2, 0)),
+        ("a link forward that leaves one out", |timers| timers.set_next(1, 3)),
         ("one left out both ways", |timers| {
-            timers.links(1).set_next(3);
-            timers.links(3).set_prev(1);
+            timers.set_next(1, 3);
+            timers.set_prev(3, 1);
         }),
         ("no node in the place of one", |timers| {
-            timers.links(1).set_next(NIL);
-            timers.links(NIL).set_prev(1);
-            timers.links(NIL).set_next(3);
-            timers.links(3).set_prev(NIL);
+            timers.set_next(1, 0);
+            timers.set_prev(0, 1);
+            timers.set_next(0, 3);
+            timers.set_prev(3, 0);
         }),
         ("a ring without a head", |timers| {
-            timers.links(2).set_next(1);
-            timers.links(1).set_prev(2);
+            timers.set_next(2, 1);
+            timers.set_prev(1, 2);
         }),
-        ("one that is in the backlog too", |timers| timers.links(4).set_next(7)),
+        ("one that is in the backlog too", |timers| timers.set_next(4, 7)),
         ("a deadline that was moved forward", |timers| timers.set(6, 3 * TICK)),
         ("a deadline that has passed", |timers| timers.set(5, TICK)),
     ];

@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::sync::{PoisonError, RwLock};
 
 use cortado::internals::epoch::pin;
+use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Index, Patience, Probe};
+use cortado::internals::links::NodeId;
 use cortado_benches::threads::together;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hashbrown::HashTable;
@@ -22,27 +24,27 @@ impl Nodes {
         Self((0..=u64::from(KEYS)).collect())
     }
 
-    fn key(&self, id: u32) -> u64 {
-        self.0[id as usize]
+    fn key(&self, id: NodeId) -> u64 {
+        self.0[id.index()]
     }
 }
 
 impl HashOf for Nodes {
-    fn hash(&self, id: u32) -> u32 {
+    fn hash(&self, id: NodeId) -> Hash32 {
         hash_of(self.key(id))
     }
 }
 
-fn hash_of(key: u64) -> u32 {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+fn hash_of(key: u64) -> Hash32 {
+    Hash32::from_raw((key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32)
 }
 
 trait Map: Sync {
     const NAME: &str;
     fn with_capacity(entries: usize) -> Self;
-    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32>;
-    fn insert(&self, nodes: &Nodes, id: u32);
-    fn remove(&self, nodes: &Nodes, id: u32);
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<NodeId>;
+    fn insert(&self, nodes: &Nodes, id: NodeId);
+    fn remove(&self, nodes: &Nodes, id: NodeId);
 }
 
 impl Map for Index {
@@ -52,12 +54,12 @@ impl Map for Index {
         Self::with_capacity(entries)
     }
 
-    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32> {
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<NodeId> {
         let probe = |id| if nodes.key(id) == key { Probe::Hit } else { Probe::Other };
         Self::find(self, &pin(), hash_of(key), probe)
     }
 
-    fn insert(&self, nodes: &Nodes, id: u32) {
+    fn insert(&self, nodes: &Nodes, id: NodeId) {
         let guard = pin();
         let key = nodes.key(id);
         loop {
@@ -69,31 +71,31 @@ impl Map for Index {
         }
         // The cache knows its size; here the id stands for it, as ids are inserted in order. A
         // thread that lags behind the others must not make the index shrink.
-        if id as usize > self.buckets(&guard) {
-            self.resize_for(&guard, id as usize);
+        if id.index() > self.buckets(&guard) {
+            self.resize_for(&guard, id.index());
         }
         self.help(&guard, nodes, 2, Patience::Wait);
     }
 
-    fn remove(&self, nodes: &Nodes, id: u32) {
+    fn remove(&self, nodes: &Nodes, id: NodeId) {
         if let Some(mut locked) = self.lock_id(&pin(), nodes.hash(id), id) {
             locked.remove();
         }
     }
 }
 
-struct Shards(Vec<RwLock<HashTable<u32>>>);
+struct Shards(Vec<RwLock<HashTable<NodeId>>>);
 
 impl Shards {
     const COUNT: usize = 16;
 
-    fn shard(&self, hash: u32) -> &RwLock<HashTable<u32>> {
-        &self.0[hash as usize >> 28]
+    fn shard(&self, hash: Hash32) -> &RwLock<HashTable<NodeId>> {
+        &self.0[hash.raw() as usize >> 28]
     }
 
     /// hashbrown takes its tag from the top of a 64-bit hash and the bucket from its low bits.
-    fn wide(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
+    fn wide(hash: Hash32) -> u64 {
+        u64::from(hash.raw()) << 32 | u64::from(hash.raw())
     }
 }
 
@@ -105,13 +107,13 @@ impl Map for Shards {
         Self((0..Self::COUNT).map(shard).collect())
     }
 
-    fn find(&self, nodes: &Nodes, key: u64) -> Option<u32> {
+    fn find(&self, nodes: &Nodes, key: u64) -> Option<NodeId> {
         let hash = hash_of(key);
         let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
         shard.find(Self::wide(hash), |&id| nodes.key(id) == key).copied()
     }
 
-    fn insert(&self, nodes: &Nodes, id: u32) {
+    fn insert(&self, nodes: &Nodes, id: NodeId) {
         let hash = nodes.hash(id);
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
         let key = nodes.key(id);
@@ -124,7 +126,7 @@ impl Map for Shards {
             .insert(id);
     }
 
-    fn remove(&self, nodes: &Nodes, id: u32) {
+    fn remove(&self, nodes: &Nodes, id: NodeId) {
         let hash = nodes.hash(id);
         let mut shard = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
         if let Ok(entry) = shard.find_entry(Self::wide(hash), |&other| other == id) {
@@ -135,7 +137,7 @@ impl Map for Shards {
 
 fn filled<M: Map>(nodes: &Nodes) -> M {
     let map = M::with_capacity(KEYS as usize);
-    (1..=KEYS).for_each(|id| map.insert(nodes, id));
+    (1..=KEYS).for_each(|id| map.insert(nodes, NodeId::from_raw(id)));
     map
 }
 
@@ -162,7 +164,8 @@ fn find<M: Map>(criterion: &mut Criterion, nodes: &Nodes) {
 /// Every thread has its share of the ids: from empty to full, growing, and back to empty.
 fn insert_and_remove<M: Map>(criterion: &mut Criterion, nodes: &Nodes) {
     for threads in [1, 2] {
-        let share = |thread: u32| (1..=KEYS).filter(move |id| id % threads == thread);
+        let share =
+            |thread: u32| (1..=KEYS).filter(move |id| id % threads == thread).map(NodeId::from_raw);
         let fill = |map: &M| {
             together(threads, |thread| share(thread).for_each(|id| map.insert(nodes, id)))
         };

@@ -3,6 +3,8 @@
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::write::{MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::NodeId;
 use cortado::internals::sketch::Sketch;
 use cortado::internals::sync::Patience;
 use cortado_benches::threads::together;
@@ -28,7 +30,7 @@ impl Buffer for ReadBuffer {
     }
 
     fn push(&self, number: u32) -> bool {
-        Self::push(self, number) != Push::Stored
+        Self::push(self, NodeId::from_raw(number)) != Push::Stored
     }
 
     fn drain(&self) -> usize {
@@ -112,7 +114,7 @@ fn sketch(criterion: &mut Criterion) {
     for entries in [10_000_u32, 100_000, 1_000_000] {
         let mut sketch = Sketch::new(1);
         (1..=entries).for_each(|count| sketch.fit(count as usize));
-        let hash = |step: u32| (step % entries).wrapping_mul(0x9e37_79b9);
+        let hash = |step: u32| Hash32::from_raw((step % entries).wrapping_mul(0x9e37_79b9));
         let mut step = 0_u32;
         group.bench_function(BenchmarkId::new("increment", entries), |bencher| {
             bencher.iter(|| {

@@ -22,6 +22,7 @@
 
 use super::ring::Ring;
 use super::stripes::Stripes;
+use crate::links::NodeId;
 use crate::sync::{Patience, seeded};
 
 /// A stripe holds this many ids.
@@ -65,8 +66,8 @@ impl ReadBuffer {
 
     /// Records that the node `id` was read, unless the stripe is full.
     #[inline]
-    pub fn push(&self, id: u32) -> Push {
-        match self.stripes.mine().push(u64::from(id), 0) {
+    pub fn push(&self, id: NodeId) -> Push {
+        match self.stripes.mine().push(u64::from(id.raw()), 0) {
             None if seeded("read-push-hides-a-drop") => Push::Stored,
             None => Push::Full,
             Some((_, now)) if now.count() == HALF => Push::HalfFull,
@@ -74,15 +75,21 @@ impl ReadBuffer {
         }
     }
 
-    /// Appends at most `limit` ids to `ids`. A stripe yields at most its capacity, even if readers
-    /// push into it meanwhile. It yields nothing while a reader is still storing the id that is
-    /// next in line.
-    pub fn drain(&self, limit: usize, ids: &mut Vec<u64>) {
-        let end = ids.len().saturating_add(limit);
+    /// Appends at most `limit` ids to `words`, from which [`id_of`](Self::id_of) gets them. A
+    /// stripe yields at most its capacity, even if readers push into it meanwhile. It yields
+    /// nothing while a reader is still storing the id that is next in line.
+    pub fn drain(&self, limit: usize, words: &mut Vec<u64>) {
+        let end = words.len().saturating_add(limit);
         for stripe in self.stripes.rotate() {
-            let quota = (end - ids.len()).min(STRIPE_CAPACITY);
-            let _ = stripe.take_batch(quota, Patience::Skip, ids).release();
+            let quota = (end - words.len()).min(STRIPE_CAPACITY);
+            let _ = stripe.take_batch(quota, Patience::Skip, words).release();
         }
+    }
+
+    /// The id that a drained word stands for.
+    #[inline(always)]
+    pub fn id_of(word: u64) -> NodeId {
+        NodeId::from_raw(word as u32)
     }
 
     /// Whether no id is pending.

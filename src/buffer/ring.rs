@@ -45,7 +45,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::guarded::GuardedU32;
-use crate::sync::{Patience, ShortWait, Spin, seeded};
+use crate::sync::{Patience, ShortWait, Spin, ordering_unless_seeded, seeded};
 
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
@@ -141,7 +141,7 @@ impl Ring {
                 Ok(_) => {
                     let slot = self.slot(before.position());
                     slot.weight.store(weight, Relaxed);
-                    let order = if seeded("write-publish-relaxed") { Relaxed } else { Release };
+                    let order = ordering_unless_seeded("write-publish-relaxed", Release);
                     slot.event.store(event, order);
                     return Some((before, now));
                 }

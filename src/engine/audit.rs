@@ -1,6 +1,8 @@
 //! Recounts every invariant; for tests, at quiescence.
 
 use super::Engine;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::node::{GONE, life};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
@@ -47,7 +49,7 @@ impl<K, V, S> Engine<K, V, S> {
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
         let mut ids = Vec::new();
-        let mut cursor = Some(0);
+        let mut cursor = Some(Hash32::FIRST);
         while let Some(position) = cursor {
             cursor = core.index.ids_at(&guard, &*core.pool, position, &mut ids);
         }
@@ -88,7 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
     ///
     /// # Panics
     /// If a node is free twice.
-    fn audit_pool(&self, indexed: &HashSet<u32>) -> Result<(), String> {
+    fn audit_pool(&self, indexed: &HashSet<NodeId>) -> Result<(), String> {
         let pool = &self.core.pool;
         let mut free = HashSet::new();
         // At once: a list that comes back to a node has no end at which to say so.

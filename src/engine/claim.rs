@@ -7,6 +7,7 @@ use super::flights::{Clearance, FlightGuard, InFlight, Joining, Kind, Obstacle, 
 use super::read::NodeRef;
 use crate::entry::Entry;
 use crate::flight::board::Version;
+use crate::hash::Hash32;
 use crate::pool::RawHandle;
 use crate::sync::{Arc, seeded};
 use equivalent::Equivalent;
@@ -17,7 +18,7 @@ impl<K, V, S> Engine<K, V, S> {
     ///
     /// # Errors
     /// If there is none, the version of the board up to which that is known.
-    pub fn flight_of<Q>(&self, hash: u32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
+    pub fn flight_of<Q>(&self, hash: Hash32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -32,7 +33,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller
     /// holds no guard, which would outlive the wait.
-    pub fn clear_for_write<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
+    pub fn clear_for_write<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -48,7 +49,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
     /// of it alone. The caller holds no guard.
-    pub fn clear_for_prolong<Q>(&self, hash: u32, key: &Q) -> Step<Clearance<'static>>
+    pub fn clear_for_prolong<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -64,7 +65,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     pub fn step_write<Q, T>(
         &self,
-        (hash, key): (u32, &Q),
+        (hash, key): (Hash32, &Q),
         clearance: &mut Clearance<'static>,
         clear: impl Fn() -> Step<Clearance<'static>>,
         attempt: impl for<'g> Fn(
@@ -99,7 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Overtakes a load of the key, if there is one.
     #[cold]
-    pub fn overtake_load<Q>(&self, hash: u32, key: &Q)
+    pub fn overtake_load<Q>(&self, hash: Hash32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -114,7 +115,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// gives a count on a node with the key.
     pub fn acquire_key<Q>(
         &self,
-        (hash, key): (u32, &Q),
+        (hash, key): (Hash32, &Q),
         share: &dyn Fn() -> RawHandle,
         joining: Joining,
     ) -> Step<FlightGuard>
@@ -142,7 +143,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Whether the other flight is an overtaken load, which is then taken off the board. With
     /// [`Joining::Overtaking`] this call overtakes it. If not, the flight is to be waited for.
-    pub fn is_passed_over(&self, hash: u32, other: &Arc<InFlight>, joining: Joining) -> bool {
+    pub fn is_passed_over(&self, hash: Hash32, other: &Arc<InFlight>, joining: Joining) -> bool {
         if other.kind() != Kind::Load {
             return false;
         }
@@ -166,7 +167,7 @@ where
     /// The key's living entry, with the generation in which it lives. To be called with the
     /// caller's flight on the board: every write that began before the flight has ended, and later
     /// ones see the flight.
-    pub fn stable_entry(&self, hash: u32, key: &K) -> (Option<Entry<K, V>>, u64) {
+    pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, u64) {
         let guard = crate::epoch::pin();
         loop {
             let (found, node) = self.search_exact(&guard, hash, key);

@@ -1,25 +1,28 @@
 //! What writers tell the maintenance.
 
-use crate::links::{FIRST_RESERVED, NIL};
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use std::num::NonZeroU64;
 
+/// In place of an id.
+const NONE: u32 = NodeId::NONE.raw();
 /// Beside an id, which is less.
-const LATER: u32 = FIRST_RESERVED;
+const LATER: u32 = NodeId::FIRST_RESERVED.raw();
 
 /// A write, as the write buffer carries it: `new << 32 | old`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// With its hash, for those who ask for what hangs on it.
-    Added(u32, u32),
-    Removed(u32),
+    Added(NodeId, Hash32),
+    Removed(NodeId),
     Replaced {
-        new: u32,
-        old: u32,
+        new: NodeId,
+        old: NodeId,
         /// Whether the new one ends no earlier than the old one would have.
         later: bool,
     },
     /// The deadline became earlier, or ceased to be never.
-    Rescheduled(u32),
+    Rescheduled(NodeId),
 }
 
 /// An [`Event`] as one word: on its way from the commit to the buffer, it fits a register.
@@ -41,10 +44,12 @@ impl Event {
     #[inline(always)]
     pub fn pack(self) -> Packed {
         let (new, old) = match self {
-            Self::Added(id, hash) => (id | LATER, hash),
-            Self::Removed(id) => (NIL, id),
-            Self::Replaced { new, old, later } => (new, old | if later { LATER } else { 0 }),
-            Self::Rescheduled(id) => (id, id),
+            Self::Added(id, hash) => (id.raw() | LATER, hash.raw()),
+            Self::Removed(id) => (NONE, id.raw()),
+            Self::Replaced { new, old, later } => {
+                (new.raw(), old.raw() | if later { LATER } else { 0 })
+            }
+            Self::Rescheduled(id) => (id.raw(), id.raw()),
         };
         let word = u64::from(new) << 32 | u64::from(old);
         Packed(NonZeroU64::new(word).expect("an event is of a node"))
@@ -53,10 +58,16 @@ impl Event {
     #[inline(always)]
     pub fn unpack(packed: u64) -> Self {
         match ((packed >> 32) as u32, packed as u32) {
-            (new, hash) if new & LATER != 0 => Self::Added(new & !LATER, hash),
-            (NIL, old) => Self::Removed(old),
-            (new, old) if new == old => Self::Rescheduled(new),
-            (new, old) => Self::Replaced { new, old: old & !LATER, later: old & LATER != 0 },
+            (new, hash) if new & LATER != 0 => {
+                Self::Added(NodeId::from_raw(new & !LATER), Hash32::from_raw(hash))
+            }
+            (NONE, old) => Self::Removed(NodeId::from_raw(old)),
+            (new, old) if new == old => Self::Rescheduled(NodeId::from_raw(new)),
+            (new, old) => Self::Replaced {
+                new: NodeId::from_raw(new),
+                old: NodeId::from_raw(old & !LATER),
+                later: old & LATER != 0,
+            },
         }
     }
 }

@@ -30,6 +30,7 @@ use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::loaded::NoValue;
+use crate::hash::Hash32;
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Patience, seeded};
@@ -211,14 +212,14 @@ impl Flights {
         Self { board: Board::new() }
     }
 
-    pub fn shard(&self, hash: u32) -> &Shard<InFlight> {
+    pub fn shard(&self, hash: Hash32) -> &Shard<InFlight> {
         self.board.shard(hash)
     }
 
     /// Whether no flight can have this hash. Rule 3 of the [board](crate::flight::board) says which
     /// callers may rely on the answer.
     #[inline]
-    pub fn is_idle(&self, hash: u32) -> bool {
+    pub fn is_idle(&self, hash: Hash32) -> bool {
         self.board.shard(hash).is_idle()
     }
 
@@ -230,7 +231,7 @@ impl Flights {
     /// For the maintenance, which waits for no flight.
     pub fn permit_without_computation(
         &self,
-        hash: u32,
+        hash: Hash32,
         patience: Patience,
     ) -> Option<CommitPermit<'_>> {
         let shard = self.board.shard(hash);
@@ -241,7 +242,11 @@ impl Flights {
 
     /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
     /// one took off after the writer compared keys.
-    pub fn permit<'a>(&'a self, hash: u32, clearance: Clearance<'a>) -> Option<CommitPermit<'a>> {
+    pub fn permit<'a>(
+        &'a self,
+        hash: Hash32,
+        clearance: Clearance<'a>,
+    ) -> Option<CommitPermit<'a>> {
         match clearance {
             Clearance::Idle => Some(CommitPermit::IfIdle),
             Clearance::Own => Some(CommitPermit::Own),
@@ -275,7 +280,7 @@ impl CommitPermit<'_> {
     pub fn check(
         &self,
         flights: &Flights,
-        hash: u32,
+        hash: Hash32,
         generation: impl FnOnce() -> u64,
     ) -> Result<(), Obstacle> {
         match self {
@@ -291,7 +296,7 @@ impl CommitPermit<'_> {
 /// A flight on the board, for its owner. Dropping it takes the flight off and abandons it.
 pub struct FlightGuard {
     flights: Arc<Flights>,
-    hash: u32,
+    hash: Hash32,
     // Dropped before the flight, whose address is the token on the owner's stack.
     leader: Option<Leader<Option<LoadOutcome>>>,
     flight: Arc<InFlight>,

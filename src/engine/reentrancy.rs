@@ -15,6 +15,8 @@
 //! An operation that runs outside of all callbacks reads one number of its thread.
 
 use crate::executor::Running;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::sync::seeded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -57,8 +59,8 @@ impl FlightToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject {
     pub cache: CacheId,
-    pub hash: u32,
-    pub id: u32,
+    pub hash: Hash32,
+    pub id: NodeId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +206,7 @@ pub fn is_in_callback() -> bool {
 
 /// Nodes of the cache about whose keys, with this hash, callbacks on this thread were asked.
 #[cold]
-pub fn asked_about(cache: CacheId, hash: u32) -> Vec<u32> {
+pub fn asked_about(cache: CacheId, hash: Hash32) -> Vec<NodeId> {
     let ours = |frame: Frame| match frame {
         Frame::Callback(subject) | Frame::ReadHook(subject)
             if (subject.cache, subject.hash) == (cache, hash) =>

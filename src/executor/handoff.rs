@@ -62,7 +62,7 @@
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
-use crate::sync::seeded;
+use crate::sync::{ordering_unless_seeded, seeded};
 
 /// This bit says that a job is wanted that begins after the request.
 const WANTED: u32 = 0b01;
@@ -97,7 +97,7 @@ impl Handoff {
     /// Ensures that a job begins after this call. See rule 1.
     #[must_use = "a ticket that is dropped leaves the work behind"]
     pub fn request(&self) -> Option<Ticket> {
-        let order = if seeded("handoff-request-is-relaxed") { Relaxed } else { AcqRel };
+        let order = ordering_unless_seeded("handoff-request-is-relaxed", AcqRel);
         let before = self.word.fetch_or(QUEUED, order);
         let is_out = if seeded("handoff-overlooks-a-running-job") {
             before == QUEUED

@@ -47,6 +47,7 @@
 use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 
+use crate::hash::Hash32;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Arc, Mutex, MutexGuard, Patience, seeded};
 
@@ -66,7 +67,7 @@ pub struct Version(u64);
 
 #[derive(Debug)]
 struct Entry<F> {
-    hash: u32,
+    hash: Hash32,
     serial: u64,
     flight: Arc<F>,
 }
@@ -108,8 +109,8 @@ impl<F> Board<F> {
 
     /// The shard of a hash.
     #[inline]
-    pub fn shard(&self, hash: u32) -> &Shard<F> {
-        &self.shards[(hash >> (u32::BITS - SHARD_BITS)) as usize]
+    pub fn shard(&self, hash: Hash32) -> &Shard<F> {
+        &self.shards[(hash.raw() >> (u32::BITS - SHARD_BITS)) as usize]
     }
 
     /// How many flights are registered. Exact while no flight is being registered or removed.
@@ -132,7 +133,7 @@ impl<F> Shard<F> {
     }
 
     /// The flights with this hash, so that the caller can compare keys.
-    pub fn snapshot(&self, hash: u32) -> (Version, Vec<Arc<F>>) {
+    pub fn snapshot(&self, hash: Hash32) -> (Version, Vec<Arc<F>>) {
         let table = self.table.lock();
         let flights = table.of(hash).map(|entry| Arc::clone(&entry.flight)).collect();
         (Version(table.next_serial), flights)
@@ -143,7 +144,7 @@ impl<F> Shard<F> {
     /// # Errors
     ///
     /// Fails if flights with this hash have been registered since the snapshot.
-    pub fn try_insert(&self, hash: u32, flight: Arc<F>, seen: Version) -> Result<(), Changed> {
+    pub fn try_insert(&self, hash: Hash32, flight: Arc<F>, seen: Version) -> Result<(), Changed> {
         let mut table = self.table.lock();
         if table.has_news(hash, seen) && !seeded("board-registers-over-news") {
             return Err(Changed);
@@ -157,7 +158,7 @@ impl<F> Shard<F> {
     }
 
     /// Removes a flight. Returns whether it was registered.
-    pub fn remove(&self, hash: u32, flight: &Arc<F>) -> bool {
+    pub fn remove(&self, hash: Hash32, flight: &Arc<F>) -> bool {
         let mut table = self.table.lock();
         let same = |entry: &Entry<F>| entry.hash == hash && Arc::ptr_eq(&entry.flight, flight);
         let Ok(entry) = table.entries.find_entry(spread(hash), same) else {
@@ -173,7 +174,7 @@ impl<F> Shard<F> {
 
     /// Keeps registrations out of the shard as long as the guard lives. Returns `None` if flights
     /// with this hash have been registered since the snapshot.
-    pub fn lock_if(&self, hash: u32, seen: Version) -> Option<ShardGuard<'_, F>> {
+    pub fn lock_if(&self, hash: Hash32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
         (!table.has_news(hash, seen) || seeded("board-lock-ignores-news"))
             .then(|| ShardGuard { _table: table })
@@ -188,7 +189,7 @@ impl<F> Shard<F> {
     /// destructors, whatever locks the caller holds.
     pub fn lock_unless(
         &self,
-        hash: u32,
+        hash: Hash32,
         patience: Patience,
         is_in_the_way: impl Fn(&F) -> bool,
     ) -> Option<ShardGuard<'_, F>> {
@@ -209,17 +210,17 @@ pub struct ShardGuard<'a, F> {
 }
 
 impl<F> Table<F> {
-    fn of(&self, hash: u32) -> impl Iterator<Item = &Entry<F>> {
+    fn of(&self, hash: Hash32) -> impl Iterator<Item = &Entry<F>> {
         self.entries.iter_hash(spread(hash)).filter(move |entry| entry.hash == hash)
     }
 
-    fn has_news(&self, hash: u32, seen: Version) -> bool {
+    fn has_news(&self, hash: Hash32, seen: Version) -> bool {
         self.of(hash).any(|entry| entry.serial >= seen.0)
     }
 }
 
 /// Spreads the hash over 64 bits: hashbrown takes its tags from the top and its positions from the
 /// bottom. The factor is 2^64 divided by the golden ratio.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+fn spread(hash: Hash32) -> u64 {
+    u64::from(hash.raw()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -2,17 +2,18 @@
 //! fingerprints.
 
 use super::fingerprint::{EMPTY, Fingerprints, SLOTS, WORD_FINGERPRINTS};
-use crate::links::NIL;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::seeded;
+use crate::sync::{ordering_unless_seeded, seeded};
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]
-pub fn fingerprint_of(hash: u32) -> u8 {
-    (hash as u8).max(1)
+pub fn fingerprint_of(hash: Hash32) -> u8 {
+    (hash.raw() as u8).max(1)
 }
 
 /// The control word as it was read. From the low bits up it contains:
@@ -96,7 +97,7 @@ impl Bucket {
             fingerprints: AtomicU64::new(0),
             ctrl: AtomicU64::new(0),
             overflow: AtomicPtr::new(std::ptr::null_mut()),
-            ids: std::array::from_fn(|_| AtomicU32::new(NIL)),
+            ids: std::array::from_fn(|_| AtomicU32::new(NodeId::NONE.raw())),
         }
     }
 
@@ -124,7 +125,7 @@ impl Bucket {
     #[inline]
     pub fn release(&self, end: impl FnOnce(Ctrl) -> Ctrl) {
         let ctrl = end(Ctrl(self.ctrl.load(Relaxed)));
-        let order = if seeded("index-unlock-relaxed") { Relaxed } else { Release };
+        let order = ordering_unless_seeded("index-unlock-relaxed", Release);
         self.ctrl.store(ctrl.0, order);
     }
 
@@ -133,7 +134,7 @@ impl Bucket {
     /// fingerprint of a slot's new entry does not see the id of its old entry.
     #[inline]
     pub fn fingerprints(&self) -> Fingerprints {
-        let order = if seeded("index-tags-relaxed") { Relaxed } else { Acquire };
+        let order = ordering_unless_seeded("index-tags-relaxed", Acquire);
         Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
     }
 
@@ -143,32 +144,32 @@ impl Bucket {
         Fingerprints::new(self.fingerprints.load(Acquire), ctrl.0)
     }
 
-    /// The id in a slot, or [`NIL`]. Acquire pairs with the release in [`Bucket::put`] and
+    /// The id in a slot, or [`NodeId::NONE`]. Acquire pairs with the release in [`Bucket::put`] and
     /// [`Bucket::replace`]: the reader sees the node that the id names complete.
     #[inline]
-    pub fn id(&self, slot: usize) -> u32 {
-        self.ids[slot].load(Acquire)
+    pub fn id(&self, slot: usize) -> NodeId {
+        NodeId::from_raw(self.ids[slot].load(Acquire))
     }
 
     /// Fills an empty slot. The caller holds the lock, or no other thread can reach the bucket yet.
     #[inline]
-    pub fn put(&self, slot: usize, fingerprint: u8, id: u32) {
+    pub fn put(&self, slot: usize, fingerprint: u8, id: NodeId) {
         self.replace(slot, id);
         self.set_fingerprint(slot, fingerprint);
     }
 
     /// Stores an id in a slot. Release pairs with [`Bucket::id`]. The caller holds the lock.
     #[inline]
-    pub fn replace(&self, slot: usize, id: u32) {
-        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
-        self.ids[slot].store(id, order);
+    pub fn replace(&self, slot: usize, id: NodeId) {
+        let order = ordering_unless_seeded("index-publish-relaxed", Release);
+        self.ids[slot].store(id.raw(), order);
     }
 
     /// Empties a slot. The caller holds the lock.
     #[inline]
     pub fn clear(&self, slot: usize) {
         self.set_fingerprint(slot, EMPTY);
-        self.ids[slot].store(NIL, Relaxed);
+        self.ids[slot].store(NodeId::NONE.raw(), Relaxed);
     }
 
     /// Whether there is an overflow, with or without entries in it. Only the holder of the lock may
@@ -195,7 +196,7 @@ impl Bucket {
     /// [`fingerprints`](Self::fingerprints). In the control word, a weaker store would also hide
     /// everything that came before it from the readers of the word.
     fn set_fingerprint(&self, slot: usize, fingerprint: u8) {
-        let order = if seeded("index-publish-relaxed") { Relaxed } else { Release };
+        let order = ordering_unless_seeded("index-publish-relaxed", Release);
         let with = |word: u64, byte: usize| {
             word & !(0xff << (8 * byte)) | u64::from(fingerprint) << (8 * byte)
         };

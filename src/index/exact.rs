@@ -19,7 +19,8 @@ use super::table::HashOf;
 use super::table::Root;
 use super::write::{Changed, Found, Locked, Seen, search};
 use crate::epoch::Guard;
-use crate::links::NIL;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::sync::Spin;
 
 /// The result of a search for all entries of a hash.
@@ -28,20 +29,20 @@ pub struct Exact<'g, H> {
     root: &'g Root,
     guard: &'g Guard,
     store: &'g H,
-    hash: u32,
+    hash: Hash32,
     /// The ids of the entries with the hash, in the order of the chain.
-    ids: Vec<u32>,
-    /// The id that matched, or [`NIL`].
-    hit: u32,
+    ids: Vec<NodeId>,
+    /// The id that matched, or [`NodeId::NONE`].
+    hit: NodeId,
 }
 
 /// See [`Index::search_exact`](super::Index::search_exact).
 pub fn search_exact<'g, H: HashOf>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
+    hash: Hash32,
     store: &'g H,
-    mut is_match: impl FnMut(u32) -> bool,
+    mut is_match: impl FnMut(NodeId) -> bool,
 ) -> Exact<'g, H> {
     let mut ids = Vec::new();
     let found = search(root, guard, hash, |id| {
@@ -51,14 +52,14 @@ pub fn search_exact<'g, H: HashOf>(
         false
     });
     drop(found);
-    let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NIL);
+    let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NodeId::NONE);
     Exact { root, guard, store, hash, ids, hit }
 }
 
 impl<'g, H: HashOf> Exact<'g, H> {
     /// The id that matched.
-    pub fn id(&self) -> Option<u32> {
-        (self.hit != NIL).then_some(self.hit)
+    pub fn id(&self) -> Option<NodeId> {
+        (self.hit != NodeId::NONE).then_some(self.hit)
     }
 
     /// Locks the bucket, and waits while another thread holds it.
@@ -92,7 +93,7 @@ impl<'g, H: HashOf> Exact<'g, H> {
             let fingerprints = bucket.fingerprints();
             for slot in fingerprints.matching(fingerprint) {
                 let id = bucket.id(slot);
-                if id == NIL || self.store.hash(id) != self.hash {
+                if id == NodeId::NONE || self.store.hash(id) != self.hash {
                     continue;
                 }
                 if self.ids.get(same) != Some(&id) && !self.ids.contains(&id) {
@@ -105,13 +106,13 @@ impl<'g, H: HashOf> Exact<'g, H> {
             }
             if free.is_none() {
                 let slot = fingerprints.free().next();
-                free = slot.map(|slot| Seen { bucket, slot: slot as u32, id: NIL });
+                free = slot.map(|slot| Seen { bucket, slot: slot as u32, id: NodeId::NONE });
             }
         }
         if same != self.ids.len() {
             return Err(Changed);
         }
-        let none = Seen { bucket: last, slot: Seen::NO_SLOT, id: NIL };
+        let none = Seen { bucket: last, slot: Seen::NO_SLOT, id: NodeId::NONE };
         let seen = match hit {
             Some(hit) => hit,
             None => free.unwrap_or(none),

@@ -1,11 +1,12 @@
 //! Reading: no lock, no write.
 
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 
 use super::bucket::{Bucket, fingerprint_of};
 use super::memory::Chain;
 use super::table::Root;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::sync::seeded;
 
 /// The caller's verdict on a node whose fingerprint matches.
@@ -23,7 +24,7 @@ pub enum Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeLookup {
     /// Either this node is the key's, or [`find`] must search for another one.
-    Candidate(u32),
+    Candidate(NodeId),
     /// There is no entry.
     Absent,
     /// The home bucket alone does not tell.
@@ -32,7 +33,7 @@ pub enum HomeLookup {
 
 /// See [`Index::lookup_home`](super::Index::lookup_home).
 #[inline(always)]
-pub fn lookup_home(root: &Root, guard: &Guard, hash: u32) -> HomeLookup {
+pub fn lookup_home(root: &Root, guard: &Guard, hash: Hash32) -> HomeLookup {
     let home = root.current(guard).home(hash);
     let Some((ctrl, _)) = Chain::open(home) else {
         return if seeded("index-glimpse-at-moved") {
@@ -43,7 +44,7 @@ pub fn lookup_home(root: &Root, guard: &Guard, hash: u32) -> HomeLookup {
     };
     match home.fingerprints_beside(ctrl).matching(fingerprint_of(hash)).next() {
         Some(slot) => match home.id(slot) {
-            NIL => HomeLookup::Incomplete,
+            NodeId::NONE => HomeLookup::Incomplete,
             id => HomeLookup::Candidate(id),
         },
         None if !ctrl.overflows() => HomeLookup::Absent,
@@ -52,7 +53,7 @@ pub fn lookup_home(root: &Root, guard: &Guard, hash: u32) -> HomeLookup {
 }
 
 enum Scan {
-    Hit(u32),
+    Hit(NodeId),
     Miss,
     /// A node was gone that the previous scan had not found gone.
     Again,
@@ -63,12 +64,12 @@ enum Scan {
 pub fn find(
     root: &Root,
     guard: &Guard,
-    hash: u32,
-    mut probe: impl FnMut(u32) -> Probe,
-) -> Option<u32> {
+    hash: Hash32,
+    mut probe: impl FnMut(NodeId) -> Probe,
+) -> Option<NodeId> {
     let fingerprint = fingerprint_of(hash);
     let mut table = root.current(guard);
-    let mut gone = NIL;
+    let mut gone = NodeId::NONE;
     loop {
         let Some((ctrl, chain)) = Chain::open(table.home(hash)) else {
             table = table.successor(guard);
@@ -94,13 +95,13 @@ pub fn find(
 fn scan<'g>(
     buckets: impl Iterator<Item = &'g Bucket>,
     fingerprint: u8,
-    gone: &mut u32,
-    probe: &mut impl FnMut(u32) -> Probe,
+    gone: &mut NodeId,
+    probe: &mut impl FnMut(NodeId) -> Probe,
 ) -> Scan {
     for bucket in buckets {
         for slot in bucket.fingerprints().matching(fingerprint) {
             let id = bucket.id(slot);
-            if id == NIL {
+            if id == NodeId::NONE {
                 continue;
             }
             match probe(id) {

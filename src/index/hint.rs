@@ -4,6 +4,7 @@ use super::bucket::Bucket;
 use super::table::Root;
 use super::table::Table;
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 use crate::prefetch::prefetch_address;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::ptr;
@@ -39,13 +40,13 @@ impl Hint {
     }
 
     #[inline(always)]
-    pub fn prefetch(&self, hash: u32) {
+    pub fn prefetch(&self, hash: Hash32) {
         if cfg!(cortado_loom) {
             return;
         }
         let hint = self.0.load(Relaxed);
         let low = align_of::<Bucket>() - 1;
-        let position = (u64::from(hash) >> (hint & low)) as usize;
+        let position = (u64::from(hash.raw()) >> (hint & low)) as usize;
         prefetch_address((hint & !low).wrapping_add(position * size_of::<Bucket>()));
     }
 }

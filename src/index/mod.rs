@@ -161,6 +161,8 @@ mod walk;
 mod write;
 
 use crate::epoch::Guard;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 
 pub use crate::sync::Patience;
 pub use exact::{Exact, Search};
@@ -218,7 +220,12 @@ impl Index {
     /// `probe` is called for nodes whose fingerprint matches the hash. An entry that is present all
     /// the time is found, even while its id is replaced or its bucket moves.
     #[inline(always)]
-    pub fn find(&self, guard: &Guard, hash: u32, probe: impl FnMut(u32) -> Probe) -> Option<u32> {
+    pub fn find(
+        &self,
+        guard: &Guard,
+        hash: Hash32,
+        probe: impl FnMut(NodeId) -> Probe,
+    ) -> Option<NodeId> {
         find::find(&self.root, guard, hash, probe)
     }
 
@@ -226,13 +233,13 @@ impl Index {
     /// that most likely is the key's, or the certainty that there is none. [`find`](Self::find)
     /// resolves the remaining cases.
     #[inline(always)]
-    pub fn lookup_home(&self, guard: &Guard, hash: u32) -> HomeLookup {
+    pub fn lookup_home(&self, guard: &Guard, hash: Hash32) -> HomeLookup {
         find::lookup_home(&self.root, guard, hash)
     }
 
     /// Begins to load the home bucket of a hash. Needs no guard, because it follows no pointer.
     #[inline(always)]
-    pub fn prefetch(&self, hash: u32) {
+    pub fn prefetch(&self, hash: Hash32) {
         self.hint.prefetch(hash);
     }
 
@@ -244,8 +251,8 @@ impl Index {
     pub fn search<'g>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
-        is_match: impl FnMut(u32) -> bool,
+        hash: Hash32,
+        is_match: impl FnMut(NodeId) -> bool,
     ) -> Found<'g> {
         write::search(&self.root, guard, hash, is_match)
     }
@@ -260,8 +267,8 @@ impl Index {
     pub fn search_home<'g>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
-        is_match: impl FnOnce(u32) -> bool,
+        hash: Hash32,
+        is_match: impl FnOnce(NodeId) -> bool,
     ) -> Option<Found<'g>> {
         write::search_home(&self.root, guard, hash, is_match)
     }
@@ -274,9 +281,9 @@ impl Index {
     pub fn search_exact<'g, H: HashOf>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         store: &'g H,
-        is_match: impl FnMut(u32) -> bool,
+        is_match: impl FnMut(NodeId) -> bool,
     ) -> Exact<'g, H> {
         exact::search_exact(&self.root, guard, hash, store, is_match)
     }
@@ -284,7 +291,7 @@ impl Index {
     /// Locks the bucket that holds this very id, which was inserted under this hash. Returns `None`
     /// if the index does not contain the id.
     #[inline]
-    pub fn lock_id<'g>(&'g self, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
+    pub fn lock_id<'g>(&'g self, guard: &'g Guard, hash: Hash32, id: NodeId) -> Option<Locked<'g>> {
         write::lock_id(&self.root, guard, hash, id)
     }
 
@@ -299,8 +306,8 @@ impl Index {
     pub fn try_lock_id<'g>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
-        id: u32,
+        hash: Hash32,
+        id: NodeId,
     ) -> Result<Option<Locked<'g>>, Held> {
         write::try_lock_id(&self.root, guard, hash, id)
     }
@@ -369,8 +376,8 @@ impl Index {
     /// Appends the ids of one bucket to `out`: those whose hashes are at `cursor` or above. Returns
     /// the cursor of the next bucket, or `None` at the end.
     ///
-    /// A walk begins with cursor 0 and continues with the returned cursor, under the same guard or
-    /// another one. The walk is weakly consistent:
+    /// A walk begins at [`Hash32::FIRST`] and continues with the returned cursor, under the same
+    /// guard or another one. The walk is weakly consistent:
     ///
     /// * An id that is in the index throughout the walk is visited exactly once, whether the index
     ///   grows or shrinks.
@@ -379,9 +386,9 @@ impl Index {
         &self,
         guard: &Guard,
         store: &impl HashOf,
-        cursor: u64,
-        out: &mut Vec<u32>,
-    ) -> Option<u64> {
+        cursor: Hash32,
+        out: &mut Vec<NodeId>,
+    ) -> Option<Hash32> {
         walk::ids_at(&self.root, guard, store, cursor, out)
     }
 

@@ -3,6 +3,7 @@
 use std::mem;
 
 use crate::epoch::Guard;
+use crate::links::NodeId;
 
 use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
@@ -209,7 +210,7 @@ impl<'t> Filling<'t> {
         Self { home, rest, bucket: home, free: home.fingerprints().free() }
     }
 
-    fn put(&mut self, fingerprint: u8, id: u32) {
+    fn put(&mut self, fingerprint: u8, id: NodeId) {
         loop {
             if let Some(slot) = self.free.next() {
                 return self.bucket.put(slot, fingerprint, id);

@@ -1,6 +1,8 @@
 //! A table: its home buckets, selected by the top bits of the hash, and the state of its migration.
 
 use crate::epoch::Guard;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crossbeam_utils::CachePadded;
 
 use super::bucket::Bucket;
@@ -14,7 +16,7 @@ pub trait HashOf {
     /// The hash under which an id was inserted. The id is in the index, or was in it after the
     /// calling thread had pinned itself. The caller may hold the lock of a bucket. So this must be
     /// a load or two, and must neither wait nor panic.
-    fn hash(&self, id: u32) -> u32;
+    fn hash(&self, id: NodeId) -> Hash32;
 }
 
 /// The size of the smallest table, as a power of two: a smaller one would save nothing. The model
@@ -141,13 +143,13 @@ impl Table {
 
     /// The position of the home bucket of a hash.
     #[inline]
-    pub fn position(&self, hash: u32) -> usize {
-        (u64::from(hash) >> self.shift) as usize
+    pub fn position(&self, hash: Hash32) -> usize {
+        (u64::from(hash.raw()) >> self.shift) as usize
     }
 
     /// The home bucket of a hash.
     #[inline]
-    pub fn home(&self, hash: u32) -> &Bucket {
+    pub fn home(&self, hash: Hash32) -> &Bucket {
         &self.buckets[self.position(hash)]
     }
 

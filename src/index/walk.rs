@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 
 use super::bucket::fingerprint_of;
 use super::fingerprint::SLOTS;
 use super::memory::Chain;
 use super::table::Root;
 use super::table::{HashOf, Table};
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::sync::seeded;
 
 /// All hashes are below this value.
@@ -26,9 +27,14 @@ struct Place<'g> {
 }
 
 impl Place<'_> {
-    fn is_for(&self, hash: u32) -> bool {
-        self.hashes.contains(&u64::from(hash))
+    fn is_for(&self, hash: Hash32) -> bool {
+        self.hashes.contains(&u64::from(hash.raw()))
     }
+}
+
+/// The cursor that begins at this number; `None` if all hashes are below it.
+fn cursor_at(number: u64) -> Option<Hash32> {
+    u32::try_from(number).ok().map(Hash32::from_raw)
 }
 
 /// Finds the bucket that holds the entries with hashes from `cursor` on, in whichever table they
@@ -36,7 +42,7 @@ impl Place<'_> {
 ///
 /// A bucket of a smaller table takes the place of several buckets, and some of those may not have
 /// moved yet. So the range ends where the first of the buckets on the way ends.
-fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
+fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: Hash32) -> Place<'g> {
     let mut table = root.current(guard);
     let mut end = END;
     loop {
@@ -45,7 +51,7 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: u32) -> Place<'g> {
             end = end.min(table.end_of(position));
         }
         if let Some((_, chain)) = Chain::open(&table.buckets()[position]) {
-            let hashes = u64::from(cursor)..end.min(table.end_of(position));
+            let hashes = u64::from(cursor.raw())..end.min(table.end_of(position));
             return Place { table, position, chain, hashes };
         }
         table = table.successor(guard);
@@ -57,12 +63,13 @@ pub fn ids_at(
     root: &Root,
     guard: &Guard,
     store: &impl HashOf,
-    cursor: u64,
-    out: &mut Vec<u32>,
-) -> Option<u64> {
-    let place = open_at(root, guard, u32::try_from(cursor).ok()?);
-    let is_wanted = |id: u32| {
-        id != NIL && (place.is_for(store.hash(id)) || seeded("index-walk-takes-neighbours"))
+    cursor: Hash32,
+    out: &mut Vec<NodeId>,
+) -> Option<Hash32> {
+    let place = open_at(root, guard, cursor);
+    let is_wanted = |id: NodeId| {
+        id != NodeId::NONE
+            && (place.is_for(store.hash(id)) || seeded("index-walk-takes-neighbours"))
     };
     for bucket in place.chain.clone() {
         let ids = bucket.fingerprints().occupied().map(|slot| bucket.id(slot));
@@ -70,19 +77,19 @@ pub fn ids_at(
     }
     let next = if seeded("index-walk-strides-current") {
         let current = root.current(guard);
-        current.end_of(current.position(cursor as u32))
+        current.end_of(current.position(cursor))
     } else {
         place.hashes.end
     };
-    (next < END).then_some(next)
+    cursor_at(next)
 }
 
 /// See [`Index::validate`](super::Index::validate).
 pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
     let mut ids = HashSet::new();
-    let mut cursor = 0;
-    while cursor < END {
-        let place = open_at(root, guard, cursor as u32);
+    let mut cursor = Some(Hash32::FIRST);
+    while let Some(first) = cursor {
+        let place = open_at(root, guard, first);
         let Place { table, position, .. } = place;
         let ctrl = table.buckets()[position].ctrl();
         if ctrl.is_locked() {
@@ -102,7 +109,7 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
             }
         }
         check_next(&place, guard, store)?;
-        cursor = place.hashes.end;
+        cursor = cursor_at(place.hashes.end);
     }
     Ok(ids.len())
 }
@@ -110,9 +117,9 @@ pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize
 /// Returns an error if the next table has entries of a bucket that has not moved there.
 fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
     let Some(next) = place.table.next().get(guard) else { return Ok(()) };
-    let hashes = &place.hashes;
-    let last = next.position((hashes.end - 1) as u32);
-    for home in &next.buckets()[next.position(hashes.start as u32)..=last] {
+    let position = |hash: u64| next.position(Hash32::from_raw(hash as u32));
+    let (first, last) = (position(place.hashes.start), position(place.hashes.end - 1));
+    for home in &next.buckets()[first..=last] {
         let Some((_, chain)) = Chain::open(home) else {
             return Err(String::from("a bucket has moved on from a table that is not current"));
         };
@@ -127,16 +134,16 @@ fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(
 }
 
 /// The ids of a chain with their hashes, or an error if a fingerprint does not fit its hash.
-fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(u32, u32)>, String> {
+fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(NodeId, Hash32)>, String> {
     let mut entries = Vec::new();
     for bucket in chain {
         let fingerprints = bucket.fingerprints();
         for slot in 0..SLOTS {
             let (fingerprint, id) = (fingerprints.get(slot), bucket.id(slot));
-            if (fingerprint == 0) != (id == NIL) {
+            if (fingerprint == 0) != (id == NodeId::NONE) {
                 return Err(format!("slot {slot} has fingerprint {fingerprint:#x} and id {id}"));
             }
-            if id != NIL {
+            if id != NodeId::NONE {
                 let hash = store.hash(id);
                 if fingerprint != fingerprint_of(hash) {
                     return Err(format!(

@@ -1,13 +1,14 @@
 //! Writing: search without a lock, then lock exactly the state that the search has seen.
 
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 
 use super::bucket::{Bucket, Ctrl, fingerprint_of};
 use super::fingerprint::SLOTS;
 use super::lock::{Held, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::table::Root;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::sync::ShortWait;
 use crate::sync::{Spin, seeded};
 use std::convert::Infallible;
@@ -30,16 +31,16 @@ pub struct Changed;
 pub(super) struct Seen<'g> {
     pub(super) bucket: &'g Bucket,
     pub(super) slot: u32,
-    /// The id of the entry, or [`NIL`].
-    pub(super) id: u32,
+    /// The id of the entry, or [`NodeId::NONE`].
+    pub(super) id: NodeId,
 }
 
 impl Seen<'_> {
     pub(super) const NO_SLOT: u32 = u32::MAX;
 
     #[inline(always)]
-    fn hit(&self) -> Option<u32> {
-        (self.id != NIL).then_some(self.id)
+    fn hit(&self) -> Option<NodeId> {
+        (self.id != NodeId::NONE).then_some(self.id)
     }
 }
 
@@ -58,8 +59,8 @@ pub struct Found<'g> {
 pub fn search_home<'g>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
-    is_match: impl FnOnce(u32) -> bool,
+    hash: Hash32,
+    is_match: impl FnOnce(NodeId) -> bool,
 ) -> Option<Found<'g>> {
     let fingerprint = fingerprint_of(hash);
     let home = root.current(guard).home(hash);
@@ -71,12 +72,12 @@ pub fn search_home<'g>(
     let (slot, id) = match fingerprints.matching(fingerprint).next() {
         Some(slot) => {
             let id = home.id(slot);
-            if id == NIL || !is_match(id) {
+            if id == NodeId::NONE || !is_match(id) {
                 return None;
             }
             (slot as u32, id)
         }
-        None if !version.overflows() => (fingerprints.free().next()? as u32, NIL),
+        None if !version.overflows() => (fingerprints.free().next()? as u32, NodeId::NONE),
         None => return None,
     };
     Some(Found {
@@ -91,8 +92,8 @@ pub fn search_home<'g>(
 pub fn search<'g>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
-    is_match: impl FnMut(u32) -> bool,
+    hash: Hash32,
+    is_match: impl FnMut(NodeId) -> bool,
 ) -> Found<'g> {
     let mut spin = Spin::default();
     let pause = || {
@@ -108,8 +109,8 @@ pub fn search<'g>(
 fn search_while<'g, E>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
-    mut is_match: impl FnMut(u32) -> bool,
+    hash: Hash32,
+    mut is_match: impl FnMut(NodeId) -> bool,
     mut pause: impl FnMut() -> Result<(), E>,
 ) -> Result<Found<'g>, E> {
     let fingerprint = fingerprint_of(hash);
@@ -131,20 +132,20 @@ fn scan<'g>(
     home: &'g Bucket,
     chain: Chain<'g>,
     fingerprint: u8,
-    is_match: &mut impl FnMut(u32) -> bool,
+    is_match: &mut impl FnMut(NodeId) -> bool,
 ) -> Seen<'g> {
-    let mut seen = Seen { bucket: home, slot: Seen::NO_SLOT, id: NIL };
+    let mut seen = Seen { bucket: home, slot: Seen::NO_SLOT, id: NodeId::NONE };
     for bucket in chain {
         let fingerprints = bucket.fingerprints();
         for slot in fingerprints.matching(fingerprint) {
             let id = bucket.id(slot);
-            if id != NIL && is_match(id) {
+            if id != NodeId::NONE && is_match(id) {
                 return Seen { bucket, slot: slot as u32, id };
             }
         }
         if seen.slot == Seen::NO_SLOT {
             let slot = fingerprints.free().next().map_or(Seen::NO_SLOT, |slot| slot as u32);
-            seen = Seen { bucket, slot, id: NIL };
+            seen = Seen { bucket, slot, id: NodeId::NONE };
         }
     }
     seen
@@ -152,7 +153,12 @@ fn scan<'g>(
 
 /// See [`Index::lock_id`](super::Index::lock_id).
 #[inline(always)]
-pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
+pub fn lock_id<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: Hash32,
+    id: NodeId,
+) -> Option<Locked<'g>> {
     let first = search_home(root, guard, hash, |other| other == id);
     if let Some(found) = first {
         found.id()?;
@@ -165,7 +171,12 @@ pub fn lock_id<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Opti
 
 #[cold]
 #[inline(never)]
-fn lock_id_slow<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Option<Locked<'g>> {
+fn lock_id_slow<'g>(
+    root: &'g Root,
+    guard: &'g Guard,
+    hash: Hash32,
+    id: NodeId,
+) -> Option<Locked<'g>> {
     loop {
         let found = search(root, guard, hash, |other| other == id);
         found.id()?;
@@ -180,8 +191,8 @@ fn lock_id_slow<'g>(root: &'g Root, guard: &'g Guard, hash: u32, id: u32) -> Opt
 pub fn try_lock_id<'g>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
-    id: u32,
+    hash: Hash32,
+    id: NodeId,
 ) -> Result<Option<Locked<'g>>, Held> {
     let first = search_home(root, guard, hash, |other| other == id);
     if let Some(found) = first {
@@ -200,8 +211,8 @@ pub fn try_lock_id<'g>(
 fn try_lock_id_slow<'g>(
     root: &'g Root,
     guard: &'g Guard,
-    hash: u32,
-    id: u32,
+    hash: Hash32,
+    id: NodeId,
 ) -> Result<Option<Locked<'g>>, Held> {
     let mut wait = ShortWait::default();
     for _ in 0..ATTEMPTS {
@@ -229,7 +240,7 @@ fn try_lock_id_slow<'g>(
 impl<'g> Found<'g> {
     /// The id that matched when the search examined it.
     #[inline(always)]
-    pub fn id(&self) -> Option<u32> {
+    pub fn id(&self) -> Option<NodeId> {
         self.seen.hit()
     }
 
@@ -265,7 +276,7 @@ impl<'g> Locked<'g> {
 
     /// The entry's id, if it is in the index.
     #[inline(always)]
-    pub fn id(&self) -> Option<u32> {
+    pub fn id(&self) -> Option<NodeId> {
         self.seen.hit()
     }
 
@@ -275,11 +286,11 @@ impl<'g> Locked<'g> {
     ///
     /// If the entry is already present.
     #[inline(always)]
-    pub fn insert(&mut self, id: u32) {
-        assert!(self.seen.id == NIL, "the entry is already present");
-        debug_assert_ne!(id, NIL);
+    pub fn insert(&mut self, id: NodeId) {
+        assert!(self.seen.id == NodeId::NONE, "the entry is already present");
+        debug_assert_ne!(id, NodeId::NONE);
         if self.seen.slot == Seen::NO_SLOT {
-            self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NIL };
+            self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NodeId::NONE };
         }
         self.lock.mark_changed();
         if self.is_in_overflow() && !seeded("index-overflow-marked-late") {
@@ -299,8 +310,8 @@ impl<'g> Locked<'g> {
     ///
     /// If there is no entry.
     #[inline(always)]
-    pub fn replace(&mut self, id: u32) -> u32 {
-        debug_assert_ne!(id, NIL);
+    pub fn replace(&mut self, id: NodeId) -> NodeId {
+        debug_assert_ne!(id, NodeId::NONE);
         let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
         self.seen.bucket.replace(self.seen.slot as usize, id);
@@ -314,11 +325,11 @@ impl<'g> Locked<'g> {
     ///
     /// If there is no entry.
     #[inline(always)]
-    pub fn remove(&mut self) -> u32 {
+    pub fn remove(&mut self) -> NodeId {
         let old = self.seen.hit().expect("there is no entry");
         self.lock.mark_changed();
         self.seen.bucket.clear(self.seen.slot as usize);
-        self.seen.id = NIL;
+        self.seen.id = NodeId::NONE;
         if self.is_in_overflow() {
             self.update_overflow_bit();
         }
@@ -352,7 +363,7 @@ impl<'g> Locked<'g> {
         self.lock.mark_changed();
         if self.is_in_overflow() {
             // Nothing may be put into an overflow that was taken off.
-            self.seen = Seen { bucket: home, slot: slot as u32, id: NIL };
+            self.seen = Seen { bucket: home, slot: slot as u32, id: NodeId::NONE };
         }
         EmptyOverflow::take(&self.lock)
     }

@@ -1,6 +1,7 @@
 //! Admission: the duel of a window candidate against a main victim, and the second chance of a
 //! rejected key that comes back.
 
+use crate::hash::Hash32;
 use crate::sketch::Sketch;
 
 /// A candidate that lost its duel may be admitted by chance if its frequency is at least this. The
@@ -32,7 +33,7 @@ impl Admission {
     /// Spreads a hash under a secret seed. The other methods and the memory of rejections identify
     /// a key by the result.
     #[inline]
-    pub fn spread(&self, hash: u32) -> u64 {
+    pub fn spread(&self, hash: Hash32) -> u64 {
         self.sketch.spread(hash)
     }
 

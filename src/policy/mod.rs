@@ -59,6 +59,8 @@ mod trial;
 pub use queues::MOVES;
 pub use store::{PolicyNode, PolicyStore, Region};
 
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use admission::Admission;
 use queues::Queues;
 use rules::Rules;
@@ -130,7 +132,7 @@ impl Policy {
     }
 
     /// The estimated number of recent requests for a key, at most 15.
-    pub fn frequency(&self, hash: u32) -> u8 {
+    pub fn frequency(&self, hash: Hash32) -> u8 {
         self.admission.frequency(self.admission.spread(hash))
     }
 
@@ -142,12 +144,16 @@ impl Policy {
     }
 
     /// Adds a new node. This counts as a request that missed.
-    pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.add_node(store, (id, store.node(id)));
     }
 
     /// [`add`](Self::add) for a caller that already has the node.
-    pub fn add_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: (u32, S::Node<'a>)) {
+    pub fn add_node<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        node: (NodeId, S::Node<'a>),
+    ) {
         let hash = node.1.hash();
         let spread = self.admission.spread(hash);
         self.admission.count(spread);
@@ -158,7 +164,7 @@ impl Policy {
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
     /// If `old` is no longer held, adds `new` as a new node.
-    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) {
+    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None => self.add(store, new),
             region => self.hit(store, (new, store.node(new)), region),
@@ -167,7 +173,7 @@ impl Policy {
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
     /// Returns false, and does nothing, if `old` is not held or if the two nodes differ in weight.
-    pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
+    pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) -> bool {
         let (from, to) = (store.node(old), store.node(new));
         from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
     }
@@ -175,7 +181,7 @@ impl Policy {
     /// Prefetches the frequency counters and the remembered rejections of a key that is about to be
     /// added or evicted.
     #[inline]
-    pub fn prefetch(&self, hash: u32) {
+    pub fn prefetch(&self, hash: Hash32) {
         let spread = self.admission.spread(hash);
         self.admission.prefetch(spread);
         self.queues.prefetch(spread);
@@ -183,19 +189,19 @@ impl Policy {
 
     /// Prefetches the frequency counters of a key that is about to be counted.
     #[inline]
-    pub fn prefetch_frequency(&self, hash: u32) {
+    pub fn prefetch_frequency(&self, hash: Hash32) {
         self.admission.prefetch(self.admission.spread(hash));
     }
 
     /// The next candidate and the next victim of the main region.
     #[inline]
-    pub fn next_candidates(&self) -> [Option<u32>; 2] {
+    pub fn next_candidates(&self) -> [Option<NodeId>; 2] {
         [self.queues.regions.of(Region::Window).list.back(), self.queues.regions.main_victim()]
     }
 
     /// Records a hit. All hits since the node's last record, however many, count as one request. A
     /// node that is no longer held is ignored.
-    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {
             Region::None => {}
@@ -204,7 +210,7 @@ impl Policy {
     }
 
     /// Removes a node, if it is held.
-    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.remove_node(store, store.node(id));
     }
 
@@ -220,7 +226,7 @@ impl Policy {
 
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
-    pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<u32> {
+    pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
         let id = self.queues.victim(store, &mut self.admission)?;
         self.full = true;
         self.admission.fit(self.len());
@@ -232,7 +238,7 @@ impl Policy {
     ///
     /// The caller must bound its attempts: if no node can be evicted, `victim` names all of them in
     /// turn.
-    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.readmit(store, id);
         self.admission.fit(self.len());
     }
@@ -241,7 +247,7 @@ impl Policy {
     pub fn coldest<'a, S: PolicyStore + ?Sized>(
         &'a self,
         store: &'a S,
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = NodeId> + 'a {
         order::coldest(&self.queues.regions, &self.admission, store)
     }
 
@@ -249,7 +255,7 @@ impl Policy {
     pub fn hottest<'a, S: PolicyStore + ?Sized>(
         &'a self,
         store: &'a S,
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = NodeId> + 'a {
         order::hottest(&self.queues.regions, &self.admission, store)
     }
 
@@ -267,7 +273,7 @@ impl Policy {
     fn hit<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        node: (u32, S::Node<'a>),
+        node: (NodeId, S::Node<'a>),
         from: Region,
     ) {
         let hash = node.1.hash();
@@ -278,7 +284,7 @@ impl Policy {
 
     /// Plays a request to the shadows, if its key is in the sample.
     #[inline]
-    fn try_rules(&mut self, hash: u32) {
+    fn try_rules(&mut self, hash: Hash32) {
         if self.trial.as_ref().is_some_and(|trial| trial.is_sampled(hash)) {
             self.play(hash);
         }
@@ -287,7 +293,7 @@ impl Policy {
     /// Plays a request to the shadows, and adopts the rules that they find best.
     #[cold]
     #[inline(never)]
-    fn play(&mut self, hash: u32) {
+    fn play(&mut self, hash: Hash32) {
         let entries = self.len();
         let Some(trial) = &mut self.trial else { return };
         if trial.play(hash, entries, self.full, &mut self.admission) {

@@ -3,6 +3,7 @@
 use super::admission::Admission;
 use super::regions::Regions;
 use super::store::{PolicyStore, Region};
+use crate::links::NodeId;
 
 /// The nodes, roughly in the order in which the policy would evict them:
 ///
@@ -13,7 +14,7 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,
     store: &'a S,
-) -> impl Iterator<Item = u32> + 'a {
+) -> impl Iterator<Item = NodeId> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
         regions.of(Region::Probation).list.iter_back(store),
@@ -30,7 +31,7 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,
     store: &'a S,
-) -> impl Iterator<Item = u32> + 'a {
+) -> impl Iterator<Item = NodeId> + 'a {
     let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
     let unproven = merge(
         regions.of(Region::Probation).list.iter(store),
@@ -48,10 +49,10 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
 /// Merges two sequences. If both have a next element, `first_goes` compares the two and decides
 /// whether the element of the first sequence comes first.
 fn merge(
-    first: impl Iterator<Item = u32>,
-    second: impl Iterator<Item = u32>,
-    first_goes: impl Fn(u32, u32) -> bool,
-) -> impl Iterator<Item = u32> {
+    first: impl Iterator<Item = NodeId>,
+    second: impl Iterator<Item = NodeId>,
+    first_goes: impl Fn(NodeId, NodeId) -> bool,
+) -> impl Iterator<Item = NodeId> {
     let (mut first, mut second) = (first.peekable(), second.peekable());
     std::iter::from_fn(move || match (first.peek(), second.peek()) {
         (Some(&a), Some(&b)) if !first_goes(a, b) => second.next(),

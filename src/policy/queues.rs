@@ -8,6 +8,7 @@ use super::ghost::Ghost;
 use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
+use crate::links::NodeId;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
 pub const MOVES: usize = 4;
@@ -15,6 +16,14 @@ pub const MOVES: usize = 4;
 /// The target of the protected region, as a share of the main region's target. Shares of 60 % and
 /// 95 % lost 0.1 points of hit ratio more (`docs/eviction.md`).
 const PROTECTED_SHARE: f64 = 0.8;
+
+/// The candidate that has won duels but not yet enough room. There may be none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Claim {
+    candidate: NodeId,
+    /// The weight that it has won.
+    won: u64,
+}
 
 #[derive(Debug)]
 pub struct Queues {
@@ -24,8 +33,7 @@ pub struct Queues {
     max_weight: u64,
     window_target: u64,
     protected_target: u64,
-    /// The candidate that has won duels but not yet enough room, and the weight that it has won.
-    claim: (u32, u64),
+    claim: Claim,
 }
 
 impl Queues {
@@ -37,7 +45,7 @@ impl Queues {
             max_weight,
             window_target: 0,
             protected_target: 0,
-            claim: (0, 0),
+            claim: Claim::default(),
         };
         queues.retarget();
         queues
@@ -74,7 +82,7 @@ impl Queues {
     pub fn arrive<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        (id, node): (u32, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'a>),
         spread: u64,
         admission: &mut Admission,
     ) {
@@ -97,7 +105,7 @@ impl Queues {
     pub fn hit<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        node: (u32, S::Node<'a>),
+        node: (NodeId, S::Node<'a>),
         from: Region,
     ) {
         let to = match from {
@@ -123,7 +131,7 @@ impl Queues {
         &mut self,
         store: &S,
         admission: &mut Admission,
-    ) -> Option<u32> {
+    ) -> Option<NodeId> {
         self.rebalance(store);
         if self.regions.weight() <= self.max_weight {
             return None;
@@ -135,7 +143,7 @@ impl Queues {
 
     /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
     /// chosen.
-    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         if self.regions.main_victim().is_none()
             && let Some(other) = self.regions.of(Region::Window).list.back()
         {
@@ -168,7 +176,7 @@ impl Queues {
     fn insert_into<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        (id, node): (u32, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'a>),
         region: Region,
     ) {
         let weight = u64::from(node.weight());
@@ -226,7 +234,7 @@ impl Queues {
         &mut self,
         store: &S,
         admission: &mut Admission,
-    ) -> Option<u32> {
+    ) -> Option<NodeId> {
         let (candidate, victim) =
             (self.regions.of(Region::Window).list.back(), self.regions.main_victim());
         let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
@@ -239,10 +247,11 @@ impl Queues {
             self.ghost.put(spread);
             return candidate;
         }
-        let won = if self.claim.0 == c { self.claim.1 } else { 0 } + u64::from(of_v.weight());
-        self.claim = (c, won);
+        let before = if self.claim.candidate == c { self.claim.won } else { 0 };
+        let won = before + u64::from(of_v.weight());
+        self.claim = Claim { candidate: c, won };
         if won >= u64::from(of_c.weight()) {
-            self.claim = (0, 0);
+            self.claim = Claim::default();
             self.regions.move_to_front(store, c, Region::Probation);
         }
         victim

@@ -3,6 +3,7 @@
 //! Every call except `validate` is O(1), and keeps list, weight and the node's region byte in step.
 
 use super::store::{PolicyNode, PolicyStore, Region};
+use crate::links::NodeId;
 use crate::list::List;
 
 /// One list and the weight of its nodes.
@@ -47,7 +48,7 @@ impl Regions {
     }
 
     /// The next node to leave the main region.
-    pub fn main_victim(&self) -> Option<u32> {
+    pub fn main_victim(&self) -> Option<NodeId> {
         self.of(Region::Probation).list.back().or_else(|| self.of(Region::Protected).list.back())
     }
 
@@ -56,7 +57,7 @@ impl Regions {
     pub fn insert<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
-        (id, node): (u32, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'a>),
         to: Region,
         end: End,
     ) {
@@ -88,7 +89,7 @@ impl Regions {
         &mut self,
         store: &S,
         from: S::Node<'a>,
-        (new, to): (u32, S::Node<'a>),
+        (new, to): (NodeId, S::Node<'a>),
     ) -> bool {
         let region = from.region();
         let Some(list) = self.of_mut(region) else { return false };
@@ -100,7 +101,7 @@ impl Regions {
 
     /// Moves a node to the front of the region `to`.
     #[inline]
-    pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: u32, to: Region) {
+    pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId, to: Region) {
         let node = store.node(id);
         if node.region() != to {
             self.remove(store, node);

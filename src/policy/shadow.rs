@@ -6,7 +6,8 @@
 
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
-use crate::links::Links;
+use crate::hash::Hash32;
+use crate::links::{Links, NodeId};
 use crate::list::LinkStore;
 use crate::sketch::blocks::spread;
 use hashbrown::HashTable;
@@ -16,7 +17,7 @@ const SHADOWS: usize = Rules::ALL.len();
 
 #[derive(Debug, Default)]
 struct Node {
-    hash: u32,
+    hash: Hash32,
     regions: [Cell<Region>; SHADOWS],
     links: [Links; SHADOWS],
 }
@@ -30,10 +31,10 @@ impl Node {
 /// The nodes, found by hash. Two keys with the same hash count as one key.
 #[derive(Debug)]
 pub struct Keys {
-    /// The first node is unused: its id is `NIL`.
+    /// The first node is unused: its id is [`NodeId::NONE`].
     nodes: Vec<Node>,
-    free: Vec<u32>,
-    index: HashTable<u32>,
+    free: Vec<NodeId>,
+    index: HashTable<NodeId>,
     seed: u64,
 }
 
@@ -43,30 +44,30 @@ impl Keys {
         Self { nodes, free: Vec::new(), index: HashTable::new(), seed }
     }
 
-    pub fn find(&self, hash: u32) -> Option<u32> {
+    pub fn find(&self, hash: Hash32) -> Option<NodeId> {
         let spread = spread(hash, self.seed);
-        self.index.find(spread, |&id| self.nodes[id as usize].hash == hash).copied()
+        self.index.find(spread, |&id| self.nodes[id.index()].hash == hash).copied()
     }
 
     /// The node of a key. A new node is created if there is none; no shadow holds it yet.
-    pub fn get_or_insert(&mut self, hash: u32) -> u32 {
+    pub fn get_or_insert(&mut self, hash: Hash32) -> NodeId {
         if let Some(id) = self.find(hash) {
             return id;
         }
-        let id = self.free.pop().unwrap_or(self.nodes.len() as u32);
-        if id as usize == self.nodes.len() {
+        let id = self.free.pop().unwrap_or(NodeId::from_raw(self.nodes.len() as u32));
+        if id.index() == self.nodes.len() {
             self.nodes.push(Node::default());
         }
         let Self { nodes, seed, .. } = self;
-        nodes[id as usize].hash = hash;
-        let spread_of = |&id: &u32| spread(nodes[id as usize].hash, *seed);
+        nodes[id.index()].hash = hash;
+        let spread_of = |&id: &NodeId| spread(nodes[id.index()].hash, *seed);
         self.index.insert_unique(spread(hash, *seed), id, spread_of);
         id
     }
 
     /// Forgets a key if no shadow holds it any more.
-    pub fn release(&mut self, id: u32) {
-        let node = &self.nodes[id as usize];
+    pub fn release(&mut self, id: NodeId) {
+        let node = &self.nodes[id.index()];
         if node.is_held() {
             return;
         }
@@ -78,8 +79,8 @@ impl Keys {
     }
 
     /// The keys whose hash is `unwanted`.
-    pub fn matching(&self, unwanted: impl Fn(u32) -> bool) -> Vec<u32> {
-        self.index.iter().copied().filter(|&id| unwanted(self.nodes[id as usize].hash)).collect()
+    pub fn matching(&self, unwanted: impl Fn(Hash32) -> bool) -> Vec<NodeId> {
+        self.index.iter().copied().filter(|&id| unwanted(self.nodes[id.index()].hash)).collect()
     }
 
     pub fn len(&self) -> usize {
@@ -100,8 +101,8 @@ pub struct ShadowStore<'a> {
 
 impl LinkStore for ShadowStore<'_> {
     #[inline]
-    fn links(&self, id: u32) -> &Links {
-        &self.nodes[id as usize].links[self.shadow]
+    fn links(&self, id: NodeId) -> &Links {
+        &self.nodes[id.index()].links[self.shadow]
     }
 }
 
@@ -112,8 +113,8 @@ impl PolicyStore for ShadowStore<'_> {
         Self: 'a;
 
     #[inline]
-    fn node(&self, id: u32) -> ShadowNode<'_> {
-        ShadowNode { node: &self.nodes[id as usize], shadow: self.shadow }
+    fn node(&self, id: NodeId) -> ShadowNode<'_> {
+        ShadowNode { node: &self.nodes[id.index()], shadow: self.shadow }
     }
 }
 
@@ -136,7 +137,7 @@ impl<'a> PolicyNode<'a> for ShadowNode<'a> {
     }
 
     #[inline]
-    fn hash(self) -> u32 {
+    fn hash(self) -> Hash32 {
         self.node.hash
     }
 

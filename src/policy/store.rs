@@ -1,6 +1,7 @@
 //! The interface through which the policy sees the nodes of the pool.
 
-use crate::links::Links;
+use crate::hash::Hash32;
+use crate::links::{Links, NodeId};
 use crate::list::LinkStore;
 
 /// The nodes as the policy sees them. All calls come from the holder of the maintenance lock.
@@ -12,20 +13,20 @@ pub trait PolicyStore: LinkStore {
     where
         Self: 'a;
 
-    fn node(&self, id: u32) -> Self::Node<'_>;
+    fn node(&self, id: NodeId) -> Self::Node<'_>;
 
     #[inline]
-    fn weight(&self, id: u32) -> u32 {
+    fn weight(&self, id: NodeId) -> u32 {
         self.node(id).weight()
     }
 
     #[inline]
-    fn hash(&self, id: u32) -> u32 {
+    fn hash(&self, id: NodeId) -> Hash32 {
         self.node(id).hash()
     }
 
     #[inline]
-    fn region(&self, id: u32) -> Region {
+    fn region(&self, id: NodeId) -> Region {
         self.node(id).region()
     }
 }
@@ -38,7 +39,7 @@ pub trait PolicyNode<'a>: Copy {
     fn weight(self) -> u32;
 
     /// A well-mixed hash of the node's key.
-    fn hash(self) -> u32;
+    fn hash(self) -> Hash32;
 
     /// The region that [`PolicyNode::set_region`] stored last. It is [`Region::None`] at first.
     fn region(self) -> Region;

@@ -34,7 +34,8 @@ use super::queues::Queues;
 use super::rules::Rules;
 use super::shadow::Keys;
 use super::store::{PolicyStore, Region};
-use crate::links::NIL;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 
 /// Minimum target size of a shadow, in entries. Smaller shadows tell too little.
 const SMALLEST: usize = 32;
@@ -90,7 +91,7 @@ impl Trial {
 
     /// Removes a key that left the cache in another way than by eviction.
     #[inline]
-    pub fn forget(&mut self, hash: u32) {
+    pub fn forget(&mut self, hash: Hash32) {
         if self.is_sampled(hash)
             && let Some(id) = self.keys.find(hash)
         {
@@ -129,15 +130,15 @@ impl Trial {
 
     /// Whether requests for a key are [played](Self::play).
     #[inline]
-    pub fn is_sampled(&self, hash: u32) -> bool {
-        hash.wrapping_mul(self.factor) <= u32::MAX >> self.shift
+    pub fn is_sampled(&self, hash: Hash32) -> bool {
+        hash.raw().wrapping_mul(self.factor) <= u32::MAX >> self.shift
     }
 
     /// Plays a request to the shadows. The cache has `entries` entries, and `full` tells whether it
     /// has been full. Returns true if other rules are better.
     pub fn play(
         &mut self,
-        hash: u32,
+        hash: Hash32,
         entries: usize,
         full: bool,
         admission: &mut Admission,
@@ -172,7 +173,7 @@ impl Trial {
 
     /// Brings a shadow within its capacity. The node `kept` is not released, even if the shadow
     /// evicts it.
-    fn evict(&mut self, number: usize, kept: u32, admission: &mut Admission) {
+    fn evict(&mut self, number: usize, kept: NodeId, admission: &mut Admission) {
         let queues = &mut self.shadows[number].queues;
         while let Some(victim) = queues.victim(&self.keys.store(number), admission) {
             if victim != kept {
@@ -203,7 +204,7 @@ impl Trial {
                 let shadow = &mut self.shadows[number];
                 shadow.queues.set_max_weight(capacity);
                 shadow.deficit = shadow.deficit.min(limit);
-                self.evict(number, NIL, admission);
+                self.evict(number, NodeId::NONE, admission);
             }
         }
     }
@@ -231,7 +232,7 @@ impl Trial {
     }
 
     /// Removes a key from all shadows.
-    fn drop_key(&mut self, id: u32) {
+    fn drop_key(&mut self, id: NodeId) {
         for (number, shadow) in self.shadows.iter_mut().enumerate() {
             let store = self.keys.store(number);
             shadow.queues.remove(&store, store.node(id));

@@ -1,6 +1,7 @@
 //! The address of a node, and what the lists of free nodes need of the nodes' memory.
 #![expect(unsafe_code, reason = "nodes live in raw memory")]
 
+use crate::links::NodeId;
 use crate::node::Meta;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -38,10 +39,10 @@ impl<'p> Address<'p> {
 /// The memory of nodes, for the lists of free ones.
 pub trait NodeMemory {
     /// The address of a node. Its fixed part may be used at any time.
-    fn at(&self, id: u32) -> Address<'_>;
+    fn at(&self, id: NodeId) -> Address<'_>;
 
     /// Prefetches a node.
-    fn prefetch(&self, id: u32);
+    fn prefetch(&self, id: NodeId);
 
     /// The number of ids that were ever handed out.
     fn handed_out(&self) -> usize;
@@ -50,11 +51,11 @@ pub trait NodeMemory {
     fn free_len(&self) -> usize;
 
     /// Takes a free id that is not in the reserve.
-    fn pop_free(&self) -> Option<u32>;
+    fn pop_free(&self) -> Option<NodeId>;
 
     /// Whether the id's chunk has whole blocks of so many nodes.
-    fn is_divided(&self, id: u32, block: usize) -> bool;
+    fn is_divided(&self, id: NodeId, block: usize) -> bool;
 
     /// Gives the memory of a block of free nodes back to the system.
-    fn give_back(&self, first: u32, nodes: usize);
+    fn give_back(&self, first: NodeId, nodes: usize);
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a count protects the references that a handle gives out")]
 
 use super::raw::RawPool;
+use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::marker::PhantomData;
@@ -10,18 +11,18 @@ use std::marker::PhantomData;
 /// given up its own count.
 pub struct RawHandle {
     pool: Arc<RawPool>,
-    id: u32,
+    id: NodeId,
 }
 
 impl RawHandle {
     /// A handle for a count that the caller has already taken. From now on the handle owns the
     /// count.
-    pub fn from_count(pool: Arc<RawPool>, id: u32) -> Self {
+    pub fn from_count(pool: Arc<RawPool>, id: NodeId) -> Self {
         Self { pool, id }
     }
 
     #[inline]
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> NodeId {
         self.id
     }
 
@@ -52,7 +53,7 @@ impl Drop for RawHandle {
 impl RawPool {
     /// Gives up a count on node `id`. If it was the last one, drops key and value at once, on this
     /// thread, and frees the node.
-    pub fn release(&self, id: u32) {
+    pub fn release(&self, id: NodeId) {
         if self.meta(id).release() {
             self.destroy(id);
         }
@@ -62,7 +63,7 @@ impl RawPool {
     /// the last count. Only for the end of the cache, when no reader's guard needs the count any
     /// more.
     #[must_use]
-    pub fn give_up(&self, id: u32) -> bool {
+    pub fn give_up(&self, id: NodeId) -> bool {
         if !self.exists(id) {
             return false;
         }
@@ -76,7 +77,7 @@ impl RawPool {
 
     /// Drops key and value of a node whose last count the caller has given up. Then frees the node,
     /// even if a destructor panics.
-    pub fn destroy(&self, id: u32) {
+    pub fn destroy(&self, id: NodeId) {
         self.destroy_all(&[id], |drop_contents| drop_contents());
     }
 
@@ -86,8 +87,8 @@ impl RawPool {
     /// `each` is called for each node. It must call its argument, which drops the node's contents.
     /// It must not panic before the last node, because the contents of the nodes after it would not
     /// be dropped. If `each` panics for the last node, all contents have been dropped.
-    pub fn destroy_all(&self, ids: &[u32], mut each: impl FnMut(&dyn Fn())) {
-        struct Free<'a>(&'a RawPool, &'a [u32]);
+    pub fn destroy_all(&self, ids: &[NodeId], mut each: impl FnMut(&dyn Fn())) {
+        struct Free<'a>(&'a RawPool, &'a [NodeId]);
         impl Drop for Free<'_> {
             fn drop(&mut self) {
                 self.0.free(self.1);
@@ -117,7 +118,7 @@ impl<K, V> Handle<K, V> {
     }
 
     #[inline]
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> NodeId {
         self.raw.id
     }
 
@@ -160,7 +161,7 @@ impl<K, V> Clone for Handle<K, V> {
 /// `raw` must be the raw pool of a `Pool<K, V>`. The key must be initialised, and protected for
 /// as long as the reference lives (rule 2).
 #[inline]
-unsafe fn key_in<K, V>(raw: &RawPool, id: u32) -> &K {
+unsafe fn key_in<K, V>(raw: &RawPool, id: NodeId) -> &K {
     // SAFETY: the caller promises this. Key and value never change while they are protected
     // (rule 6).
     unsafe { &(*raw.pair(id).cast::<(K, V)>()).0 }
@@ -171,7 +172,7 @@ unsafe fn key_in<K, V>(raw: &RawPool, id: u32) -> &K {
 /// # Safety
 /// As for [`key_in`], with the value in place of the key.
 #[inline]
-unsafe fn value_in<K, V>(raw: &RawPool, id: u32) -> &V {
+unsafe fn value_in<K, V>(raw: &RawPool, id: NodeId) -> &V {
     // SAFETY: as for `key_in`.
     unsafe { &(*raw.pair(id).cast::<(K, V)>()).1 }
 }

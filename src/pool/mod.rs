@@ -1,4 +1,4 @@
-//! Type-stable memory for nodes, named by `u32` ids.
+//! Type-stable memory for nodes, named by ids.
 //!
 //! A [`RawPool`] knows strides and offsets, but neither `K` nor `V`. So the index, the wheel, the
 //! policy and the maintenance are compiled once for all caches. A [`Pool<K, V>`](Pool) is the same
@@ -49,8 +49,8 @@
 //! Free ids are in striped lists: Treiber stacks linked through `timer.next`. Each head is a (tag,
 //! id) pair in one word. The tag grows with every change. So a compare-exchange fails if the head
 //! was popped and pushed again since it was loaded. Nodes are never unmapped, so a thread may read
-//! the link of a node that another thread has popped meanwhile. `timer.prev` of a free node is the
-//! number of ids from this node to the end of its list.
+//! the link of a node that another thread has popped meanwhile. `timer.number` of a free node is
+//! the number of ids from this node to the end of its list.
 //!
 //! # The reserve
 //! A guard that is held for long makes the pool many times as large as it has to be afterwards. So

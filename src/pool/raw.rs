@@ -6,7 +6,8 @@ use super::columns::{Column, Columns};
 use super::free::FreeList;
 use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
-use crate::links::{FIRST_RESERVED, NIL};
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::prefetch::prefetch;
 use crate::sync::Mutex;
@@ -18,7 +19,7 @@ use std::ptr::NonNull;
 /// Number of low bits of an id that are the index of the node in its chunk. The bits above them are
 /// the number of the chunk.
 const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 22 };
-const CHUNKS: usize = (FIRST_RESERVED >> INDEX_BITS) as usize;
+const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
 /// log2 of the number of nodes in each chunk of the first octave.
 const FIRST_BITS: u32 = 3;
 /// Number of chunks in an octave. All chunks of an octave have the same size.
@@ -99,11 +100,21 @@ fn chunk_len(chunk: usize) -> usize {
     1 << (FIRST_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
 }
 
+/// The first id that is handed out.
+const FIRST: NodeId = NodeId::from_raw(1);
+
+/// The number of the chunk that node `id` is in.
+#[inline(always)]
+fn chunk_of(id: NodeId) -> usize {
+    (id.raw() >> INDEX_BITS) as usize
+}
+
 /// The id after this one: in the same chunk, or the first of the next chunk.
-fn successor(id: u32) -> u32 {
-    let chunk = id >> INDEX_BITS;
-    let index = id - (chunk << INDEX_BITS);
-    if index as usize + 1 < chunk_len(chunk as usize) { id + 1 } else { (chunk + 1) << INDEX_BITS }
+fn successor(id: NodeId) -> NodeId {
+    let chunk = id.raw() >> INDEX_BITS;
+    let index = id.raw() - (chunk << INDEX_BITS);
+    let has_next = index as usize + 1 < chunk_len(chunk as usize);
+    NodeId::from_raw(if has_next { id.raw() + 1 } else { (chunk + 1) << INDEX_BITS })
 }
 
 /// Offset in bytes of the pair within its node.
@@ -173,7 +184,7 @@ impl RawPool {
             align,
             pair_offset: pair_offset(shape.pair),
             shape,
-            next: AtomicU32::new(1),
+            next: AtomicU32::new(FIRST.raw()),
             free: FreeList::new(),
             reserve: Reserve::new(stride),
             growing: Mutex::new([0; CHUNKS]),
@@ -185,7 +196,7 @@ impl RawPool {
     /// The address of node `id`. If `id` was never handed out or its chunk is not allocated, the
     /// address is that of some other valid node.
     #[inline(always)]
-    pub(super) fn at(&self, id: u32) -> Address<'_> {
+    pub(super) fn at(&self, id: NodeId) -> Address<'_> {
         // SAFETY: this is the pool's own stride.
         unsafe { self.at_stride(id, self.stride) }
     }
@@ -195,7 +206,7 @@ impl RawPool {
     /// # Safety
     /// `stride` must be the pool's stride.
     #[inline(always)]
-    pub(super) unsafe fn at_stride(&self, id: u32, stride: usize) -> Address<'_> {
+    pub(super) unsafe fn at_stride(&self, id: NodeId, stride: usize) -> Address<'_> {
         let (base, index, _) = self.location(id);
         // SAFETY: `location` returns an index below the chunk's number of strides.
         let node = unsafe { base.add(index * stride) };
@@ -207,53 +218,54 @@ impl RawPool {
     /// Returns the first node of the chunk that node `id` is in, the index of node `id` in the
     /// chunk, and the number of nodes in the chunk.
     #[inline(always)]
-    fn location(&self, id: u32) -> (NonNull<u8>, usize, usize) {
+    fn location(&self, id: NodeId) -> (NonNull<u8>, usize, usize) {
         // Ids above those of the last chunk are reserved and name no node.
-        debug_assert!(id < FIRST_RESERVED, "{id:#x} names no node");
-        let (base, mask) = self.chunks[(id >> INDEX_BITS) as usize % CHUNKS].look();
+        debug_assert!(id < NodeId::FIRST_RESERVED, "{id:#x} names no node");
+        let (base, mask) = self.chunks[chunk_of(id) % CHUNKS].look();
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
-        (base, id as usize & mask, mask + 1)
+        (base, id.index() & mask, mask + 1)
     }
 
     /// Whether the id's chunk is allocated. It is not if the allocation panicked.
-    pub fn exists(&self, id: u32) -> bool {
-        self.chunks[(id >> INDEX_BITS) as usize].is_there()
+    pub fn exists(&self, id: NodeId) -> bool {
+        self.chunks[chunk_of(id)].is_there()
     }
 
     /// The ids handed out so far.
-    pub fn ids(&self) -> impl Iterator<Item = u32> + use<> {
-        let end = self.next.load(Ordering::Acquire);
-        std::iter::successors(Some(1), |&id| Some(successor(id))).take_while(move |&id| id < end)
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let end = NodeId::from_raw(self.next.load(Ordering::Acquire));
+        std::iter::successors(Some(FIRST), |&id| Some(successor(id)))
+            .take_while(move |&id| id < end)
     }
 
     /// The fixed part of node `id`. It is valid for every thread that holds the id (rule 1).
     #[inline(always)]
-    pub fn meta(&self, id: u32) -> &Meta {
+    pub fn meta(&self, id: NodeId) -> &Meta {
         self.at(id).meta()
     }
 
     /// Begins to load node `id` into the cache.
     #[inline(always)]
-    pub fn prefetch(&self, id: u32) {
+    pub fn prefetch(&self, id: NodeId) {
         prefetch(self.meta(id));
     }
 
     /// A pointer to the pair of node `id`.
     #[inline(always)]
-    pub fn pair(&self, id: u32) -> *mut u8 {
+    pub fn pair(&self, id: NodeId) -> *mut u8 {
         self.at(id).at_offset(self.pair_offset)
     }
 
     /// The hard deadline of node `id`. `None` in a cache without an idle time.
     #[inline]
-    pub fn hard_deadline(&self, id: u32) -> Option<HardDeadline<'_>> {
+    pub fn hard_deadline(&self, id: NodeId) -> Option<HardDeadline<'_>> {
         let word = self.column(id, Column::HardDeadline)?;
         Some(HardDeadline { meta: self.meta(id), word })
     }
 
     /// The word that a column has for node `id`. `None` in a pool without the column.
     #[inline]
-    pub fn column(&self, id: u32, column: Column) -> Option<&AtomicU64> {
+    pub fn column(&self, id: NodeId, column: Column) -> Option<&AtomicU64> {
         let columns = self.shape.columns;
         if !columns.has(column) {
             return None;
@@ -274,25 +286,28 @@ impl RawPool {
     ///
     /// # Panics
     /// If all ids are in use: there are about 1.5·10⁹.
-    pub(super) fn alloc(&self, hash: u32) -> (u32, Address<'_>) {
+    pub(super) fn alloc(&self, hash: Hash32) -> (NodeId, Address<'_>) {
         let (id, node) = self.free.pop(self).unwrap_or_else(|| self.fresh());
         node.meta().begin(hash);
         (id, node)
     }
 
     #[cold]
-    fn fresh(&self) -> (u32, Address<'_>) {
-        let mut taken = [NIL; REFILL];
+    fn fresh(&self) -> (NodeId, Address<'_>) {
+        let mut taken = [NodeId::NONE; REFILL];
         let count = self.reserve.refill(self, &mut taken);
         if let Some((&id, others)) = taken[..count].split_first() {
             self.free(others);
             return (id, self.at(id));
         }
-        let next = |id: u32| (id < FIRST_RESERVED).then(|| successor(id));
+        let next = |id: NodeId| (id < NodeId::FIRST_RESERVED).then(|| successor(id));
         let id = (self.next)
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| {
+                next(NodeId::from_raw(id)).map(NodeId::raw)
+            })
+            .map(NodeId::from_raw)
             .expect("a cache can hold at most 1,543,503,807 entries");
-        let chunk = (id >> INDEX_BITS) as usize;
+        let chunk = chunk_of(id);
         if !self.chunks[chunk].is_there() {
             self.grow(chunk);
         }
@@ -336,7 +351,7 @@ impl RawPool {
     /// # Safety
     /// The caller must have brought `refs` to zero (rule 4), or must be the only one who knows the
     /// node (rule 5).
-    pub unsafe fn drop_contents(&self, id: u32) {
+    pub unsafe fn drop_contents(&self, id: NodeId) {
         let (meta, pair) = (self.meta(id), self.pair(id));
         let bits = meta.life();
         meta.clear_life(u8::MAX);
@@ -368,7 +383,7 @@ impl RawPool {
     ///
     /// # Panics
     /// If the keys or values of this pool have anything to drop.
-    pub fn free_plain(&self, ids: &[u32]) {
+    pub fn free_plain(&self, ids: &[NodeId]) {
         assert!(!self.needs_drop(), "keys or values must be dropped");
         for &id in ids {
             debug_assert_eq!(self.meta(id).refs(), 0, "freed while it has a count");
@@ -378,11 +393,11 @@ impl RawPool {
     }
 
     /// Puts ids on the free lists. The contents of their nodes must have been dropped.
-    pub fn free(&self, ids: &[u32]) {
+    pub fn free(&self, ids: &[NodeId]) {
         self.free.push(self, ids);
     }
 
-    pub fn for_each_free(&self, mut visit: impl FnMut(u32)) {
+    pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
         self.free.for_each(self, &mut visit);
         self.reserve.for_each(self, visit);
     }
@@ -390,41 +405,41 @@ impl RawPool {
 
 impl NodeMemory for RawPool {
     #[inline(always)]
-    fn at(&self, id: u32) -> Address<'_> {
+    fn at(&self, id: NodeId) -> Address<'_> {
         self.at(id)
     }
 
     #[inline(always)]
-    fn prefetch(&self, id: u32) {
+    fn prefetch(&self, id: NodeId) {
         self.prefetch(id);
     }
 
     fn handed_out(&self) -> usize {
-        let end = self.next.load(Ordering::Relaxed);
-        let chunk = (end >> INDEX_BITS) as usize;
+        let end = NodeId::from_raw(self.next.load(Ordering::Relaxed));
+        let chunk = chunk_of(end);
         let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
         let others = chunk % OCTAVE * chunk_len(chunk);
-        octaves.sum::<usize>() + others + (end as usize & ((1 << INDEX_BITS) - 1))
+        octaves.sum::<usize>() + others + (end.index() & ((1 << INDEX_BITS) - 1))
     }
 
     fn free_len(&self) -> usize {
         self.free.len(self)
     }
 
-    fn pop_free(&self) -> Option<u32> {
+    fn pop_free(&self) -> Option<NodeId> {
         self.free.pop(self).map(|(id, _)| id)
     }
 
-    fn is_divided(&self, id: u32, block: usize) -> bool {
+    fn is_divided(&self, id: NodeId, block: usize) -> bool {
         self.location(id).2 >= block
     }
 
-    fn give_back(&self, first: u32, nodes: usize) {
-        debug_assert!((first..).take(nodes).all(|id| self.meta(id).life() == 0), "node in use");
+    fn give_back(&self, first: NodeId, nodes: usize) {
+        debug_assert!(first.consecutive(nodes).all(|id| self.meta(id).life() == 0), "node in use");
         let (_base, index, len) = self.location(first);
         debug_assert!(index + nodes <= len, "a block must lie within a chunk");
         #[cfg(cortado_loom)]
-        (first..).take(nodes).for_each(|id| self.meta(id).wipe());
+        first.consecutive(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
         // SAFETY: the block's strides lie within the chunk's. No node of the block has a key or a
         // value, because all of them are free and belong to the caller. A Meta may be zero.

@@ -2,7 +2,7 @@
 //! here, the memory of the block goes back to the system. See the [module](super) for the protocol.
 
 use super::address::NodeMemory;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, seeded};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,10 +44,14 @@ pub enum Surplus {
     Some,
 }
 
+/// The number of a block: what its ids have in common, without their lowest bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct BlockNumber(u32);
+
 /// The ids of a block that are in the reserve.
 struct Block {
     /// The first of the ids that are linked through `timer.next`.
-    head: u32,
+    head: NodeId,
     /// The number of linked ids.
     listed: usize,
     /// Number of ids at the block's end that have not been touched since the block was given back.
@@ -63,9 +67,9 @@ struct Watch {
 }
 
 struct State {
-    partial: BTreeMap<u32, Block>,
+    partial: BTreeMap<BlockNumber, Block>,
     /// Blocks whose ids are all here and whose memory was given back to the system.
-    parked: BTreeSet<u32>,
+    parked: BTreeSet<BlockNumber>,
     watch: Watch,
 }
 
@@ -89,6 +93,21 @@ impl Reserve {
         }
     }
 
+    fn block_of(&self, id: NodeId) -> BlockNumber {
+        BlockNumber(id.raw() >> self.bits)
+    }
+
+    /// The first id of a block.
+    fn first_of(&self, number: BlockNumber) -> NodeId {
+        NodeId::from_raw(number.0 << self.bits)
+    }
+
+    /// The first id of a block that has not been touched since the block was given back.
+    fn first_untouched(&self, number: BlockNumber, block: &Block) -> NodeId {
+        let touched = self.block_len() - block.untouched;
+        NodeId::from_raw(self.first_of(number).raw() + touched as u32)
+    }
+
     /// Number of nodes in a block.
     pub fn block_len(&self) -> usize {
         1 << self.bits
@@ -106,7 +125,7 @@ impl Reserve {
     /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
     /// nodes of the higher blocks are free at some time. Returns how many ids it has put into
     /// `taken`.
-    pub fn refill(&self, pool: &impl NodeMemory, taken: &mut [u32; REFILL]) -> usize {
+    pub fn refill(&self, pool: &impl NodeMemory, taken: &mut [NodeId; REFILL]) -> usize {
         // A hint. A thread that sees too few ids makes a new one. A thread that sees too many finds
         // that out under the lock.
         if self.len() == 0 {
@@ -118,12 +137,12 @@ impl Reserve {
             Some(entry) => entry,
             None => {
                 let Some(number) = state.parked.pop_first() else { return 0 };
-                let whole = Block { head: NIL, listed: 0, untouched: self.block_len() };
+                let whole = Block { head: NodeId::NONE, listed: 0, untouched: self.block_len() };
                 state.partial.insert(number, whole);
                 state.partial.first_entry().expect("just inserted")
             }
         };
-        let first = *entry.key() << self.bits;
+        let number = *entry.key();
         let block = entry.get_mut();
         let mut count = 0;
         for id in taken {
@@ -132,7 +151,7 @@ impl Reserve {
                 block.head = pool.at(block.head).meta().timer.next();
                 block.listed -= 1;
             } else if block.untouched > 0 {
-                *id = first + (self.block_len() - block.untouched) as u32;
+                *id = self.first_untouched(number, block);
                 block.untouched -= 1;
             } else {
                 break;
@@ -193,8 +212,8 @@ impl Reserve {
             && let Some(id) = pool.pop_free()
         {
             moved += 1;
-            let number = id >> self.bits;
-            let new = || Block { head: NIL, listed: 0, untouched: 0 };
+            let number = self.block_of(id);
+            let new = || Block { head: NodeId::NONE, listed: 0, untouched: 0 };
             let block = state.partial.entry(number).or_insert_with(new);
             pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
@@ -202,7 +221,7 @@ impl Reserve {
             let complete =
                 block.listed + block.untouched == self.block_len() || seeded("park-what-is-in-use");
             if complete && pool.is_divided(id, self.block_len()) {
-                pool.give_back(number << self.bits, self.block_len());
+                pool.give_back(self.first_of(number), self.block_len());
                 state.partial.remove(&number);
                 state.parked.insert(number);
                 blocks -= 1;
@@ -213,20 +232,19 @@ impl Reserve {
     }
 
     /// Visits all ids that are here. No other thread may use the pool meanwhile.
-    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(u32)) {
+    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         let state = self.state.lock();
-        for (number, block) in &state.partial {
-            let end = (number << self.bits) + self.block_len() as u32;
-            (end - block.untouched as u32..end).for_each(&mut visit);
+        for (&number, block) in &state.partial {
+            let untouched = self.first_untouched(number, block).consecutive(block.untouched);
+            untouched.for_each(&mut visit);
             let mut id = block.head;
             for _ in 0..block.listed {
                 visit(id);
                 id = pool.at(id).meta().timer.next();
             }
         }
-        for number in &state.parked {
-            let first = number << self.bits;
-            (first..first + self.block_len() as u32).for_each(&mut visit);
+        for &number in &state.parked {
+            self.first_of(number).consecutive(self.block_len()).for_each(&mut visit);
         }
     }
 }

@@ -5,6 +5,8 @@ use super::address::Address;
 use super::columns::Columns;
 use super::handle::{Handle, RawHandle};
 use super::raw::{RawPool, Shape, pair_offset, stride_of};
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::sync::Arc;
 use std::alloc::Layout;
@@ -53,13 +55,13 @@ impl<K, V> Pool<K, V> {
     }
 
     #[inline]
-    pub fn meta(&self, id: u32) -> &Meta {
+    pub fn meta(&self, id: NodeId) -> &Meta {
         self.raw.meta(id)
     }
 
     /// The address of node `id`, found once for several accesses to it.
     #[inline(always)]
-    pub fn address(&self, id: u32) -> NodeAddress<'_, K, V> {
+    pub fn address(&self, id: NodeId) -> NodeAddress<'_, K, V> {
         // SAFETY: `new` made the raw pool for pairs of these types, so this is the pool's stride.
         let node = unsafe { self.raw.at_stride(id, stride_of(Layout::new::<(K, V)>())) };
         NodeAddress { node, pool: PhantomData }
@@ -87,7 +89,7 @@ impl<K, V> Pool<K, V> {
     }
 
     /// Makes a node that has its key but no value yet.
-    pub fn draft(&self, hash: u32, key: K) -> Draft<'_, K, V> {
+    pub fn draft(&self, hash: Hash32, key: K) -> Draft<'_, K, V> {
         let (id, node) = self.raw.alloc(hash);
         let address: NodeAddress<'_, K, V> = NodeAddress { node, pool: PhantomData };
         // SAFETY: a node that was just allocated belongs to this thread alone (rule 5). The key's
@@ -154,12 +156,12 @@ impl<'p, K, V> NodeAddress<'p, K, V> {
 pub struct Local<'p, K, V> {
     pool: &'p Pool<K, V>,
     address: NodeAddress<'p, K, V>,
-    id: u32,
+    id: NodeId,
 }
 
 impl<'p, K, V> Local<'p, K, V> {
     #[inline]
-    pub fn id(&self) -> u32 {
+    pub fn id(&self) -> NodeId {
         self.id
     }
 
@@ -195,7 +197,7 @@ impl<'p, K, V> Local<'p, K, V> {
     }
 
     /// Hands the count over to the index without giving it up.
-    pub fn into_count(self) -> u32 {
+    pub fn into_count(self) -> NodeId {
         std::mem::ManuallyDrop::new(self).id
     }
 }
@@ -256,7 +258,7 @@ impl<K, V> OwnedDraft<K, V> {
     }
 
     #[inline]
-    pub fn hash(&self) -> u32 {
+    pub fn hash(&self) -> Hash32 {
         self.handle.meta().hash()
     }
 

@@ -2,8 +2,9 @@
 
 use super::raw::RawPool;
 use crate::clock::NEVER;
+use crate::hash::Hash32;
 use crate::index::HashOf;
-use crate::links::Links;
+use crate::links::{Links, NodeId};
 use crate::list::LinkStore;
 use crate::node::{Meta, ended_at};
 use crate::policy::{PolicyNode, PolicyStore, Region};
@@ -14,7 +15,7 @@ pub const FARTHEST: u64 = 1 << 62;
 
 impl HashOf for RawPool {
     #[inline]
-    fn hash(&self, id: u32) -> u32 {
+    fn hash(&self, id: NodeId) -> Hash32 {
         self.meta(id).hash()
     }
 }
@@ -22,7 +23,7 @@ impl HashOf for RawPool {
 /// The eviction policy's view.
 impl LinkStore for RawPool {
     #[inline]
-    fn links(&self, id: u32) -> &Links {
+    fn links(&self, id: NodeId) -> &Links {
         &self.meta(id).queue
     }
 }
@@ -31,7 +32,7 @@ impl PolicyStore for RawPool {
     type Node<'a> = &'a Meta;
 
     #[inline]
-    fn node(&self, id: u32) -> &Meta {
+    fn node(&self, id: NodeId) -> &Meta {
         self.meta(id)
     }
 }
@@ -48,7 +49,7 @@ impl<'a> PolicyNode<'a> for &'a Meta {
     }
 
     #[inline]
-    fn hash(self) -> u32 {
+    fn hash(self) -> Hash32 {
         Meta::hash(self)
     }
 
@@ -84,12 +85,12 @@ pub struct Timers<'a> {
 
 impl TimerStore for Timers<'_> {
     #[inline]
-    fn links(&self, id: u32) -> &Links {
+    fn links(&self, id: NodeId) -> &Links {
         &self.pool.meta(id).timer
     }
 
     #[inline]
-    fn deadline(&self, id: u32) -> Option<u64> {
+    fn deadline(&self, id: NodeId) -> Option<u64> {
         self.show(ended_at(self.pool.meta(id).deadline()))
     }
 }

@@ -18,6 +18,8 @@
 //! Not chosen: doubling a flat table. It copies everything in one call, and leaves a quarter of its
 //! memory unused on average.
 
+use crate::hash::Hash32;
+
 /// Number of blocks in one allocation: 64 KiB.
 const CHUNK: usize = 1024;
 
@@ -171,8 +173,8 @@ impl<T: Copy> Blocks<T> {
 /// Spreads a hash to 64 bits under a seed. Different hashes give different values, and every bit
 /// depends on the hash and the seed.
 #[inline]
-pub fn spread(hash: u32, seed: u64) -> u64 {
-    let mut x = (u64::from(hash) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+pub fn spread(hash: Hash32, seed: u64) -> u64 {
+    let mut x = (u64::from(hash.raw()) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^ x >> 32
 }

@@ -11,7 +11,7 @@
 
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
-use crate::links::{FIRST_RESERVED, Links, NIL};
+use crate::links::{Links, NodeId};
 
 /// The ring of a bucket, or the backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,13 @@ impl Ring {
         Self(level as u32 * MAX_BUCKETS + index)
     }
 
-    fn head(self) -> u32 {
-        FIRST_RESERVED + self.0
+    fn head(self) -> NodeId {
+        NodeId::from_raw(NodeId::FIRST_RESERVED.raw() + self.0)
+    }
+
+    /// The ring that has this head.
+    fn of_head(head: NodeId) -> Self {
+        Self(head.raw() - NodeId::FIRST_RESERVED.raw())
     }
 
     pub fn level(self) -> usize {
@@ -70,20 +75,30 @@ impl Buckets {
         self.occupied[level]
     }
 
-    pub fn first<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<u32> {
+    pub fn first<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
         self.next(store, ring, ring.head())
     }
 
-    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<u32> {
+    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
         self.prev(store, ring, ring.head())
     }
 
-    pub fn next<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring, id: u32) -> Option<u32> {
+    pub fn next<S: TimerStore + ?Sized>(
+        &self,
+        store: &S,
+        ring: Ring,
+        id: NodeId,
+    ) -> Option<NodeId> {
         let next = self.links(store, id).next();
         (next != ring.head()).then_some(next)
     }
 
-    pub fn prev<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring, id: u32) -> Option<u32> {
+    pub fn prev<S: TimerStore + ?Sized>(
+        &self,
+        store: &S,
+        ring: Ring,
+        id: NodeId,
+    ) -> Option<NodeId> {
         let prev = self.links(store, id).prev();
         (prev != ring.head()).then_some(prev)
     }
@@ -98,9 +113,9 @@ impl Buckets {
         &mut self,
         store: &S,
         ring: Ring,
-        (id, links): (u32, &Links),
+        (id, links): (NodeId, &Links),
     ) {
-        debug_assert!(id != NIL && id < FIRST_RESERVED, "{id:#x} names no node");
+        debug_assert!(id.may_name_node(), "{id:#x} names no node");
         debug_assert!(!is_linked(links), "{id} is in a ring already");
         let head = &self.heads[ring.0 as usize];
         let last = head.prev();
@@ -116,21 +131,19 @@ impl Buckets {
     pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next);
-        links.set_prev(NIL);
-        links.set_next(NIL);
+        links.clear();
         if prev == next {
-            self.unmark(Ring(next - FIRST_RESERVED));
+            self.unmark(Ring::of_head(next));
         }
     }
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links, new: u32) {
+    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links, new: NodeId) {
         let to = store.links(new);
         debug_assert!(!is_linked(to), "{new} is in a ring already");
         let (prev, next) = (links.prev(), links.next());
-        links.set_prev(NIL);
-        links.set_next(NIL);
+        links.clear();
         to.set_prev(prev);
         to.set_next(next);
         self.links(store, prev).set_next(new);
@@ -149,11 +162,11 @@ impl Buckets {
     }
 
     /// The ring of `id`, found by following the links to the head.
-    pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: u32) -> Ring {
-        while id < FIRST_RESERVED {
+    pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: NodeId) -> Ring {
+        while id < NodeId::FIRST_RESERVED {
             id = store.links(id).next();
         }
-        Ring(id - FIRST_RESERVED)
+        Ring::of_head(id)
     }
 
     /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
@@ -167,11 +180,11 @@ impl Buckets {
         store: &S,
         ring: Ring,
         limit: usize,
-        mut each: impl FnMut(u32) -> Result<(), String>,
+        mut each: impl FnMut(NodeId) -> Result<(), String>,
     ) -> Result<usize, String> {
         let (mut prev, mut id, mut count) = (ring.head(), self.links(store, ring.head()).next(), 0);
         while id != ring.head() {
-            if id == NIL || id >= FIRST_RESERVED {
+            if id == NodeId::NONE || id >= NodeId::FIRST_RESERVED {
                 return Err(format!("{prev:#x} of {ring:?} is followed by {id:#x}"));
             }
             if count == limit {
@@ -194,15 +207,15 @@ impl Buckets {
     }
 
     #[inline]
-    fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: u32) -> &'a Links {
-        match id.checked_sub(FIRST_RESERVED) {
+    fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: NodeId) -> &'a Links {
+        match id.raw().checked_sub(NodeId::FIRST_RESERVED.raw()) {
             Some(head) => &self.heads[head as usize],
             None => store.links(id),
         }
     }
 
     #[inline]
-    fn join<S: TimerStore + ?Sized>(&self, store: &S, before: u32, after: u32) {
+    fn join<S: TimerStore + ?Sized>(&self, store: &S, before: NodeId, after: NodeId) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
     }
@@ -231,5 +244,5 @@ impl Buckets {
 /// Whether the id that owns `links` is in a ring.
 #[inline]
 pub fn is_linked(links: &Links) -> bool {
-    links.next() != NIL
+    links.next() != NodeId::NONE
 }

@@ -5,7 +5,7 @@ use super::buckets::{Ring, is_linked};
 use super::geometry::time_left;
 use super::store::TimerStore;
 use super::{Location, Wheel};
-use crate::links::NIL;
+use crate::links::NodeId;
 
 impl Wheel {
     /// All ids, soonest first: the backlog, then level by level, bucket by bucket. The order is
@@ -13,7 +13,7 @@ impl Wheel {
     pub fn soonest<'a, S: TimerStore + ?Sized>(
         &'a self,
         store: &'a S,
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = NodeId> + 'a {
         let levels = 0..self.geometry.levels().len();
         let buckets = levels.flat_map(|level| self.in_order(level));
         std::iter::once(self.buckets.backlog()).chain(buckets).flat_map(move |ring| {
@@ -26,7 +26,7 @@ impl Wheel {
     pub fn latest<'a, S: TimerStore + ?Sized>(
         &'a self,
         store: &'a S,
-    ) -> impl Iterator<Item = u32> + 'a {
+    ) -> impl Iterator<Item = NodeId> + 'a {
         let levels = (0..self.geometry.levels().len()).rev();
         let buckets = levels.flat_map(|level| self.in_order(level).rev());
         buckets.chain(std::iter::once(self.buckets.backlog())).flat_map(move |ring| {
@@ -36,7 +36,7 @@ impl Wheel {
     }
 
     /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.
-    pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: u32) -> Option<Location> {
+    pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<Location> {
         let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
         Some(if ring == self.buckets.backlog() {
             Location::Backlog
@@ -73,7 +73,7 @@ impl Wheel {
         if count != self.len {
             return Err(format!("the wheel counts {}, its rings {count}", self.len));
         }
-        if self.hand != NIL && !self.advancing {
+        if self.hand != NodeId::NONE && !self.advancing {
             return Err(format!("{} was left in the hand", self.hand));
         }
         Ok(())

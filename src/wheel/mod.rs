@@ -23,7 +23,7 @@
 //! # Rules
 //!
 //! 1. An id is in one ring (a bucket or the backlog) or in none. An id that is in no ring has a
-//!    `next` of NIL.
+//!    `next` of [`NodeId::NONE`].
 //! 2. The wheel reads a deadline when it needs it: when an id is scheduled, and when the wheel
 //!    looks at the id. So a deadline may be **extended** without telling the wheel. The wheel looks
 //!    at the id when the old bucket is due, and moves it where the new deadline belongs. After a
@@ -86,7 +86,7 @@ mod geometry;
 mod inspect;
 mod store;
 
-use crate::links::{Links, NIL};
+use crate::links::{Links, NodeId};
 use crate::sync::seeded;
 use buckets::{Buckets, Ring, is_linked};
 use geometry::{is_later, time_left};
@@ -99,7 +99,7 @@ pub use store::TimerStore;
 #[must_use]
 pub enum Poll {
     /// This id is due. It has left the wheel and belongs to the caller.
-    Due(u32),
+    Due(NodeId),
     /// The budget is used up, but the backlog is not empty.
     Exhausted,
     /// The backlog is empty.
@@ -141,15 +141,15 @@ pub struct Wheel {
     len: usize,
     /// True while [`advance_with`](Self::advance_with) is on the stack.
     advancing: bool,
-    /// The id that the callback of `advance_with` is judging, or [`NIL`].
-    hand: u32,
+    /// The id that the callback of `advance_with` is judging, or [`NodeId::NONE`].
+    hand: NodeId,
 }
 
 impl Wheel {
     /// Creates an empty wheel whose clock reads `now`.
     pub fn new(geometry: Geometry, now: u64) -> Self {
         let buckets = Buckets::new(&geometry);
-        Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NIL }
+        Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NodeId::NONE }
     }
 
     /// The levels.
@@ -180,7 +180,7 @@ impl Wheel {
     /// Moves `id` to the place that its deadline requires, wherever it was before. Removes `id`
     /// from the wheel if it has no deadline. Inside a callback, an id that is already due joins the
     /// backlog.
-    pub fn schedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) {
+    pub fn schedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.schedule_at(store, (id, store.links(id)), store.deadline(id));
     }
 
@@ -188,7 +188,7 @@ impl Wheel {
     pub fn schedule_at<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
-        (id, links): (u32, &Links),
+        (id, links): (NodeId, &Links),
         deadline: Option<u64>,
     ) {
         self.detach(store, (id, links));
@@ -201,7 +201,7 @@ impl Wheel {
     }
 
     /// [Schedules](Self::schedule) `id` again if it is in the wheel. Returns whether it was.
-    pub fn reschedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
+    pub fn reschedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) -> bool {
         let linked = is_linked(store.links(id));
         if linked {
             self.schedule(store, id);
@@ -211,13 +211,13 @@ impl Wheel {
 
     /// Removes `id` from the wheel, the backlog or the callback's hand. Returns whether it was
     /// there.
-    pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, id: u32) -> bool {
+    pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) -> bool {
         self.detach(store, (id, store.links(id)))
     }
 
     /// [`cancel`](Self::cancel) for a caller that already has the id's links.
     #[inline]
-    pub fn cancel_at<S: TimerStore + ?Sized>(&mut self, store: &S, node: (u32, &Links)) -> bool {
+    pub fn cancel_at<S: TimerStore + ?Sized>(&mut self, store: &S, node: (NodeId, &Links)) -> bool {
         self.detach(store, node)
     }
 
@@ -227,7 +227,7 @@ impl Wheel {
     /// The caller must ensure that `new` is in no ring, and that `new` is due no earlier than the
     /// wheel will look at `old`. When the wheel looks at `new`, it moves it where its deadline
     /// belongs, as after an extension (rule 2 of the [module](self)).
-    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: u32, new: u32) -> bool {
+    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) -> bool {
         let links = store.links(old);
         let linked = is_linked(links);
         if linked {
@@ -319,7 +319,7 @@ impl Wheel {
         store: &S,
         now: u64,
         mut budget: u32,
-        mut judge: impl FnMut(&mut Self, u32) -> Verdict,
+        mut judge: impl FnMut(&mut Self, NodeId) -> Verdict,
     ) -> u32 {
         if self.advancing {
             return budget;
@@ -330,7 +330,7 @@ impl Wheel {
         while let Poll::Due(id) = pass.wheel.poll(store, &mut budget) {
             pass.wheel.hand = id;
             let verdict = judge(pass.wheel, id);
-            let held = std::mem::replace(&mut pass.wheel.hand, NIL) == id;
+            let held = std::mem::replace(&mut pass.wheel.hand, NodeId::NONE) == id;
             if held
                 && verdict == Verdict::Keep
                 && let Some(deadline) = store.deadline(id)
@@ -367,12 +367,12 @@ impl Wheel {
 
     /// Removes the id from its ring or from the hand. Returns whether it was in either.
     #[inline(always)]
-    fn detach<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (u32, &Links)) -> bool {
+    fn detach<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (NodeId, &Links)) -> bool {
         if is_linked(links) {
             self.unlink(store, links);
             true
-        } else if self.hand == id && id != NIL {
-            self.hand = NIL;
+        } else if self.hand == id && id != NodeId::NONE {
+            self.hand = NodeId::NONE;
             true
         } else {
             false
@@ -383,7 +383,7 @@ impl Wheel {
     fn link_by_deadline<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
-        node: (u32, &Links),
+        node: (NodeId, &Links),
         deadline: u64,
     ) {
         let (level, index) = self.geometry.position(self.clock, deadline);
@@ -391,7 +391,7 @@ impl Wheel {
     }
 
     #[inline]
-    fn link<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, node: (u32, &Links)) {
+    fn link<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, node: (NodeId, &Links)) {
         self.buckets.push(store, ring, node);
         self.len += 1;
     }
@@ -413,8 +413,8 @@ struct Pass<'a, S: TimerStore + ?Sized> {
 impl<S: TimerStore + ?Sized> Drop for Pass<'_, S> {
     fn drop(&mut self) {
         self.wheel.advancing = false;
-        let held = std::mem::replace(&mut self.wheel.hand, NIL);
-        if held != NIL {
+        let held = std::mem::replace(&mut self.wheel.hand, NodeId::NONE);
+        if held != NodeId::NONE {
             let links = self.store.links(held);
             self.wheel.link(self.store, self.wheel.buckets.backlog(), (held, links));
         }

@@ -6,6 +6,8 @@ use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock};
 use crate::engine::{Core, Maintenance};
 use crate::entry::Entry;
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::node::{GONE, Meta, life};
 use crate::policy::Policy;
 use crate::pool::{RawPool, Timers};
@@ -21,9 +23,9 @@ const LIFE: Duration = Duration::from_secs(60);
 /// that a handle keeps.
 struct Subject {
     cache: Cache<u32, u32>,
-    indexed: Vec<u32>,
-    free: u32,
-    removed: u32,
+    indexed: Vec<NodeId>,
+    free: NodeId,
+    removed: NodeId,
     _handle: Entry<u32, u32>,
     _hand: ManualClock,
 }
@@ -49,13 +51,14 @@ impl Subject {
             std::thread::yield_now();
         }
         let core = &cache.engine().core;
-        let (guard, mut indexed, mut cursor) = (crate::epoch::pin(), Vec::new(), Some(0));
+        let (guard, mut indexed, mut cursor) =
+            (crate::epoch::pin(), Vec::new(), Some(Hash32::FIRST));
         while let Some(position) = cursor {
             cursor = core.index.ids_at(&guard, &*core.pool, position, &mut indexed);
         }
         let mut free = None;
         core.pool.for_each_free(|id| free = Some(id));
-        let is_removed = |id: &u32| core.pool.meta(*id).life() & life::REMOVED != 0;
+        let is_removed = |id: &NodeId| core.pool.meta(*id).life() & life::REMOVED != 0;
         let removed = core.pool.ids().find(is_removed).expect("the handle keeps the removed node");
         let free = free.expect("ten entries were removed");
         Self { indexed, free, removed, _handle: handle, _hand: hand, cache }
@@ -66,11 +69,11 @@ impl Subject {
     }
 
     /// The node of the first entry.
-    fn one(&self) -> (u32, &Meta) {
+    fn one(&self) -> (NodeId, &Meta) {
         self.node(self.indexed[0])
     }
 
-    fn node(&self, id: u32) -> (u32, &Meta) {
+    fn node(&self, id: NodeId) -> (NodeId, &Meta) {
         (id, self.core().pool.meta(id))
     }
 
@@ -95,7 +98,7 @@ impl Subject {
     }
 
     /// Replaces the id `from` by `to` in the index, at the hash of the first entry.
-    fn misplace(&self, from: u32, to: u32) {
+    fn misplace(&self, from: NodeId, to: NodeId) {
         let guard = crate::epoch::pin();
         let hash = self.one().1.hash();
         let locked = self.core().index.lock_id(&guard, hash, from);

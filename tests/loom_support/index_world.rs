@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use super::explore;
 use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::hash::Hash32;
 use cortado::internals::index::{
     Changed, EmptyOverflows, HashOf, HomeLookup, Index, Patience, Probe,
 };
+use cortado::internals::links::NodeId;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
 
@@ -38,8 +40,8 @@ pub struct Store {
 }
 
 /// The two low bits of a key choose the bucket, and all keys share a tag.
-pub fn hash_of(key: u64) -> u32 {
-    (key as u32) << 30 | 7
+pub fn hash_of(key: u64) -> Hash32 {
+    Hash32::from_raw((key as u32) << 30 | 7)
 }
 
 /// Keys of the lower and of the upper half of the table, the first of two, or four, buckets in it.
@@ -53,21 +55,21 @@ impl Store {
     }
 
     /// Makes a node; the caller publishes it.
-    fn make(&self, id: u32, key: u64) {
+    fn make(&self, id: NodeId, key: u64) {
         self.node(id).key.store(key, Relaxed);
     }
 
-    fn node(&self, id: u32) -> &Node {
-        &self.nodes[id as usize - 1]
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index() - 1]
     }
 
-    fn key(&self, id: u32) -> u64 {
+    fn key(&self, id: NodeId) -> u64 {
         let key = self.node(id).key.load(Relaxed);
         assert_ne!(key, POISON, "id {id} was looked at too early or too late");
         key
     }
 
-    fn probe(&self, id: u32, key: u64) -> Probe {
+    fn probe(&self, id: NodeId, key: u64) -> Probe {
         if self.key(id) != key {
             Probe::Other
         } else if self.node(id).gone.load(Acquire) {
@@ -78,7 +80,7 @@ impl Store {
     }
 
     /// Marks a node gone that the index no longer has, and poisons it after the grace period.
-    fn retire(self: &Arc<Self>, guard: &Guard, id: u32) {
+    fn retire(self: &Arc<Self>, guard: &Guard, id: NodeId) {
         self.node(id).gone.store(true, Release);
         let store = self.clone();
         guard.defer(move || store.make(id, POISON));
@@ -87,7 +89,7 @@ impl Store {
 }
 
 impl HashOf for Store {
-    fn hash(&self, id: u32) -> u32 {
+    fn hash(&self, id: NodeId) -> Hash32 {
         hash_of(self.key(id))
     }
 }
@@ -120,16 +122,17 @@ impl World {
 
     pub fn find_in(&self, guard: &Guard, key: u64) -> Option<u32> {
         let hash = hash_of(key);
-        match self.index.lookup_home(guard, hash) {
+        let found = match self.index.lookup_home(guard, hash) {
             HomeLookup::Absent => None,
             HomeLookup::Candidate(id) if self.store.probe(id, key) == Probe::Hit => Some(id),
             _ => self.index.find(guard, hash, |id| self.store.probe(id, key)),
-        }
+        };
+        found.map(NodeId::raw)
     }
 
     /// Whether the key was not there and was put in.
     pub fn insert(&self, id: u32, key: u64) -> bool {
-        let guard = pin();
+        let (id, guard) = (NodeId::from_raw(id), pin());
         // After the pin, whose fence would hide a publication that is too weak.
         self.store.make(id, key);
         loop {
@@ -153,7 +156,7 @@ impl World {
     }
 
     pub fn replace(&self, id: u32, key: u64) {
-        let guard = pin();
+        let (id, guard) = (NodeId::from_raw(id), pin());
         self.store.make(id, key);
         loop {
             let is_match = |other| self.store.key(other) == key;
@@ -169,7 +172,7 @@ impl World {
     }
 
     pub fn remove(&self, id: u32, key: u64) {
-        let guard = pin();
+        let (id, guard) = (NodeId::from_raw(id), pin());
         let mut locked = self.index.lock_id(&guard, hash_of(key), id).expect("it is there");
         assert_eq!(locked.remove(), id);
         let spare = locked.take_empty_overflow();
@@ -213,11 +216,11 @@ impl World {
 
     pub fn walk(&self) -> Vec<u32> {
         let mut ids = Vec::new();
-        let mut cursor = Some(0);
+        let mut cursor = Some(Hash32::FIRST);
         while let Some(position) = cursor {
             cursor = self.index.ids_at(&pin(), &*self.store, position, &mut ids);
         }
-        ids
+        ids.into_iter().map(NodeId::raw).collect()
     }
 
     pub fn validate(&self) -> usize {

@@ -3,6 +3,7 @@
 #[path = "../policy_store/mod.rs"]
 mod policy_store;
 
+use cortado::internals::links::NodeId;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 pub use policy_store::Sim;
 use policy_store::Store;
@@ -75,7 +76,7 @@ impl Op {
 pub struct Program {
     store: Store,
     policy: Policy,
-    alive: BTreeMap<u32, (u64, u32)>,
+    alive: BTreeMap<NodeId, (u64, u32)>,
     victims: Vec<u64>,
 }
 
@@ -174,7 +175,7 @@ impl Program {
     }
 
     /// The next victim, taken out of the books.
-    fn victim(&mut self) -> Option<u32> {
+    fn victim(&mut self) -> Option<NodeId> {
         let over = self.policy.weight() > self.policy.max_weight();
         let victim = self.policy.victim(&self.store);
         assert_eq!(
@@ -189,7 +190,7 @@ impl Program {
         Some(id)
     }
 
-    fn create(&mut self, key: u64, weight: u32) -> u32 {
+    fn create(&mut self, key: u64, weight: u32) -> NodeId {
         let id = self.store.alloc(key, weight);
         self.alive.insert(id, (key, weight));
         id
@@ -203,7 +204,7 @@ impl Program {
         Some(key)
     }
 
-    fn nth(&self, rank: usize) -> Option<(u32, u64)> {
+    fn nth(&self, rank: usize) -> Option<(NodeId, u64)> {
         let rank = rank.checked_rem(self.alive.len())?;
         self.alive.iter().nth(rank).map(|(&id, &(key, _))| (id, key))
     }
@@ -215,9 +216,9 @@ impl Program {
         for &id in self.alive.keys() {
             assert_ne!(self.store.region(id), Region::None, "{id} is on no list");
         }
-        let all: Vec<u32> = self.alive.keys().copied().collect();
-        let mut coldest: Vec<u32> = self.policy.coldest(&self.store).collect();
-        let mut hottest: Vec<u32> = self.policy.hottest(&self.store).collect();
+        let all: Vec<NodeId> = self.alive.keys().copied().collect();
+        let mut coldest: Vec<NodeId> = self.policy.coldest(&self.store).collect();
+        let mut hottest: Vec<NodeId> = self.policy.hottest(&self.store).collect();
         coldest.sort_unstable();
         hottest.sort_unstable();
         assert_eq!((&coldest, &hottest), (&all, &all), "each once in either order");

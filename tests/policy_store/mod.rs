@@ -1,7 +1,8 @@
 //! A pool for the policy's tests, and a cache of unit weights on top of it.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use cortado::internals::links::Links;
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::{Links, NodeId};
 use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
@@ -12,7 +13,7 @@ pub struct Node {
     links: Links,
     region: Cell<Region>,
     weight: Cell<u32>,
-    hash: u32,
+    hash: Hash32,
 }
 
 /// Nodes in a vector; ids are reused, the last one freed first. Counts how often nodes are asked
@@ -20,7 +21,7 @@ pub struct Node {
 #[derive(Debug)]
 pub struct Store {
     nodes: Vec<Node>,
-    free: Vec<u32>,
+    free: Vec<NodeId>,
     visits: Cell<usize>,
 }
 
@@ -30,34 +31,38 @@ impl Store {
         Self { nodes: vec![Node::default()], free: Vec::new(), visits: Cell::new(0) }
     }
 
-    pub fn alloc(&mut self, key: u64, weight: u32) -> u32 {
+    pub fn alloc(&mut self, key: u64, weight: u32) -> NodeId {
         self.alloc_hashed(hash(key), weight)
     }
 
-    pub fn alloc_hashed(&mut self, hash: u32, weight: u32) -> u32 {
+    pub fn alloc_hashed(&mut self, hash: Hash32, weight: u32) -> NodeId {
         let node = Node { weight: weight.into(), hash, ..Node::default() };
         match self.free.pop() {
             Some(id) => {
-                self.nodes[id as usize] = node;
+                self.nodes[id.index()] = node;
                 id
             }
             None => {
                 self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).unwrap()
+                NodeId::from_raw(u32::try_from(self.nodes.len() - 1).unwrap())
             }
         }
     }
 
-    pub fn free(&mut self, id: u32) {
+    pub fn free(&mut self, id: NodeId) {
         assert_eq!(self.region(id), Region::None, "{id} is still held");
-        let links = &self.nodes[id as usize].links;
-        assert_eq!((links.prev(), links.next()), (0, 0), "{id} is still linked");
+        let links = &self.nodes[id.index()].links;
+        assert_eq!(
+            (links.prev(), links.next()),
+            (NodeId::NONE, NodeId::NONE),
+            "{id} is still linked"
+        );
         self.free.push(id);
     }
 
     /// Breaks the word of a store, whose weights never change while a region holds them.
-    pub fn falsify_weight(&self, id: u32, weight: u32) {
-        self.nodes[id as usize].weight.set(weight);
+    pub fn falsify_weight(&self, id: NodeId, weight: u32) {
+        self.nodes[id.index()].weight.set(weight);
     }
 
     /// Nodes asked for since the last time this was asked.
@@ -67,18 +72,18 @@ impl Store {
 }
 
 impl LinkStore for Store {
-    fn links(&self, id: u32) -> &Links {
+    fn links(&self, id: NodeId) -> &Links {
         self.visits.set(self.visits.get() + 1);
-        &self.nodes[id as usize].links
+        &self.nodes[id.index()].links
     }
 }
 
 impl PolicyStore for Store {
     type Node<'a> = &'a Node;
 
-    fn node(&self, id: u32) -> &Node {
+    fn node(&self, id: NodeId) -> &Node {
         self.visits.set(self.visits.get() + 1);
-        &self.nodes[id as usize]
+        &self.nodes[id.index()]
     }
 }
 
@@ -91,7 +96,7 @@ impl<'a> PolicyNode<'a> for &'a Node {
         self.weight.get()
     }
 
-    fn hash(self) -> u32 {
+    fn hash(self) -> Hash32 {
         self.hash
     }
 
@@ -111,8 +116,8 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ x >> 31
 }
 
-pub fn hash(key: u64) -> u32 {
-    (mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15)) >> 32) as u32
+pub fn hash(key: u64) -> Hash32 {
+    Hash32::from_raw((mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15)) >> 32) as u32)
 }
 
 /// Numbers that are the same in each run.
@@ -139,8 +144,8 @@ impl Random {
 pub struct Sim {
     pub store: Store,
     pub policy: Policy,
-    ids: HashMap<u64, u32>,
-    keys: HashMap<u32, u64>,
+    ids: HashMap<u64, NodeId>,
+    keys: HashMap<NodeId, u64>,
     pub hits: u64,
     pub requests: u64,
 }

@@ -1,7 +1,8 @@
 //! A callback that does all that a callback may.
 
+use super::store::{Poll, Wheel};
 use super::{Model, TIMERS};
-use cortado::internals::wheel::{Poll, Verdict, Wheel};
+use cortado::internals::wheel::{self, Verdict};
 use std::panic::resume_unwind;
 
 /// The callback of one pass.
@@ -31,7 +32,12 @@ impl Judge {
         digits >> (self.next() % 58)
     }
 
-    pub fn judge(&mut self, model: &mut Model, wheel: &mut Wheel, id: u32) -> Verdict {
+    pub fn judge(
+        &mut self,
+        model: &mut Model,
+        wheel: &mut Wheel<&mut wheel::Wheel>,
+        id: u32,
+    ) -> Verdict {
         self.calls += 1;
         let (deadline, since) = model.take(id);
         match self.next() % 16 {
@@ -95,7 +101,7 @@ impl Judge {
         (self.next() % u64::from(TIMERS)) as u32 + 1
     }
 
-    fn schedule(&mut self, model: &mut Model, wheel: &mut Wheel, id: u32) {
+    fn schedule(&mut self, model: &mut Model, wheel: &mut Wheel<&mut wheel::Wheel>, id: u32) {
         let offset = self.offset();
         model.insert(id, model.instant(offset));
         wheel.schedule(&*model.timers, id);

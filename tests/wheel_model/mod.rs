@@ -7,7 +7,7 @@ mod judge;
 mod op;
 mod store;
 
-use cortado::internals::wheel::{Geometry, Poll, Wheel};
+use cortado::internals::wheel::Geometry;
 use judge::Judge;
 use op::{Bytes, Op};
 pub use op::{HEADER_LEN, OP_LEN};
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
-use store::Timers;
+use store::{Poll, Timers, Wheel};
 
 /// Timers are numbered from 1 to this.
 pub const TIMERS: u32 = 48;

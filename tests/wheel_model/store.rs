@@ -1,7 +1,10 @@
-//! A store of timers for the tests of the wheel.
+//! A store of timers for the tests of the wheel, and the wheel by plain numbers: a timer is 1, 2 or
+//! 3, a time is so many nanoseconds.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use cortado::internals::links::{Links, NIL};
-use cortado::internals::wheel::TimerStore;
+use cortado::internals::links::{Links, NodeId};
+use cortado::internals::wheel::{self, Geometry, Location, TimerStore, Verdict};
+use std::borrow::BorrowMut;
 use std::cell::Cell;
 
 /// Links and deadlines of the ids 1 to `n`. Counts how often deadlines are read, which the wheel
@@ -22,17 +25,147 @@ impl Timers {
     }
 
     pub fn is_linked(&self, id: u32) -> bool {
-        self.timers[id as usize].0.next() != NIL
+        self.timers[id as usize].0.next() != NodeId::NONE
+    }
+
+    pub fn next(&self, id: u32) -> u32 {
+        self.timers[id as usize].0.next().raw()
+    }
+
+    pub fn prev(&self, id: u32) -> u32 {
+        self.timers[id as usize].0.prev().raw()
+    }
+
+    pub fn set_next(&self, id: u32, next: u32) {
+        self.timers[id as usize].0.set_next(NodeId::from_raw(next));
+    }
+
+    pub fn set_prev(&self, id: u32, prev: u32) {
+        self.timers[id as usize].0.set_prev(NodeId::from_raw(prev));
     }
 }
 
 impl TimerStore for Timers {
-    fn links(&self, id: u32) -> &Links {
-        &self.timers[id as usize].0
+    fn links(&self, id: NodeId) -> &Links {
+        &self.timers[id.index()].0
     }
 
-    fn deadline(&self, id: u32) -> Option<u64> {
+    fn deadline(&self, id: NodeId) -> Option<u64> {
         self.reads.set(self.reads.get() + 1);
-        self.timers[id as usize].1.get()
+        self.timers[id.index()].1.get()
+    }
+}
+
+/// A wheel, or in a callback a reference to one.
+#[derive(Debug)]
+pub struct Wheel<W = wheel::Wheel>(W);
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Poll {
+    Due(u32),
+    Exhausted,
+    Idle,
+}
+
+impl Wheel {
+    pub fn new(geometry: Geometry, now: u64) -> Self {
+        Self(wheel::Wheel::new(geometry, now))
+    }
+}
+
+impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
+    fn get(&self) -> &wheel::Wheel {
+        self.0.borrow()
+    }
+
+    fn get_mut(&mut self) -> &mut wheel::Wheel {
+        self.0.borrow_mut()
+    }
+
+    pub fn geometry(&self) -> &Geometry {
+        self.get().geometry()
+    }
+
+    pub fn clock(&self) -> u64 {
+        self.get().clock()
+    }
+
+    pub fn len(&self) -> usize {
+        self.get().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.get().is_empty()
+    }
+
+    pub fn has_backlog(&self) -> bool {
+        self.get().has_backlog()
+    }
+
+    pub fn next_delay(&self) -> Option<u64> {
+        self.get().next_delay()
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.get().next_deadline()
+    }
+
+    pub fn location(&self, timers: &Timers, id: u32) -> Option<Location> {
+        self.get().location(timers, NodeId::from_raw(id))
+    }
+
+    pub fn validate(&self, timers: &Timers) -> Result<(), String> {
+        self.get().validate(timers)
+    }
+
+    pub fn soonest<'a>(&'a self, timers: &'a Timers) -> impl Iterator<Item = u32> + 'a {
+        self.get().soonest(timers).map(NodeId::raw)
+    }
+
+    pub fn latest<'a>(&'a self, timers: &'a Timers) -> impl Iterator<Item = u32> + 'a {
+        self.get().latest(timers).map(NodeId::raw)
+    }
+
+    pub fn schedule(&mut self, timers: &Timers, id: u32) {
+        self.get_mut().schedule(timers, NodeId::from_raw(id));
+    }
+
+    pub fn reschedule(&mut self, timers: &Timers, id: u32) -> bool {
+        self.get_mut().reschedule(timers, NodeId::from_raw(id))
+    }
+
+    pub fn cancel(&mut self, timers: &Timers, id: u32) -> bool {
+        self.get_mut().cancel(timers, NodeId::from_raw(id))
+    }
+
+    pub fn replace(&mut self, timers: &Timers, old: u32, new: u32) -> bool {
+        self.get_mut().replace(timers, NodeId::from_raw(old), NodeId::from_raw(new))
+    }
+
+    pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {
+        self.get_mut().advance(timers, now)
+    }
+
+    pub fn rewind(&mut self, timers: &Timers, now: u64) {
+        self.get_mut().rewind(timers, now);
+    }
+
+    pub fn poll(&mut self, timers: &Timers, budget: &mut u32) -> Poll {
+        match self.get_mut().poll(timers, budget) {
+            wheel::Poll::Due(id) => Poll::Due(id.raw()),
+            wheel::Poll::Exhausted => Poll::Exhausted,
+            wheel::Poll::Idle => Poll::Idle,
+        }
+    }
+
+    pub fn advance_with(
+        &mut self,
+        timers: &Timers,
+        now: u64,
+        budget: u32,
+        mut judge: impl FnMut(&mut Wheel<&mut wheel::Wheel>, u32) -> Verdict,
+    ) -> u32 {
+        let judge = |wheel: &mut wheel::Wheel, id: NodeId| judge(&mut Wheel(wheel), id.raw());
+        self.get_mut().advance_with(timers, now, budget, judge)
     }
 }

@@ -1,7 +1,7 @@
 //! cortado's wheel, with the ticks it has by default and with the finest.
 
 use super::{TICK_SHIFT, Timers};
-use cortado::internals::links::Links;
+use cortado::internals::links::{Links, NodeId};
 use cortado::internals::wheel::{Geometry, Poll, TimerStore, Wheel as Mechanism};
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use std::time::Duration;
 struct Store(Vec<(Links, Cell<u64>)>);
 
 impl TimerStore for Store {
-    fn links(&self, id: u32) -> &Links {
-        &self.0[id as usize].0
+    fn links(&self, id: NodeId) -> &Links {
+        &self.0[id.index()].0
     }
 
-    fn deadline(&self, id: u32) -> Option<u64> {
-        Some(self.0[id as usize].1.get()).filter(|&deadline| deadline != u64::MAX)
+    fn deadline(&self, id: NodeId) -> Option<u64> {
+        Some(self.0[id.index()].1.get()).filter(|&deadline| deadline != u64::MAX)
     }
 }
 
@@ -44,12 +44,12 @@ impl Timers for Wheel {
     #[inline]
     fn schedule(&mut self, id: u32, deadline: u64) {
         self.store.0[id as usize].1.set(deadline);
-        self.wheel.schedule(&self.store, id);
+        self.wheel.schedule(&self.store, NodeId::from_raw(id));
     }
 
     #[inline]
     fn cancel(&mut self, id: u32) {
-        self.wheel.cancel(&self.store, id);
+        self.wheel.cancel(&self.store, NodeId::from_raw(id));
     }
 
     #[inline]
@@ -61,7 +61,7 @@ impl Timers for Wheel {
         self.wheel.advance(&self.store, now);
         let mut budget = u32::MAX;
         while let Poll::Due(id) = self.wheel.poll(&self.store, &mut budget) {
-            due(id);
+            due(id.raw());
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::block_on;
 use crate::engine::write::{Condition, Removal};
+use crate::hash::Hash32;
 use crate::pool::Handle;
 use crate::sync::seeded;
 use std::hash::{BuildHasher, Hash};
@@ -10,7 +11,7 @@ use std::hash::{BuildHasher, Hash};
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
-        let mut cursor = Some(0);
+        let mut cursor = Some(Hash32::FIRST);
         while let Some(position) = cursor {
             let mut nodes = Vec::new();
             cursor = self.walk_keys(position, &mut nodes);

@@ -3,13 +3,18 @@
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
+use crate::hash::Hash32;
 use crate::pool::Handle;
 use crate::sync::seeded;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each
     /// key. Returns the position of the rest. No guard is left.
-    pub fn walk_keys(&self, cursor: u64, nodes: &mut impl Extend<Handle<K, V>>) -> Option<u64> {
+    pub fn walk_keys(
+        &self,
+        cursor: Hash32,
+        nodes: &mut impl Extend<Handle<K, V>>,
+    ) -> Option<Hash32> {
         let guard = crate::epoch::pin();
         let mut found: Vec<NodeRef<'_, K, V>> = Vec::new();
         let next = self.walk(&guard, cursor, &mut |node| {

@@ -3,6 +3,7 @@
 use super::notices::Notice;
 use super::shared::Core;
 use crate::engine::reentrancy::{self, Deliver};
+use crate::links::NodeId;
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
 use std::sync::Weak;
@@ -11,14 +12,14 @@ impl Core {
     /// Counts a removal and queues its notice. To be called when the node has just left the index,
     /// under its bucket's lock: so notices of one key are in the order of its removals.
     #[inline(always)]
-    pub fn announce(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+    pub fn announce(&self, id: NodeId, cause: RemovalCause, deadline: u64, now: u64) {
         if self.recorder.is_some() || self.notices.has_listener() {
             self.announce_slow(id, cause, deadline, now);
         }
     }
 
     #[inline(never)]
-    fn announce_slow(&self, id: u32, cause: RemovalCause, deadline: u64, now: u64) {
+    fn announce_slow(&self, id: NodeId, cause: RemovalCause, deadline: u64, now: u64) {
         // Another thread may have claimed the expiry by a later reading of the clock.
         let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
         if let Some(recorder) = &self.recorder {
@@ -35,7 +36,7 @@ impl Core {
     /// Announces a value that was refused after the cache was closed. A value that the cache's own
     /// listener put back is only counted: announcing it would have no end.
     #[cold]
-    pub fn refuse_closed(&self, id: u32, deadline: u64, now: u64) {
+    pub fn refuse_closed(&self, id: NodeId, deadline: u64, now: u64) {
         if !reentrancy::delivers(self.id()) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
@@ -46,7 +47,7 @@ impl Core {
     }
 
     /// Leaves nodes without a count to the thread that delivers next.
-    pub fn drop_later(&self, ids: Vec<u32>) {
+    pub fn drop_later(&self, ids: Vec<NodeId>) {
         self.notices.drop_later(ids);
     }
 

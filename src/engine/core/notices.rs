@@ -3,6 +3,7 @@
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
+use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox};
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// A removal that the listener has yet to hear of. It carries a count on the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice {
-    pub id: u32,
+    pub id: NodeId,
     pub cause: RemovalCause,
     pub deadline: u64,
     pub at: u64,
@@ -25,7 +26,7 @@ pub struct Notices {
     outbox: Outbox<Notice>,
     has_listener: bool,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
-    to_drop: SegQueue<Vec<u32>>,
+    to_drop: SegQueue<Vec<NodeId>>,
     /// The cache itself, for deliveries on its behalf.
     client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
@@ -110,12 +111,12 @@ impl Notices {
     }
 
     /// Leaves nodes without a count to the thread that delivers next.
-    pub fn drop_later(&self, ids: Vec<u32>) {
+    pub fn drop_later(&self, ids: Vec<NodeId>) {
         self.to_drop.push(ids);
     }
 
     /// The next batch of nodes whose keys and values are to be dropped.
-    pub fn next_to_drop(&self) -> Option<Vec<u32>> {
+    pub fn next_to_drop(&self) -> Option<Vec<NodeId>> {
         self.to_drop.pop()
     }
 

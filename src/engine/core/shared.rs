@@ -9,6 +9,7 @@ use crate::engine::flights::Flights;
 use crate::engine::reentrancy::{CacheId, Subject};
 use crate::expiration::Lifetimes;
 use crate::index::{self, Index};
+use crate::links::NodeId;
 use crate::node::Meta;
 use crate::pool::RawPool;
 use crate::removal::RemovalCause;
@@ -65,7 +66,7 @@ impl Core {
 
     /// What a callback about this node's key is asked about.
     #[inline]
-    pub fn subject(&self, meta: &Meta, id: u32) -> Subject {
+    pub fn subject(&self, meta: &Meta, id: NodeId) -> Subject {
         Subject { cache: self.id(), hash: meta.hash(), id }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::clock::NEVER;
 use crate::config::{Config, Eviction};
+use crate::hash::Hash32;
 use crate::index::EmptyOverflows;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::policy::Policy;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ pub struct Maintenance {
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,
     /// The eviction candidates whose cache lines were last asked for.
-    pub prefetched: [u32; 2],
+    pub prefetched: [NodeId; 2],
     /// Scratch space for the events of one stripe.
     pub events: Vec<u64>,
     /// The sweep that is under way after an `invalidate_all`.
@@ -38,7 +39,7 @@ pub struct Maintenance {
     /// The generation up to which everything older is swept.
     pub swept: u64,
     /// Scratch space for the ids of one bucket.
-    pub ids: Vec<u32>,
+    pub ids: Vec<NodeId>,
 }
 
 impl Maintenance {
@@ -54,7 +55,7 @@ impl Maintenance {
             dead: Dead::new(now),
             in_grace: VecDeque::new(),
             empty_overflows: EmptyOverflows::default(),
-            prefetched: [NIL; 2],
+            prefetched: [NodeId::NONE; 2],
             events: Vec::new(),
             sweep: None,
             swept: 0,
@@ -77,12 +78,12 @@ pub struct Sweep {
     /// The generation when the sweep began.
     pub generation: u64,
     /// The index's cursor.
-    pub cursor: u64,
+    pub cursor: Hash32,
 }
 
 /// Dead nodes that are not yet handed to the epoch.
 pub struct Dead {
-    pub ids: Vec<u32>,
+    pub ids: Vec<NodeId>,
     pub weight: u64,
     /// How many of `ids` are counted as unreclaimed.
     pub counted: usize,
@@ -100,7 +101,7 @@ impl Dead {
 
 /// Dead nodes in their grace period.
 pub struct Batch {
-    pub ids: Vec<u32>,
+    pub ids: Vec<NodeId>,
     /// Whether every guard of the time of the hand-over is gone.
     pub is_over: Arc<AtomicBool>,
 }

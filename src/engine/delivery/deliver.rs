@@ -6,6 +6,7 @@ use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
 use crate::engine::typed::Listener;
 use crate::entry::{Facts, Removed};
 use crate::executor::Running;
+use crate::links::NodeId;
 use crate::node::remaining;
 use crate::pool::RawHandle;
 use crate::removal::RemovalCause;
@@ -143,7 +144,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Drops the keys and values of nodes without a count.
-    pub fn destroy(&self, ids: &[u32]) {
+    pub fn destroy(&self, ids: &[NodeId]) {
         self.pool.raw().destroy_all(ids, |drop_contents| {
             if !is_completed(drop_contents)
                 && let Some(recorder) = &self.core.recorder

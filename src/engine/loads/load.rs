@@ -8,6 +8,7 @@ use crate::engine::flights::{
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
 use crate::loaded::{Loaded, LoaderResult, Reason};
+use crate::hash::Hash32;
 use crate::pool::OwnedDraft;
 use crate::sync::{Arc, seeded};
 use equivalent::Equivalent;
@@ -255,7 +256,7 @@ where
     }
 
     /// The key's living entry, read without side effects.
-    fn peek_entry(&self, hash: u32, key: &K) -> Option<Entry<K, V>> {
+    fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find(&guard, hash, key)?;

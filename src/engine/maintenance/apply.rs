@@ -7,9 +7,10 @@
 
 use super::budget::Budget;
 use super::pass::{Pass, drain_limit};
+use crate::buffer::read::ReadBuffer;
 use crate::buffer::write::Drained;
 use crate::engine::event::Event;
-use crate::links::{FIRST_RESERVED, NIL};
+use crate::links::NodeId;
 use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
 use crate::sync::seeded;
 
@@ -28,8 +29,8 @@ impl Pass<'_> {
             core.upkeep.reads.drain(core.upkeep.reads.capacity(), &mut events);
             self.for_each_prefetched(
                 &events,
-                |pass, id| pass.prefetch_read(id as u32),
-                |pass, id| pass.apply_read(id as u32),
+                |pass, read| pass.prefetch_read(ReadBuffer::id_of(read)),
+                |pass, read| pass.apply_read(ReadBuffer::id_of(read)),
             );
             events.clear();
         }
@@ -64,15 +65,15 @@ impl Pass<'_> {
     }
 
     #[inline]
-    pub fn prefetch_ids<const N: usize>(&self, ids: [u32; N]) {
+    pub fn prefetch_ids<const N: usize>(&self, ids: [NodeId; N]) {
         for id in ids {
-            if id != NIL && id < FIRST_RESERVED {
+            if id.may_name_node() {
                 self.core.pool.prefetch(id);
             }
         }
     }
 
-    fn prefetch_read(&self, id: u32) {
+    fn prefetch_read(&self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
         if let Some(policy) = &self.state.policy {
@@ -99,7 +100,7 @@ impl Pass<'_> {
         }
     }
 
-    fn apply_read(&mut self, id: u32) {
+    fn apply_read(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         self.state.reads_in_period += 1;
         if meta.life() & life::LINKED != 0
@@ -121,7 +122,7 @@ impl Pass<'_> {
     }
 
     /// The node was published.
-    fn added(&mut self, id: u32) {
+    fn added(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         meta.set_life(life::ADDED);
         if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
@@ -146,7 +147,7 @@ impl Pass<'_> {
     /// The node was published in place of another node. It takes over that node's positions in the
     /// lists, if that node is linked and the new node's own removal was not drained before. It does
     /// so even if the new node is gone by now: its successor will take the positions over.
-    fn replaced(&mut self, new: u32, old: u32, later: bool) {
+    fn replaced(&mut self, new: NodeId, old: NodeId, later: bool) {
         let pool = &*self.core.pool;
         let (meta, before) = (pool.meta(new), pool.meta(old));
         if before.life() & life::LINKED == 0 || meta.life() & life::REMOVED != 0 {
@@ -183,7 +184,7 @@ impl Pass<'_> {
     /// Sweeps a node of an older generation, whose bucket the sweep may have passed just before the
     /// node was published.
     #[inline]
-    fn sweep_if_old(&mut self, id: u32, meta: &Meta) {
+    fn sweep_if_old(&mut self, id: NodeId, meta: &Meta) {
         let is_old = self.core.hot.is_cleared(meta) && !seeded("added-skips-the-sweep");
         if is_old && self.sweep_one(id).is_err() {
             self.sweep_again();
@@ -191,7 +192,7 @@ impl Pass<'_> {
     }
 
     /// A writer took the node out of the index.
-    fn removed(&mut self, id: u32) {
+    fn removed(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         self.unlink_lists(id, meta);
         self.note_removed(id, meta);
@@ -199,7 +200,7 @@ impl Pass<'_> {
 
     /// Notes that the node, which is on no list any more, has left the index.
     #[inline]
-    fn note_removed(&mut self, id: u32, meta: &Meta) {
+    fn note_removed(&mut self, id: NodeId, meta: &Meta) {
         meta.set_life(life::REMOVED);
         if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
             self.push_dead(id, meta);
@@ -207,7 +208,7 @@ impl Pass<'_> {
     }
 
     /// Takes the node off the wheel and the policy's lists, if it is on them.
-    pub fn unlink_lists(&mut self, id: u32, meta: &Meta) {
+    pub fn unlink_lists(&mut self, id: NodeId, meta: &Meta) {
         if meta.life() & life::LINKED == 0 {
             return;
         }
@@ -221,7 +222,7 @@ impl Pass<'_> {
     }
 
     /// Puts the node into the wheel's bucket for its deadline.
-    pub fn schedule(&mut self, id: u32, meta: &Meta) {
+    pub fn schedule(&mut self, id: NodeId, meta: &Meta) {
         let deadline = meta.deadline();
         if meta.life() & life::LINKED != 0 && deadline != GONE {
             let timers = self.timers();

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::pass::Pass;
 use super::unlink::Judged;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::node::GONE;
 use crate::policy::Policy;
 use crate::removal::RemovalCause;
@@ -45,17 +45,17 @@ impl Pass<'_> {
     /// will touch.
     fn prefetch_victims(&mut self) {
         let Some(policy) = &self.state.policy else { return };
-        let candidates = policy.next_candidates().map(|id| id.unwrap_or(NIL));
+        let candidates = policy.next_candidates().map(|id| id.unwrap_or(NodeId::NONE));
         let before = std::mem::replace(&mut self.state.prefetched, candidates);
         for id in candidates {
-            if id != NIL && id != before[0] && id != before[1] {
+            if id != NodeId::NONE && id != before[0] && id != before[1] {
                 self.prefetch_victim(policy, id);
             }
         }
     }
 
     #[inline]
-    fn prefetch_victim(&self, policy: &Policy, id: u32) {
+    fn prefetch_victim(&self, policy: &Policy, id: NodeId) {
         let core = self.core;
         let meta = core.pool.meta(id);
         policy.prefetch(meta.hash());

@@ -3,7 +3,7 @@
 use super::budget::{Budget, UNITS_PER_LOOK};
 use super::pass::Pass;
 use super::unlink::Judged;
-use crate::links::NIL;
+use crate::links::NodeId;
 use crate::node::GONE;
 use crate::pool::{FARTHEST, Timers};
 use crate::removal::RemovalCause;
@@ -27,7 +27,7 @@ impl Pass<'_> {
             wheel.recall_current(&timers);
         }
         // In batches, so that the cache misses of their removals overlap.
-        let mut due = [NIL; EXPIRED_AT_ONCE];
+        let mut due = [NodeId::NONE; EXPIRED_AT_ONCE];
         let mut count = due.len();
         while count == due.len() {
             count = 0;
@@ -43,7 +43,7 @@ impl Pass<'_> {
     }
 
     /// The next of the wheel's ids that are due, within the budget.
-    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<u32> {
+    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<NodeId> {
         while budget.take_unit() {
             let mut visits = UNITS_PER_LOOK;
             let poll = self.state.wheel.poll(timers, &mut visits);
@@ -58,13 +58,13 @@ impl Pass<'_> {
     }
 
     /// Prefetches what the node's removal from the index and from the policy's lists will touch.
-    fn prefetch_unlink(&self, id: u32) {
+    fn prefetch_unlink(&self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         self.core.index.prefetch(meta.hash());
         self.prefetch_ids([meta.queue.prev(), meta.queue.next()]);
     }
 
-    fn expire_one(&mut self, id: u32) {
+    fn expire_one(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
         let mut judged = meta.deadline();
         while judged != GONE && judged <= self.now {

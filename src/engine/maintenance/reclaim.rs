@@ -8,6 +8,7 @@
 use super::budget::Budget;
 use super::pass::Pass;
 use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
+use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::pool::Surplus;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +49,7 @@ const TRIM: usize = 1024;
 
 impl Pass<'_> {
     /// Adds a dead node to the batch that goes to the epoch next.
-    pub fn push_dead(&mut self, id: u32, meta: &Meta) {
+    pub fn push_dead(&mut self, id: NodeId, meta: &Meta) {
         let dead = &mut self.state.dead;
         if dead.ids.capacity() == 0 {
             // Full size at once: growing later may wait for a thread that lost its core inside the
@@ -186,7 +187,7 @@ impl Core {
 
     /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another
     /// count.
-    fn give_up(&self, batch: &mut Vec<u32>) {
+    fn give_up(&self, batch: &mut Vec<NodeId>) {
         let mut left = 0;
         for at in 0..batch.len() {
             if let Some(&next) = batch.get(at + AHEAD) {

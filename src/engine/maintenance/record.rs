@@ -6,6 +6,7 @@ use crate::buffer::write::Pressure;
 use crate::drain::Urge;
 use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
+use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
@@ -36,13 +37,13 @@ impl Core {
     /// Records a read of the node, unless one is recorded in this period. True if a pass is to
     /// follow.
     #[inline]
-    pub fn record_read(&self, id: u32) -> bool {
+    pub fn record_read(&self, id: NodeId) -> bool {
         let period = self.hot.record_period();
         period != NO_PERIOD && self.pool.meta(id).touch(period) && self.push_read(id)
     }
 
     #[inline(never)]
-    fn push_read(&self, id: u32) -> bool {
+    fn push_read(&self, id: NodeId) -> bool {
         match self.upkeep.reads.push(id) {
             Push::Stored => return false,
             Push::HalfFull => {}

@@ -4,6 +4,7 @@ use super::budget::Budget;
 use super::pass::{DRAINED, Pass};
 use crate::clock::NEVER;
 use crate::engine::core::{Sweep, mark_of};
+use crate::hash::Hash32;
 use crate::index::moves_for;
 use crate::node::NO_PERIOD;
 use crate::sync::atomic::Ordering;
@@ -55,7 +56,7 @@ impl Pass<'_> {
             let sweep = match self.state.sweep {
                 Some(under_way) => under_way,
                 None if self.state.swept == generation => return false,
-                None => Sweep { generation, cursor: 0 },
+                None => Sweep { generation, cursor: Hash32::FIRST },
             };
             self.state.sweep = Some(sweep);
             if !budget.take_unit() {

@@ -1,7 +1,9 @@
 //! Taking a node out of the index on behalf of the maintenance.
 
 use super::pass::Pass;
+use crate::hash::Hash32;
 use crate::index::{Held, Locked};
+use crate::links::NodeId;
 use crate::node::{GONE, Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::{Patience, seeded};
@@ -21,7 +23,7 @@ impl<'a> Pass<'a> {
     /// bucket.
     pub fn unlink(
         &mut self,
-        (id, meta): (u32, &Meta),
+        (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
@@ -42,7 +44,7 @@ impl<'a> Pass<'a> {
     #[inline(never)]
     fn unlink_slow(
         &mut self,
-        (id, meta): (u32, &Meta),
+        (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
@@ -60,7 +62,7 @@ impl<'a> Pass<'a> {
     fn unlink_if_idle(
         &mut self,
         locked: Locked<'_>,
-        (id, meta): (u32, &Meta),
+        (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
@@ -77,7 +79,7 @@ impl<'a> Pass<'a> {
     #[inline(never)]
     fn unlink_permitted(
         &mut self,
-        (id, meta): (u32, &Meta),
+        (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {
@@ -93,7 +95,7 @@ impl<'a> Pass<'a> {
 
     /// Locks the bucket of a node that is in the index, as patiently as the pass is.
     #[inline(always)]
-    fn lock_id(&mut self, hash: u32, id: u32) -> Result<Option<Locked<'a>>, Held> {
+    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, Held> {
         let index = &self.core.index;
         match self.patience {
             Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
@@ -117,7 +119,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// If another thread holds the bucket, and the pass does not wait.
-    pub fn sweep_one(&mut self, id: u32) -> Result<(), Held> {
+    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), Held> {
         let meta = self.core.pool.meta(id);
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
@@ -131,7 +133,7 @@ impl<'a> Pass<'a> {
     fn unlink_locked(
         &mut self,
         mut locked: Locked<'_>,
-        (id, meta): (u32, &Meta),
+        (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
     ) -> bool {

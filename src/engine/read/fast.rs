@@ -10,6 +10,7 @@ use super::slow::{HookMemo, Lookup, ReadStep};
 use crate::engine::Engine;
 use crate::engine::reentrancy;
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
 use crate::sync::seeded;
 use equivalent::Equivalent;
@@ -35,7 +36,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn read_value<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
     ) -> (Option<&'g V>, bool)
     where
@@ -57,7 +58,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn read_node<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
         node: NodeRef<'g, K, V>,
         coarse: u64,
@@ -82,7 +83,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn retry_read<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
         (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, u64),
         mut memo: HookMemo,

@@ -5,8 +5,10 @@ use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
+use crate::hash::Hash32;
 use crate::hash::hash32;
 use crate::index::{Found, HomeLookup, Probe};
+use crate::links::NodeId;
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, NodeAddress, RawHandle};
 use crate::sync::seeded;
@@ -17,7 +19,7 @@ use std::hash::{BuildHasher, Hash};
 /// even if the node leaves the index (the pool's rules 2 and 3).
 pub struct NodeRef<'g, K, V> {
     address: NodeAddress<'g, K, V>,
-    id: u32,
+    id: NodeId,
     /// Its deadline when it was found. Later changes by other threads do not count.
     seen: u64,
 }
@@ -32,7 +34,7 @@ impl<K, V> Copy for NodeRef<'_, K, V> {}
 
 impl<'g, K, V> NodeRef<'g, K, V> {
     #[inline]
-    pub fn id(self) -> u32 {
+    pub fn id(self) -> NodeId {
         self.id
     }
 
@@ -85,7 +87,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
     /// fingerprint. Only this case is inlined into every read.
     #[inline(always)]
-    pub fn find<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    pub fn find<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -101,7 +108,12 @@ impl<K, V, S> Engine<K, V, S> {
 
     #[cold]
     #[inline(never)]
-    fn find_slow<'g, Q>(&'g self, guard: &'g Guard, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    fn find_slow<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -118,7 +130,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The node, with its deadline, if it is the key's.
     #[inline(always)]
-    fn node_of<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Option<NodeRef<'g, K, V>>
+    fn node_of<'g, Q>(&'g self, id: NodeId, hash: Hash32, key: &Q) -> Option<NodeRef<'g, K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -128,7 +140,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The node, if it is the key's and in the index.
     #[inline(always)]
-    fn probe<'g, Q>(&'g self, id: u32, hash: u32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
+    fn probe<'g, Q>(&'g self, id: NodeId, hash: Hash32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -147,7 +159,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search_home<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
     ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)>
     where
@@ -166,7 +178,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search_exact<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
     where
@@ -187,7 +199,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
     where
@@ -205,7 +217,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The node of an id that the index holds, under a guard.
-    fn node_at(&self, id: u32) -> NodeRef<'_, K, V> {
+    fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);
         NodeRef { address, id, seen: address.meta().deadline() }
     }
@@ -215,9 +227,9 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn walk<'g>(
         &'g self,
         guard: &'g Guard,
-        cursor: u64,
+        cursor: Hash32,
         visit: &mut dyn FnMut(NodeRef<'g, K, V>),
-    ) -> Option<u64> {
+    ) -> Option<Hash32> {
         let mut ids = Vec::new();
         let next = self.core.index.ids_at(guard, &*self.core.pool, cursor, &mut ids);
         ids.into_iter().for_each(|id| visit(self.node_at(id)));
@@ -270,7 +282,7 @@ impl<K, V, S> Engine<K, V, S> {
 
 /// Compares keys; the hashes first, which lie in the same cache line.
 #[inline]
-fn is_key_of<K, V, Q>(node: NodeRef<'_, K, V>, hash: u32, key: &Q) -> bool
+fn is_key_of<K, V, Q>(node: NodeRef<'_, K, V>, hash: Hash32, key: &Q) -> bool
 where
     Q: Equivalent<K> + ?Sized,
 {
@@ -279,14 +291,14 @@ where
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     #[inline]
-    pub fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+    pub fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> Hash32 {
         hash32(&self.hasher, key)
     }
 
     /// The key's hash. Prefetches its bucket, so it is to be called before the guard is made:
     /// pinning takes longer than the prefetch.
     #[inline(always)]
-    pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+    pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> Hash32 {
         let hash = self.hash(key);
         self.core.index.prefetch(hash);
         hash

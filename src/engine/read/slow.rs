@@ -8,6 +8,7 @@ use crate::epoch::Guard;
 use crate::expiration::end;
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
+use crate::hash::Hash32;
 use crate::node::{GONE, remaining};
 use crate::pool::HardDeadline;
 use crate::sync::seeded;
@@ -63,7 +64,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn peek_at<'g, Q>(
         &'g self,
         guard: &'g Guard,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
     ) -> Option<NodeRef<'g, K, V>>
     where

@@ -4,7 +4,9 @@
 use crate::engine::core::{Core, Search};
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
+use crate::hash::Hash32;
 use crate::index::{Found, Locked};
+use crate::links::NodeId;
 use crate::node::{Meta, ended_at, life};
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
@@ -12,8 +14,8 @@ use crate::sync::seeded;
 /// A node to publish.
 #[derive(Clone, Copy, Debug)]
 pub struct Put {
-    pub id: u32,
-    pub hash: u32,
+    pub id: NodeId,
+    pub hash: Hash32,
     pub now: u64,
     pub deadline: u64,
     /// The generation for which the node was made.
@@ -36,7 +38,7 @@ pub struct Done {
 /// A new hard deadline for an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    pub hash: u32,
+    pub hash: Hash32,
     pub now: u64,
     /// The entry's deadline when it was found.
     pub seen: u64,
@@ -133,11 +135,11 @@ impl Core {
     pub fn commit_remove<'g>(
         &self,
         found: Search<'g>,
-        hash: u32,
+        hash: Hash32,
         now: u64,
         cause: RemovalCause,
         clearance: Clearance<'_>,
-    ) -> Result<Option<(u32, RemovalCause)>, Obstacle> {
+    ) -> Result<Option<(NodeId, RemovalCause)>, Obstacle> {
         let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &permit)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
@@ -208,7 +210,7 @@ impl Core {
     pub fn commit_absent<'g>(
         &self,
         found: Search<'g>,
-        hash: u32,
+        hash: Hash32,
         clearance: Clearance<'_>,
     ) -> Result<(), Obstacle> {
         if seeded("absence-uncommitted") {
@@ -223,7 +225,7 @@ impl Core {
     fn lock<'g>(
         &self,
         found: Search<'g>,
-        hash: u32,
+        hash: Hash32,
         permit: &CommitPermit<'_>,
     ) -> Result<Locked<'g>, Obstacle> {
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
@@ -235,7 +237,7 @@ impl Core {
     /// computation registers its flight and then takes this lock once. So either the load sees what
     /// the locked section does, or this check sees the flight.
     #[inline(always)]
-    fn check(&self, permit: &CommitPermit<'_>, hash: u32) -> Result<(), Obstacle> {
+    fn check(&self, permit: &CommitPermit<'_>, hash: Hash32) -> Result<(), Obstacle> {
         permit.check(&self.flights, hash, || self.hot.generation())
     }
 
@@ -243,7 +245,7 @@ impl Core {
     fn unlink(
         &self,
         locked: &mut Locked<'_>,
-        id: u32,
+        id: NodeId,
         now: u64,
         cause: RemovalCause,
     ) -> RemovalCause {
@@ -253,7 +255,12 @@ impl Core {
 
     /// Marks a node that has just been unlinked and announces it. Returns the effective cause, and
     /// the deadline that the node had.
-    fn gone(&self, (id, meta): (u32, &Meta), now: u64, cause: RemovalCause) -> (RemovalCause, u64) {
+    fn gone(
+        &self,
+        (id, meta): (NodeId, &Meta),
+        now: u64,
+        cause: RemovalCause,
+    ) -> (RemovalCause, u64) {
         let deadline = self.mark_gone(meta);
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);

@@ -8,6 +8,7 @@ use crate::engine::reentrancy::{self, ReentrancyMark};
 use crate::expiration::{Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
+use crate::hash::Hash32;
 use crate::node::remaining;
 use crate::pool::{Handle, HardDeadline, Local, RawHandle};
 use crate::sync::atomic::Ordering;
@@ -177,7 +178,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// # Panics
     /// If this call is such a write.
     #[inline(always)]
-    pub fn check_key<Q>(&self, hash: u32, key: &Q)
+    pub fn check_key<Q>(&self, hash: Hash32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -187,7 +188,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     #[cold]
-    fn check_key_slow<Q>(&self, hash: u32, key: &Q)
+    fn check_key_slow<Q>(&self, hash: Hash32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -206,7 +207,7 @@ impl<K, V, S> Engine<K, V, S> {
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry
     /// is claimed.
-    pub fn basis_of<Q>(&self, hash: u32, key: &Q) -> Basis<K, V>
+    pub fn basis_of<Q>(&self, hash: Hash32, key: &Q) -> Basis<K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {

@@ -9,6 +9,7 @@ use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::epoch::Guard;
 use crate::expiration::Lifetime;
+use crate::hash::Hash32;
 use crate::pool::{Handle, Local};
 use std::hash::{BuildHasher, Hash};
 
@@ -59,14 +60,14 @@ where
     }
 
     #[inline(always)]
-    fn insert_pinned(&self, guard: Guard, hash: u32, key: K, value: V, lifetime: Lifetime) {
+    fn insert_pinned(&self, guard: Guard, hash: Hash32, key: K, value: V, lifetime: Lifetime) {
         let node = self.pool.draft(hash, key).fill(value);
         self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None);
     }
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
-    fn insert_with_hooks(&self, hash: u32, key: K, value: V, lifetime: Lifetime) {
+    fn insert_with_hooks(&self, hash: Hash32, key: K, value: V, lifetime: Lifetime) {
         let node = self.pool.draft(hash, key).fill(value);
         let terms = Terms { weight: self.weigh(&node), lifetime };
         if !self.is_asked(lifetime) {
@@ -93,7 +94,7 @@ where
     fn insert_node(
         &self,
         guard: Guard,
-        (node, hash): (Local<'_, K, V>, u32),
+        (node, hash): (Local<'_, K, V>, Hash32),
         terms: Terms,
         answer: Option<Answer>,
     ) {

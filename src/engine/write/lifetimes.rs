@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, Obstacle, Step, block_on};
 use crate::engine::read::NodeRef;
+use crate::hash::Hash32;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -52,7 +53,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     fn step_set_hard_deadline<Q>(
         &self,
-        (hash, key): (u32, &Q),
+        (hash, key): (Hash32, &Q),
         hard_deadline: &impl Fn(u64) -> u64,
         clearance: &mut Clearance<'static>,
     ) -> Step<bool>
@@ -72,7 +73,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn try_set_hard_deadline<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
-        hash: u32,
+        hash: Hash32,
         hard_deadline: impl Fn(u64) -> u64,
         clearance: Clearance<'_>,
     ) -> Result<bool, Obstacle> {

@@ -9,6 +9,7 @@ use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::expiration::Lifetime;
+use crate::hash::Hash32;
 use crate::pool::{Handle, Local};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
@@ -30,7 +31,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     pub fn prepare(
         &self,
-        (node, hash): (&Local<'_, K, V>, u32),
+        (node, hash): (&Local<'_, K, V>, Hash32),
         old: Option<NodeRef<'_, K, V>>,
         terms: Terms,
         answer: Option<Answer>,

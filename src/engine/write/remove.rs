@@ -7,6 +7,8 @@ use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::{Entry, Origin};
+use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::pool::Handle;
 use crate::removal::RemovalCause;
 use crate::sync::seeded;
@@ -39,11 +41,11 @@ enum Allowed {
     Any,
     None,
     /// The node with this id, on which the caller has a count.
-    Only(u32),
+    Only(NodeId),
 }
 
 impl Allowed {
-    fn allows(self, id: u32) -> bool {
+    fn allows(self, id: NodeId) -> bool {
         match self {
             Self::Any => true,
             Self::None => false,
@@ -69,7 +71,7 @@ where
     /// Removes the key's living entry if `condition` holds for it, and returns it.
     pub fn remove<Q>(
         &self,
-        hash: u32,
+        hash: Hash32,
         key: &Q,
         condition: Option<Condition<'_, K, V>>,
     ) -> Option<Entry<K, V>>
@@ -97,7 +99,7 @@ where
     /// Removes the key's living entry, or says that the condition has to judge it first.
     fn step_attempt<Q>(
         &self,
-        (hash, key): (u32, &Q),
+        (hash, key): (Hash32, &Q),
         allowed: Allowed,
         clearance: &mut Clearance<'static>,
     ) -> Step<RemoveOutcome<K, V>>
@@ -115,7 +117,7 @@ where
     /// The next step of a removal with a condition.
     pub fn step_removal<Q>(
         &self,
-        key: (u32, &Q),
+        key: (Hash32, &Q),
         removal: &mut Removal<K, V>,
         condition: Condition<'_, K, V>,
     ) -> Step<Option<Entry<K, V>>>
@@ -176,7 +178,7 @@ where
     }
 
     /// Removes the entry of a key that this thread's flight owns.
-    pub fn remove_owned(&self, hash: u32, key: &K) {
+    pub fn remove_owned(&self, hash: Hash32, key: &K) {
         let guard = crate::epoch::pin();
         loop {
             let (found, _) = self.search_exact(&guard, hash, key);
@@ -195,7 +197,7 @@ where
     fn try_remove<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
-        hash: u32,
+        hash: Hash32,
         allowed: Allowed,
         clearance: Clearance<'_>,
     ) -> Result<RemoveOutcome<K, V>, Obstacle> {

@@ -8,7 +8,8 @@
 use crate::options::Mode;
 use crate::play::Tally;
 use crate::traces::{Access, FOREVER};
-use cortado::internals::links::Links;
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::{Links, NodeId};
 use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
@@ -25,7 +26,7 @@ struct Node {
     links: Links,
     region: Cell<Region>,
     key: u64,
-    hash: u32,
+    hash: Hash32,
     weight: u32,
     record_period: u64,
     due: u64,
@@ -35,16 +36,16 @@ struct Node {
 struct Store(Vec<Node>);
 
 impl LinkStore for Store {
-    fn links(&self, id: u32) -> &Links {
-        &self.0[id as usize].links
+    fn links(&self, id: NodeId) -> &Links {
+        &self.0[id.index()].links
     }
 }
 
 impl PolicyStore for Store {
     type Node<'a> = &'a Node;
 
-    fn node(&self, id: u32) -> &Node {
-        &self.0[id as usize]
+    fn node(&self, id: NodeId) -> &Node {
+        &self.0[id.index()]
     }
 }
 
@@ -57,7 +58,7 @@ impl<'a> PolicyNode<'a> for &'a Node {
         self.weight
     }
 
-    fn hash(self) -> u32 {
+    fn hash(self) -> Hash32 {
         self.hash
     }
 
@@ -74,14 +75,14 @@ impl<'a> PolicyNode<'a> for &'a Node {
 pub struct Simulation {
     policy: Policy,
     store: Store,
-    free: Vec<u32>,
-    index: HashMap<u64, u32>,
+    free: Vec<NodeId>,
+    index: HashMap<u64, NodeId>,
     timed: bool,
     /// Who ends when.
-    due: BTreeSet<(u64, u32)>,
-    reads: Vec<u32>,
-    /// Who is new, and in whose place, if that is not 0.
-    writes: Vec<(u32, u32)>,
+    due: BTreeSet<(u64, NodeId)>,
+    reads: Vec<NodeId>,
+    /// Who is new, and in whose place, if there is one.
+    writes: Vec<(NodeId, NodeId)>,
     most_reads: usize,
     most_writes: usize,
     era_share: u64,
@@ -129,8 +130,8 @@ impl Simulation {
         tally
     }
 
-    fn read(&mut self, id: u32) {
-        let node = &mut self.store.0[id as usize];
+    fn read(&mut self, id: NodeId) {
+        let node = &mut self.store.0[id.index()];
         if self.era_share == 0 || node.record_period != self.record_period {
             node.record_period = self.record_period;
             self.reads.push(id);
@@ -140,17 +141,17 @@ impl Simulation {
         }
     }
 
-    fn write(&mut self, access: &Access, old: Option<u32>) {
+    fn write(&mut self, access: &Access, old: Option<NodeId>) {
         if self.timed && access.ttl == 0 {
             old.into_iter().for_each(|old| self.remove(old));
             return;
         }
         if let Some(old) = old {
-            self.due.remove(&(self.store.0[old as usize].due, old));
+            self.due.remove(&(self.store.0[old.index()].due, old));
         }
         let id = self.free.pop().unwrap_or_else(|| {
             self.store.0.push(Node::default());
-            (self.store.0.len() - 1) as u32
+            NodeId::from_raw((self.store.0.len() - 1) as u32)
         });
         let due = if self.timed && access.ttl != FOREVER {
             access.at + u64::from(access.ttl)
@@ -158,20 +159,20 @@ impl Simulation {
             u64::MAX
         };
         let Access { key, weight, .. } = *access;
-        self.store.0[id as usize] = Node { key, weight, hash: hash(key), due, ..Node::default() };
+        self.store.0[id.index()] = Node { key, weight, hash: hash(key), due, ..Node::default() };
         self.index.insert(key, id);
         if due != u64::MAX {
             self.due.insert((due, id));
         }
-        self.writes.push((id, old.unwrap_or(0)));
+        self.writes.push((id, old.unwrap_or(NodeId::NONE)));
         if self.writes.len() >= self.most_writes {
             self.pass();
         }
     }
 
     /// Takes a node out of everything.
-    fn remove(&mut self, id: u32) {
-        let node = &self.store.0[id as usize];
+    fn remove(&mut self, id: NodeId) {
+        let node = &self.store.0[id.index()];
         if self.index.get(&node.key) == Some(&id) {
             self.index.remove(&node.key);
         }
@@ -185,8 +186,8 @@ impl Simulation {
     }
 
     /// Takes a node from the policy, if it is there, and frees it, if there is one.
-    fn discard(&mut self, id: u32) {
-        if id != 0 {
+    fn discard(&mut self, id: NodeId) {
+        if id != NodeId::NONE {
             self.policy.remove(&self.store, id);
             self.free.push(id);
         }
@@ -211,7 +212,7 @@ impl Simulation {
             }
         }
         for (id, old) in std::mem::take(&mut self.writes) {
-            if old == 0 {
+            if old == NodeId::NONE {
                 self.policy.add(&self.store, id);
             } else {
                 self.policy.replace(&self.store, old, id);
@@ -231,9 +232,9 @@ impl Simulation {
 }
 
 /// Well mixed, as the cache's hashes are: the finaliser of splitmix64.
-fn hash(key: u64) -> u32 {
+fn hash(key: u64) -> Hash32 {
     let mut x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ x >> 31) >> 32) as u32
+    Hash32::from_raw(((x ^ x >> 31) >> 32) as u32)
 }
