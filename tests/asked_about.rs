@@ -172,7 +172,7 @@ fn a_callback_that_writes_the_key_that_it_was_asked_about_panics_and_changes_not
                     let mut entries: Vec<_> = entries.collect();
                     entries.sort_unstable();
                     assert_eq!(entries, [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)], "{name}");
-                    assert_eq!(subject.cache.expires_in(&1), Some(Some(MINUTE)));
+                    assert_eq!(subject.cache.expires_in(&1).into_options(), Some(Some(MINUTE)));
                     subject.cache.audit();
                     // As if nothing had been: the callback is not told to do it again.
                     subject.run(place, outer);

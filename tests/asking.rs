@@ -209,7 +209,7 @@ fn change_meanwhile(there: bool, change: Change, asked: [Asked; 2]) {
         assert_eq!(asking.asks(), asked);
         assert_eq!(asking.cache.get(&1), Some(80));
         // The last answer counts.
-        assert_eq!(asking.cache.expires_in(&1), Some(Some(2 * SECOND)));
+        assert_eq!(asking.cache.expires_in(&1).into_options(), Some(Some(2 * SECOND)));
         asking.cache.audit();
     });
 }

@@ -55,7 +55,7 @@ fn a_clock_that_stands_still_is_no_obstacle() {
             for _ in 0..50 {
                 use_it(&cache);
             }
-            assert_eq!(cache.expires_in(&7), Some(Some(67 * SECOND)));
+            assert_eq!(cache.expires_in(&7).into_options(), Some(Some(67 * SECOND)));
             cache.audit();
         }
     });
@@ -69,7 +69,10 @@ fn jumps_forward_expire_what_they_pass_and_nothing_else() {
                 use_it(&cache);
                 let living: Vec<u64> = (0..20)
                     .filter(|key| {
-                        cache.expires_in(key).is_some_and(|left| left.is_none_or(|l| l > jump))
+                        cache
+                            .expires_in(key)
+                            .into_options()
+                            .is_some_and(|left| left.is_none_or(|l| l > jump))
                     })
                     .collect();
                 cache.told();
@@ -104,7 +107,7 @@ fn a_clock_at_its_end_stops_nothing() {
                 cache.insert(key, key);
                 // There is no later instant: for ever.
                 cache.insert_with_ttl(key, key, SECOND);
-                assert_eq!(cache.expires_in(&key), Some(None));
+                assert_eq!(cache.expires_in(&key).into_options(), Some(None));
             }
             cache.hand.advance(Duration::MAX);
             cache.audit();
@@ -121,8 +124,8 @@ fn just_before_its_end_lifetimes_are_still_counted() {
     cache.hand.set(END - HOUR);
     cache.insert_with_ttl(1, 1, MINUTE);
     cache.insert_with_ttl(2, 2, 2 * HOUR);
-    assert_eq!(cache.expires_in(&1), Some(Some(MINUTE)));
-    assert_eq!(cache.expires_in(&2), Some(None));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(MINUTE)));
+    assert_eq!(cache.expires_in(&2).into_options(), Some(None));
     cache.audit();
     cache.pass(MINUTE + TICK);
     assert_eq!(cache.causes(), [(1, Expired)]);
@@ -140,7 +143,7 @@ fn a_clock_that_goes_back_makes_entries_late_and_never_early_or_immortal() {
                 cache.hand.set(2 * HOUR - back);
                 cache.settle();
                 cache.insert_with_ttl(2, 2, 10 * SECOND);
-                assert_eq!(cache.expires_in(&2), Some(Some(10 * SECOND)));
+                assert_eq!(cache.expires_in(&2).into_options(), Some(Some(10 * SECOND)));
                 cache.settle();
                 assert!(cache.contains_key(&1) && cache.contains_key(&2));
                 cache.pass(10 * SECOND - Duration::from_nanos(1));
@@ -216,12 +219,12 @@ fn a_source_of_ones_own_is_asked_and_may_go_beyond_the_end() {
         audited(Cache::builder().clock(clock).time_to_live(MINUTE).build());
     cache.insert(1, 1);
     seconds.store(64, SeqCst);
-    assert_eq!(cache.expires_in(&1), Some(Some(SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(SECOND)));
     seconds.store(65, SeqCst);
     assert_eq!(cache.get(&1), None);
     seconds.store(u64::MAX, SeqCst);
     cache.insert(2, 2);
-    assert_eq!(cache.expires_in(&2), Some(None));
+    assert_eq!(cache.expires_in(&2).into_options(), Some(None));
     cache.audit();
     assert_eq!(cache.entry_count(), 1);
 }
@@ -238,8 +241,8 @@ fn caches_may_share_a_clock() {
     first.insert(1, 1);
     second.insert(1, 1);
     // The same instant is the same to both.
-    let at = first.expires_at(&1).unwrap().unwrap();
-    let other = second.expires_at(&1).unwrap().unwrap();
+    let at = first.expires_at(&1).into_options().unwrap().unwrap();
+    let other = second.expires_at(&1).into_options().unwrap().unwrap();
     assert!(at.max(other) - at.min(other) < HOUR);
     hand.advance(MINUTE);
     assert!(first.get(&1).is_none() && second.get(&1).is_none());
@@ -328,5 +331,5 @@ fn a_term_that_counts_from_an_earlier_reading_takes_back_nothing_that_a_read_has
     }));
     assert!(cache.set_ttl(&1, 60 * MINUTE));
     assert!(errand.lock().unwrap().is_none());
-    assert_eq!(cache.expires_in(&1), Some(Some(MINUTE)), "a minute after the read");
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(MINUTE)), "a minute after the read");
 }

@@ -52,7 +52,8 @@ fn no_value_is_seen_at_its_deadline() {
     let cache: Audited<u64, Doomed> =
         audited(Cache::builder().clock(clock).expiry_resolution(Duration::from_millis(1)).build());
     cache.insert_with_ttl(0, Doomed { deadline: Duration::ZERO }, Duration::from_secs(1));
-    let origin = cache.expires_at(&0).flatten().expect("it has a term") - Duration::from_secs(1);
+    let origin = cache.expires_at(&0).into_options().flatten().expect("it has a term")
+        - Duration::from_secs(1);
     cache.invalidate(&0);
     let over = AtomicBool::new(false);
     let write = |thread: u64| {

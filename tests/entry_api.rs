@@ -126,10 +126,10 @@ fn a_load_that_replaces_is_an_update() {
     assert!(*kept == 1 && !kept.is_fresh());
     let entry = cache.entry(1).or_insert_with_if(|| 2, |old| *old == 1);
     assert!(*entry == 2 && entry.is_fresh() && entry.is_old_value_replaced());
-    assert_eq!(cache.expires_in(&1), Some(Some(Duration::from_secs(91))));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(Duration::from_secs(91))));
     let fresh = cache.entry(2).or_insert_with_if(|| 3, |_| unreachable!("there is none"));
     assert!(*fresh == 3 && fresh.is_fresh() && !fresh.is_old_value_replaced());
-    assert_eq!(cache.expires_in(&2), Some(Some(Duration::from_secs(100))));
+    assert_eq!(cache.expires_in(&2).into_options(), Some(Some(Duration::from_secs(100))));
     cache.run_pending_tasks();
     let told: Vec<_> =
         tested.told().iter().map(|told| (told.key, told.value, told.cause)).collect();

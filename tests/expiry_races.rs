@@ -92,7 +92,7 @@ fn race(cache: &Subject, time: &AtomicU64, thread: u64) -> Reads {
         match random % 32 {
             0..3 => cache.insert_with_ttl(key, Promised::default(), LIFE),
             3 => {
-                let ends = cache.expires_in(&key).flatten();
+                let ends = cache.expires_in(&key).into_options().flatten();
                 let step = ends.map_or(1, |left| left.as_nanos() as u64);
                 time.fetch_add(step.saturating_sub(random >> 16 & 1), SeqCst);
             }

@@ -53,17 +53,17 @@ fn lifetimes_of_any_length_come_from_anywhere() {
             let cache = tested(|builder| builder.expire_after(AsLong));
             cache.insert(1, life);
             cache.insert(1, life);
-            assert_eq!(cache.expires_in(&1), left, "{life:?}");
+            assert_eq!(cache.expires_in(&1).into_options(), left, "{life:?}");
             assert_eq!(cache.get(&1).is_some(), left.is_some());
             cache.get_with(2, || life);
-            assert_eq!(cache.expires_in(&2), left);
+            assert_eq!(cache.expires_in(&2).into_options(), left);
             cache.entry(3).and_compute_with(|_| cortado::Op::Put(life));
-            assert_eq!(cache.expires_in(&3), left);
+            assert_eq!(cache.expires_in(&3).into_options(), left);
             cache.insert_with_ttl(4, life, life);
-            assert_eq!(cache.expires_in(&4), left);
+            assert_eq!(cache.expires_in(&4).into_options(), left);
             cache.insert_with_ttl(5, life, MINUTE);
             assert!(cache.set_ttl(&5, life));
-            assert_eq!(cache.expires_in(&5), left);
+            assert_eq!(cache.expires_in(&5).into_options(), left);
             cache.audit();
             // At the end of each of them nothing is left of it, to the nanosecond.
             if let Some(Some(left)) = left {
@@ -88,7 +88,7 @@ fn fixed_lifetimes_of_any_length() {
             let idle: Tested<u32, u32> = tested(|builder| builder.time_to_idle(*life));
             for cache in [live, idle] {
                 cache.insert(1, 1);
-                assert_eq!(cache.expires_in(&1), *left);
+                assert_eq!(cache.expires_in(&1).into_options(), *left);
                 cache.get(&1);
                 cache.audit();
                 cache.pass(2 * YEAR);
@@ -108,14 +108,14 @@ fn instants_far_away_and_long_gone() {
     cache.settle();
     cache.insert(1, 1);
     cache.insert_with_ttl(2, 2, HOUR);
-    let now = cache.expires_at(&2).unwrap().unwrap() - HOUR;
+    let now = cache.expires_at(&2).into_options().unwrap().unwrap() - HOUR;
     let far =
         (0..63).filter_map(|shift| now.checked_add(Duration::from_secs(1 << shift))).next_back();
     for instant in [far.unwrap(), now + 1000 * YEAR, now + 600 * YEAR] {
         cache.insert_until(3, 3, instant);
-        assert_eq!(cache.expires_in(&3), Some(None));
+        assert_eq!(cache.expires_in(&3).into_options(), Some(None));
         assert!(cache.set_expires_at(&1, instant));
-        assert_eq!(cache.expires_in(&1), Some(None));
+        assert_eq!(cache.expires_in(&1).into_options(), Some(None));
         cache.audit();
     }
     cache.told();
@@ -134,7 +134,7 @@ fn instants_far_away_and_long_gone() {
         cache.audit();
     }
     cache.insert_until(3, 3, now + NANO);
-    assert_eq!(cache.expires_in(&3), Some(Some(NANO)));
+    assert_eq!(cache.expires_in(&3).into_options(), Some(Some(NANO)));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn jitter_of_extreme_lifetimes_stays_within_them() {
     {
         for _ in 0..100 {
             cache.insert(key as u32, life);
-            let left = cache.expires_in(&(key as u32));
+            let left = cache.expires_in(&(key as u32)).into_options();
             assert!(left.is_none_or(|left| left.is_none_or(|left| left <= life)), "{left:?}");
         }
     }

@@ -76,7 +76,7 @@ impl Expiry<u32, u32> for &'static Hooks {
 }
 
 fn left(cache: &Tested<u32, u32>) -> Option<Option<Duration>> {
-    cache.expires_in(&1)
+    cache.expires_in(&1).into_options()
 }
 
 #[test]
@@ -204,7 +204,9 @@ fn without_hooks_of_its_own_a_policy_renews_by_writes_and_not_by_reads() {
             Some(MINUTE)
         }
     }
-    for policy in [Box::new(Minute) as Box<dyn Expiry<u32, u32>>, Box::new(Box::new(Minute))] {
+    for policy in
+        [Box::new(Minute) as Box<dyn Expiry<u32, u32> + Send + Sync>, Box::new(Box::new(Minute))]
+    {
         let cache = tested(|builder| builder.expire_after(policy));
         cache.insert(1, 1);
         cache.hand.advance(20 * SECOND);

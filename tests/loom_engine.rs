@@ -161,7 +161,7 @@ fn read_vs_set_ttl() {
             || assert!(cache.set_ttl(&1, 5 * SECOND)),
             [Box::new(move || assert!(other.touch(&1)))],
         );
-        assert_eq!(cache.expires_in(&1), Some(Some(5 * SECOND)));
+        assert_eq!(cache.expires_in(&1).into_options(), Some(Some(5 * SECOND)));
         ledger.settle(&cache, 1);
     });
 }

@@ -14,9 +14,9 @@ fn a_value_expires_at_its_deadline_and_is_announced_with_the_facts() {
     for_each_config(|bench| {
         bench.hand.advance(7 * SECOND);
         bench.insert(1, 10);
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
         let Some(life) = bench.lives() else { return };
-        let deadline = bench.expires_at(&1).unwrap().unwrap();
+        let deadline = bench.expires_at(&1).into_options().unwrap().unwrap();
         bench.pass(life - NANO);
         assert_eq!(bench.peek(&1).as_deref(), Some(&10));
         assert_eq!(bench.told(), []);
@@ -39,7 +39,7 @@ fn a_value_expires_at_its_deadline_and_is_announced_with_the_facts() {
 fn a_value_that_leaves_before_its_deadline_is_not_late() {
     for_each_config(|bench| {
         (1..=3).for_each(|key| bench.insert(key, key));
-        let deadline = bench.expires_at(&1).unwrap();
+        let deadline = bench.expires_at(&1).into_options().unwrap();
         assert_eq!(deadline.is_some(), bench.lives().is_some());
         bench.hand.advance(SECOND);
         bench.insert(1, 10);
@@ -65,8 +65,8 @@ fn set_ttl_makes_a_life_longer_or_shorter() {
         bench.hand.advance(10 * SECOND);
         assert!(bench.set_ttl(&1, 5 * SECOND) && bench.set_ttl(&2, 10 * MINUTE));
         assert!(!bench.set_ttl(&3, SECOND));
-        assert_eq!(bench.expires_in(&1), Some(Some(5 * SECOND)));
-        assert_eq!(bench.expires_in(&2), Some(Some(capped(10 * MINUTE))));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(Some(5 * SECOND)));
+        assert_eq!(bench.expires_in(&2).into_options(), Some(Some(capped(10 * MINUTE))));
         bench.pass(5 * SECOND + TICK);
         assert_eq!(bench.causes(), [(1, Expired)]);
         bench.hand.advance(capped(10 * MINUTE) - 5 * SECOND - TICK - NANO);
@@ -82,10 +82,10 @@ fn set_ttl_makes_a_life_longer_or_shorter() {
 fn set_expires_at_sets_the_instant() {
     for_each_config(|bench| {
         bench.insert_with_ttl(1, 1, 30 * SECOND);
-        let at = bench.expires_at(&1).unwrap().unwrap() - 10 * SECOND;
+        let at = bench.expires_at(&1).into_options().unwrap().unwrap() - 10 * SECOND;
         assert!(bench.set_expires_at(&1, at));
-        assert_eq!(bench.expires_at(&1), Some(Some(at)));
-        assert_eq!(bench.expires_in(&1), Some(Some(20 * SECOND)));
+        assert_eq!(bench.expires_at(&1).into_options(), Some(Some(at)));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(Some(20 * SECOND)));
         assert!(!bench.set_expires_at(&2, at));
         bench.hand.advance(20 * SECOND);
         assert_eq!(bench.get(&1), None);
@@ -104,7 +104,7 @@ fn a_ttl_of_zero_and_an_instant_in_the_past_end_a_life_now() {
         bench.hand.advance(MINUTE);
         bench.insert_with_ttl(1, 1, 30 * SECOND);
         bench.insert(2, 2);
-        let past = bench.expires_at(&1).unwrap().unwrap() - 50 * SECOND;
+        let past = bench.expires_at(&1).into_options().unwrap().unwrap() - 50 * SECOND;
         assert!(bench.set_ttl(&1, Duration::ZERO) && bench.set_expires_at(&2, past));
         assert!(bench.get(&1).is_none() && bench.get(&2).is_none());
         assert_eq!(bench.iter().count(), 0);
@@ -120,7 +120,10 @@ fn persist_takes_the_end_away() {
         bench.insert_with_ttl(2, 2, SECOND);
         assert!(bench.persist(&1) && bench.persist(&2) && !bench.persist(&3));
         let lives = (bench.life == Life::Access).then_some(LIFE);
-        assert_eq!((bench.expires_in(&1), bench.expires_in(&2)), (Some(lives), Some(lives)));
+        assert_eq!(
+            (bench.expires_in(&1).into_options(), bench.expires_in(&2).into_options()),
+            (Some(lives), Some(lives))
+        );
         bench.pass(1000 * LIFE);
         let alive = bench.life != Life::Access;
         assert_eq!((bench.contains_key(&1), bench.contains_key(&2)), (alive, alive));

@@ -12,7 +12,7 @@ fn get_with_loads_what_is_missing_and_only_that() {
     for_each_config(|bench| {
         assert_eq!(bench.get_with(1, || 10), 10);
         assert_eq!(bench.get_with(1, || unreachable!()), 10);
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
         assert_eq!(bench.told(), []);
         assert_eq!(bench.entry_count(), 1);
         assert_eq!(bench.weighted_size(), u64::from(bench.weight(10)));
@@ -75,12 +75,15 @@ fn a_computation_inserts_replaces_removes_or_leaves() {
         assert_eq!(compute(Op::Nop, None), ("none", None));
         assert_eq!(compute(Op::Remove, None), ("none", None));
         assert_eq!(compute(Op::Put(10), None), ("inserted", Some(10)));
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
         bench.hand.advance(SECOND);
         assert_eq!(compute(Op::Nop, Some(10)), ("unchanged", Some(10)));
-        assert_eq!(bench.expires_in(&1), Some(bench.lives().map(|life| life - SECOND)));
+        assert_eq!(
+            bench.expires_in(&1).into_options(),
+            Some(bench.lives().map(|life| life - SECOND))
+        );
         assert_eq!(compute(Op::Put(11), Some(10)), ("replaced", Some(11)));
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
         assert_eq!(compute(Op::Remove, Some(11)), ("removed", Some(11)));
         assert_eq!(bench.get(&1), None);
         let told: Vec<_> = bench.told().iter().map(|told| (told.value, told.cause)).collect();
@@ -100,7 +103,7 @@ fn a_computation_sees_no_expired_entry_and_what_it_puts_is_new() {
         });
         assert_eq!(matches!(result, CompResult::Inserted(_)), bench.lives().is_some());
         assert_eq!(bench.causes(), [(1, bench.cause_if_over(Replaced))]);
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
     });
 }
 

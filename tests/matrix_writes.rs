@@ -32,7 +32,7 @@ fn an_update_replaces_the_value_and_gives_it_a_life_and_a_weight_of_its_own() {
         bench.hand.advance(LIFE / 2);
         bench.insert(1, 11);
         assert_eq!(bench.get(&1), Some(11));
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
         let told = bench.told();
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].key, told[0].value, told[0].cause), (1, 10, Replaced));
@@ -136,12 +136,12 @@ fn retain_removes_what_does_not_pass() {
 fn insert_with_ttl_and_insert_until_set_the_end_of_one_entry() {
     for_each_config(|bench| {
         bench.insert_with_ttl(1, 1, 10 * SECOND);
-        assert_eq!(bench.expires_in(&1), Some(Some(10 * SECOND)));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(Some(10 * SECOND)));
         // The end of another entry is an instant of the cache's clock.
-        let at = bench.expires_at(&1).unwrap().unwrap() + 5 * SECOND;
+        let at = bench.expires_at(&1).into_options().unwrap().unwrap() + 5 * SECOND;
         bench.insert_until(2, 2, at);
-        assert_eq!(bench.expires_in(&2), Some(Some(15 * SECOND)));
-        assert_eq!(bench.expires_at(&2), Some(Some(at)));
+        assert_eq!(bench.expires_in(&2).into_options(), Some(Some(15 * SECOND)));
+        assert_eq!(bench.expires_at(&2).into_options(), Some(Some(at)));
         bench.hand.advance(10 * SECOND);
         assert!(!bench.contains_key(&1) && bench.contains_key(&2));
         bench.hand.advance(5 * SECOND);
@@ -165,7 +165,7 @@ fn a_lifetime_at_the_call_may_be_longer_than_that_of_the_cache() {
         bench.insert_with_ttl(1, 1, 10 * LIFE);
         // An idle time applies to every entry.
         let lives = if bench.life == Life::Access { LIFE } else { 10 * LIFE };
-        assert_eq!(bench.expires_in(&1), Some(Some(lives)));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(Some(lives)));
         bench.hand.advance(lives - SECOND);
         assert_eq!(bench.peek(&1).as_deref(), Some(&1));
         bench.pass(SECOND + TICK);
@@ -173,7 +173,7 @@ fn a_lifetime_at_the_call_may_be_longer_than_that_of_the_cache() {
         // An update without one goes back to that of the cache.
         bench.insert_with_ttl(1, 1, 10 * LIFE);
         bench.insert(1, 2);
-        assert_eq!(bench.expires_in(&1), Some(bench.lives()));
+        assert_eq!(bench.expires_in(&1).into_options(), Some(bench.lives()));
     });
 }
 

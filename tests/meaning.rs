@@ -69,7 +69,7 @@ fn update_without_an_update_hook_gives_a_new_life() {
     cache.insert(1, 60);
     cache.hand.advance(40 * SECOND);
     cache.insert(1, 30);
-    assert_eq!(cache.expires_in(&1), Some(Some(30 * SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(30 * SECOND)));
     cache.pass(29 * SECOND);
     assert_eq!(cache.get(&1), Some(30));
     cache.pass(SECOND);
@@ -84,7 +84,7 @@ fn insert_over_an_expired_entry_asks_the_create_hook_and_announces_expired() {
     cache.hand.advance(10 * SECOND);
     cache.insert(1, 20);
     assert_eq!((hooks.creates.load(SeqCst), hooks.updates.load(SeqCst)), (2, 0));
-    assert_eq!(cache.expires_in(&1), Some(Some(20 * SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(20 * SECOND)));
     assert_eq!(cache.causes(), [(1, Expired)]);
     cache.insert(1, 20);
     assert_eq!((hooks.creates.load(SeqCst), hooks.updates.load(SeqCst)), (2, 1));
@@ -139,7 +139,7 @@ fn a_read_that_an_update_overtakes_leaves_the_new_value_its_own_life() {
     hooks.cache.set(cache.cache.clone()).unwrap();
     cache.insert(1, 60);
     let read = cache.get(&1);
-    assert_eq!(cache.expires_in(&1), Some(Some(10 * SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(10 * SECOND)));
     assert_eq!(cache.peek(&1).as_deref(), Some(&10));
     // Either answer is that of some moment of the call.
     assert!(read == Some(60) || read.is_none(), "{read:?}");
@@ -175,7 +175,7 @@ fn a_read_that_shortens_a_life_is_honoured_at_once_and_moves_the_entry() {
     cache.insert(2, 2);
     cache.settle();
     assert_eq!(cache.get(&1), Some(1));
-    assert_eq!(cache.expires_in(&1), Some(Some(5 * SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(5 * SECOND)));
     cache.settle();
     cache.hand.advance(5 * SECOND);
     assert!(!cache.contains_key(&1));
@@ -192,10 +192,10 @@ fn an_entry_is_expired_exactly_at_its_deadline() {
     cache.insert(1, 10);
     cache.hand.advance(10 * SECOND - Duration::from_nanos(1));
     assert_eq!(cache.get(&1), Some(10));
-    assert_eq!(cache.expires_in(&1), Some(Some(Duration::from_nanos(1))));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(Duration::from_nanos(1))));
     cache.hand.advance(Duration::from_nanos(1));
     assert_eq!(cache.get(&1), None);
-    assert_eq!(cache.expires_in(&1), None);
+    assert_eq!(cache.expires_in(&1).into_options(), None);
     assert!(cache.peek(&1).is_none() && cache.pin().get(&1).is_none());
     cache.audit();
 }
@@ -226,7 +226,7 @@ fn huge_lifetimes_saturate_to_never() {
     cache.insert_with_ttl(2, 2, Duration::MAX);
     cache.insert_with_ttl(3, 3, Duration::from_secs(u64::MAX));
     for key in 1..=3 {
-        assert_eq!(cache.expires_in(&key), Some(None));
+        assert_eq!(cache.expires_in(&key).into_options(), Some(None));
     }
     cache.pass(Duration::from_secs(500 * 365 * 86400));
     assert_eq!((cache.get(&1), cache.get(&2), cache.get(&3)), (Some(1), Some(2), Some(3)));
@@ -303,7 +303,7 @@ fn get_and_its_kin_ask_the_read_hook_and_quiet_reads_do_not() {
     assert_eq!(asked(&|| drop(cache.peek(&1))), 0);
     assert_eq!(asked(&|| assert_eq!(cache.iter().count(), 1)), 0);
     assert_eq!(asked(&|| assert_eq!(cache.keys().count() + cache.values().count(), 2)), 0);
-    assert_eq!(asked(&|| assert!(cache.expires_in(&1).is_some())), 0);
+    assert_eq!(asked(&|| assert!(cache.expires_in(&1).into_options().is_some())), 0);
     assert_eq!(asked(&|| assert!(cache.get(&2).is_none())), 0);
     assert_eq!(asked(&|| cache.retain(|_, _| true)), 0);
     let written = || (hooks.creates.load(SeqCst), hooks.updates.load(SeqCst));

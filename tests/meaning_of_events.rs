@@ -54,7 +54,7 @@ fn a_hook_that_panics_leaves_the_operation_without_effect() {
     assert_eq!(panic_of(|| cache.get_with(3, || 30)), "hook");
     assert_eq!(panic_of(|| cache.entry(1).and_compute_with(|_| Op::Put(12))), "hook");
     hooks.breaks.store(false, SeqCst);
-    assert_eq!(cache.expires_in(&1), Some(Some(30 * SECOND)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(30 * SECOND)));
     assert_eq!(cache.iter().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
     assert_eq!(cache.told(), []);
     cache.audit();
@@ -127,7 +127,7 @@ fn invalidate_all_is_complete_at_once_and_announces_each_entry_once() {
     assert!((0..5000).all(|n| cache.get(&n).is_none() && !cache.contains_key(&n)));
     assert_eq!(cache.iter().count(), 0);
     assert_eq!(cache.remove(&7), None);
-    assert_eq!(cache.expires_in(&7), None);
+    assert_eq!(cache.expires_in(&7).into_options(), None);
     assert!(!cache.set_ttl(&7, SECOND) && !cache.persist(&7) && !cache.touch(&7));
     cache.insert(7, 77);
     assert_eq!(cache.get(&7), Some(77));

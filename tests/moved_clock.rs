@@ -98,7 +98,7 @@ fn moved(file: &Path) {
                 cache.insert_with_ttl(key + 10, 1, life);
                 let found = cache.get(&(key + 10));
                 assert!(found == Some(1) || begun.elapsed() >= life - SECOND, "{step}: early");
-                let left = cache.expires_in(&(key + 10)).flatten();
+                let left = cache.expires_in(&(key + 10)).into_options().flatten();
                 assert!(left.is_none_or(|left| left <= life), "{step}: {left:?} of {life:?}");
             }
             if step >= HOUR {

@@ -103,7 +103,7 @@ impl Expiry<u64, u64> for Twice {
     }
 }
 
-fn cache<E: Expiry<u64, u64> + 'static>(policy: E) -> Audited<u64, u64> {
+fn cache<E: Expiry<u64, u64> + Send + Sync + 'static>(policy: E) -> Audited<u64, u64> {
     let cache = audited(Cache::builder().expire_after(policy).clock(Clock::manual().0).build());
     (0..10).for_each(|key| cache.insert(key, key));
     cache
@@ -113,7 +113,7 @@ fn cache<E: Expiry<u64, u64> + 'static>(policy: E) -> Audited<u64, u64> {
 fn reads(cache: &Audited<u64, u64>) -> [Option<Option<Duration>>; 2] {
     [0, 1].map(|key| {
         assert_eq!(cache.get(&key), Some(key));
-        cache.expires_in(&key)
+        cache.expires_in(&key).into_options()
     })
 }
 
@@ -124,8 +124,11 @@ fn a_hook_that_is_the_traits_own_is_asked_once() {
     let policies: Vec<(&str, Audited<u64, u64>)> = vec![
         ("plain", cache(Documented)),
         ("boxed", cache(Box::new(Documented))),
-        ("dyn", cache(Box::new(Documented) as Box<dyn Expiry<u64, u64>>)),
-        ("twice boxed", cache(Box::new(Box::new(Documented) as Box<dyn Expiry<u64, u64>>))),
+        ("dyn", cache(Box::new(Documented) as Box<dyn Expiry<u64, u64> + Send + Sync>)),
+        (
+            "twice boxed",
+            cache(Box::new(Box::new(Documented) as Box<dyn Expiry<u64, u64> + Send + Sync>)),
+        ),
         ("counted", cache(Arc::new(Documented))),
         ("static", cache(&DOCUMENTED)),
         ("on_create", cache(expire::on_create(life))),
@@ -149,9 +152,15 @@ fn also_beside_an_idle_time() {
     assert!(!cache.has_read_hook());
     // Reads go on to prolong the idle time, up to the policy's end.
     hand.advance(HOUR / 4);
-    assert_eq!((cache.get(&1), cache.expires_in(&1)), (Some(1), Some(Some(HOUR / 2))));
+    assert_eq!(
+        (cache.get(&1), cache.expires_in(&1).into_options()),
+        (Some(1), Some(Some(HOUR / 2)))
+    );
     hand.advance(HOUR / 2 - Duration::from_nanos(1));
-    assert_eq!((cache.get(&1), cache.expires_in(&1).flatten().is_some()), (Some(1), true));
+    assert_eq!(
+        (cache.get(&1), cache.expires_in(&1).into_options().flatten().is_some()),
+        (Some(1), true)
+    );
     hand.advance(HOUR / 4 + Duration::from_nanos(1));
     assert_eq!(cache.get(&1), None);
     cache.audit();
@@ -163,7 +172,10 @@ fn a_hook_of_the_users_is_asked_by_each_read() {
     let count = Arc::new(AtomicU64::new(0));
     for wrapper in [
         cache(Wrapper(Documented, Arc::clone(&count))),
-        cache(Wrapper(Box::new(Documented) as Box<dyn Expiry<u64, u64>>, Arc::clone(&count))),
+        cache(Wrapper(
+            Box::new(Documented) as Box<dyn Expiry<u64, u64> + Send + Sync>,
+            Arc::clone(&count),
+        )),
         cache(Box::new(Wrapper(Documented, Arc::clone(&count)))),
     ] {
         assert_eq!(reads(&wrapper), renewing);

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 #[test]
 fn ready_made_policies_set_the_life_when_their_names_say() {
     let life = |_: &u32, value: &u32| (*value > 0).then(|| Duration::from_secs(u64::from(*value)));
-    let after = |policy: Box<dyn Expiry<u32, u32>>, touch: fn(&Tested<u32, u32>)| {
+    let after = |policy: Box<dyn Expiry<u32, u32> + Send + Sync>, touch: fn(&Tested<u32, u32>)| {
         let cache = tested(|builder| builder.expire_after(policy));
         cache.insert(1, 60);
         cache.hand.advance(20 * SECOND);
         touch(&cache);
-        let left = cache.expires_in(&1);
+        let left = cache.expires_in(&1).into_options();
         cache.audit();
         left.unwrap().map(|left| left.as_secs())
     };
@@ -37,8 +37,9 @@ fn jitter_only_shortens_and_spreads() {
         let policy = expire::on_write(|_: &u32, _: &u32| Some(100 * SECOND)).jitter(share);
         let cache = tested(|builder| builder.expire_after(policy));
         (0..2000).for_each(|key| cache.insert(key, key));
-        let lives: Vec<f64> =
-            (0..2000).map(|key| cache.expires_in(&key).unwrap().unwrap().as_secs_f64()).collect();
+        let lives: Vec<f64> = (0..2000)
+            .map(|key| cache.expires_in(&key).into_options().unwrap().unwrap().as_secs_f64())
+            .collect();
         let shortest = 100.0 * (1.0 - share);
         assert!(lives.iter().all(|&life| life <= 100.0 && life >= shortest - 1e-6));
         // Uniform: every tenth of the range holds about a tenth of them.

@@ -193,10 +193,10 @@ fn a_loader_may_say_how_long_its_value_lives() {
     assert_eq!(cache.load_by_ref(&3, || None), None);
     let loaded = cache.load_by_ref(&4, || Ok::<_, String>(Loaded::with_ttl(4, 200 * second)));
     assert_eq!(loaded, Ok(4));
-    assert_eq!(cache.expires_in(&1), Some(Some(second)));
-    assert_eq!(cache.expires_in(&2), Some(Some(50 * second)));
-    assert_eq!(cache.expires_in(&3), None);
-    assert_eq!(cache.expires_in(&4), Some(Some(200 * second)));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(second)));
+    assert_eq!(cache.expires_in(&2).into_options(), Some(Some(50 * second)));
+    assert_eq!(cache.expires_in(&3).into_options(), None);
+    assert_eq!(cache.expires_in(&4).into_options(), Some(Some(200 * second)));
     hand.advance(second);
     assert_eq!(cache.load(1, || Loaded::new(9)), 9);
 }

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_nanos(1 << 32);
 /// left.
 fn end(cache: &Cache<u32, u32>, key: u32) -> (Instant, Instant) {
     let before = Instant::now();
-    let left = cache.expires_in(&key).expect("it lives").expect("it ends");
+    let left = cache.expires_in(&key).into_options().expect("it lives").expect("it ends");
     (before + left, Instant::now() + left)
 }
 

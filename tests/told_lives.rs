@@ -16,7 +16,7 @@ type Numbers = Cache<u64, u64>;
 type Tell = fn(&Numbers) -> Option<Option<Duration>>;
 
 const TELLERS: [(&str, Tell); 7] = [
-    ("expires_in", |cache| cache.expires_in(&1)),
+    ("expires_in", |cache| cache.expires_in(&1).into_options()),
     ("peek", |cache| cache.peek(&1).map(|entry| entry.expires_in())),
     ("get_entry", |cache| cache.get_entry(&1).map(|entry| entry.expires_in())),
     ("iter", |cache| cache.iter().next().map(|entry| entry.expires_in())),
@@ -99,7 +99,7 @@ fn nor_by_the_systems_clock_while_others_write_the_key() {
                     scope.spawn(move || (0..20_000).for_each(|_| cache.insert(1, n)))
                 });
                 while !writers.iter().all(|writer| writer.is_finished()) {
-                    let left = cache.expires_in(&1).flatten();
+                    let left = cache.expires_in(&1).into_options().flatten();
                     assert!(left.is_none_or(|left| left <= life), "{left:?} of {life:?}");
                     let entry = cache.peek(&1).and_then(|entry| entry.expires_in());
                     assert!(entry.is_none_or(|left| left <= life), "{entry:?} of {life:?}");

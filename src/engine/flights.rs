@@ -29,8 +29,8 @@
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
-use crate::loaded::NoValue;
 use crate::hash::Hash32;
+use crate::loaded::NoValue;
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Patience, seeded};

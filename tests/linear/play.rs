@@ -96,7 +96,7 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
         Op::Look => compute(Decision::Nop),
         Op::SetTtl(life) => Answer::Was(cache.set_ttl(&key, Duration::from_secs(life))),
         Op::Persist => Answer::Was(cache.persist(&key)),
-        Op::ExpiresIn => Answer::Life(cache.expires_in(&key).map(seconds)),
+        Op::ExpiresIn => Answer::Life(cache.expires_in(&key).into_options().map(seconds)),
     }
 }
 

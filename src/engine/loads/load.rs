@@ -7,8 +7,8 @@ use crate::engine::flights::{
 };
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
-use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::hash::Hash32;
+use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::sync::{Arc, seeded};
 use equivalent::Equivalent;

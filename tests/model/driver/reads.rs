@@ -46,9 +46,9 @@ impl Driver {
     pub(super) fn expires(&mut self, key: u8) {
         let visible = self.oracle.visible(key);
         let left = visible.map(|rec| rec.left(self.oracle.now));
-        expect_eq!(self, self.cache.expires_in(&By(key)), left, "expires_in");
+        expect_eq!(self, self.cache.expires_in(&By(key)).into_options(), left, "expires_in");
         let at = visible.map(|rec| self.announced(rec.deadline));
-        expect_eq!(self, self.cache.expires_at(&By(key)), at, "expires_at");
+        expect_eq!(self, self.cache.expires_at(&By(key)).into_options(), at, "expires_at");
     }
 
     /// A deadline as the interface shows it.
