@@ -1,5 +1,6 @@
 //! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
+mod bulk;
 mod guard;
 mod inspect;
 mod iterate;

@@ -357,6 +357,10 @@ pub struct Entered {
 }
 
 impl Entered {
+    pub fn is_of(&self, flight: &Arc<InFlight>) -> bool {
+        Arc::ptr_eq(&self.guard.flight, flight)
+    }
+
     /// Ends the flight with an outcome for its waiters; `None` for a computation.
     pub fn land(mut self, outcome: Option<LoadOutcome>) {
         self.guard.land(outcome);

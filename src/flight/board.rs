@@ -221,6 +221,6 @@ impl<F> Table<F> {
 
 /// Spreads the hash over 64 bits: hashbrown takes its tags from the top and its positions from the
 /// bottom. The factor is 2^64 divided by the golden ratio.
-fn spread(hash: Hash32) -> u64 {
+pub fn spread(hash: Hash32) -> u64 {
     u64::from(hash.raw()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -2,5 +2,6 @@
 
 mod clear;
 mod end;
+mod load_many;
 mod retain;
 mod walk;

@@ -19,13 +19,17 @@ pub struct Replaces<'a, K, V> {
 }
 
 impl<'a, K, V> Replaces<'a, K, V> {
+    pub fn none() -> Self {
+        Self::new(None)
+    }
+
     pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
         Self { condition, judged: None }
     }
 }
 
 /// The outcome of a load for its waiters. `ends` is the end of the value's life.
-pub fn node_of<K, V>(entry: &Entry<K, V>, ends: u64) -> LoadedNode {
+pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: u64) -> LoadedNode {
     LoadedNode { node: entry.node().raw().clone(), ends }
 }
 
@@ -55,7 +59,7 @@ where
 
     /// Commits a loaded value, unless the key has got an entry meanwhile that is not to be
     /// replaced. Returns the key's entry, and the end of its life for the waiters.
-    pub(super) fn commit_load(
+    pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,
         lifetime: Lifetime,

@@ -1,6 +1,6 @@
 //! Loads: one caller makes the value, and all callers that want it share the outcome.
 
-use super::commit::{Replaces, node_of};
+use super::commit::{Replaces, loaded_node};
 use crate::engine::Engine;
 use crate::engine::flights::{
     Entered, FlightGuard, InFlight, Joining, Kind, LoadOutcome, LoadedNode, Step, block_on,
@@ -16,17 +16,17 @@ use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
-pub(super) struct LoadTimer<'a, K, V, S> {
+pub struct LoadTimer<'a, K, V, S> {
     engine: &'a Engine<K, V, S>,
     started: Option<Instant>,
 }
 
 impl<'a, K, V, S> LoadTimer<'a, K, V, S> {
-    pub(super) fn start(engine: &'a Engine<K, V, S>) -> Self {
+    pub fn start(engine: &'a Engine<K, V, S>) -> Self {
         Self { engine, started: engine.core.recorder.is_some().then(Instant::now) }
     }
 
-    pub(super) fn succeed(mut self) {
+    pub fn succeed(mut self) {
         if let (Some(started), Some(recorder)) = (self.started.take(), &self.engine.core.recorder) {
             recorder.loaded(started.elapsed());
         }
@@ -42,7 +42,7 @@ impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
 }
 
 /// What the first steps of a load come to.
-pub(super) enum Begun<K, V, N> {
+pub enum Begun<K, V, N> {
     /// The key has an entry.
     There(Entry<K, V>),
     /// Another call's load came to no value, which settles this call too.
@@ -108,7 +108,7 @@ where
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.
-    pub(super) fn read_for_load<Q>(
+    pub fn read_for_load<Q>(
         &self,
         key: &Q,
         replaces: &mut Replaces<'_, K, V>,
@@ -149,7 +149,7 @@ where
 
     /// The first steps: waits for a load or computation of the key, or leads. `joined` is the
     /// flight that the step before has waited for.
-    pub(super) fn begin_load<N: Reason>(
+    pub fn begin_load<N: Reason>(
         &self,
         draft: &OwnedDraft<K, V>,
         joined: &mut Option<Arc<InFlight>>,
@@ -192,7 +192,7 @@ where
     ) -> Result<Entry<K, V>, R::Reason> {
         let flight = flight.enter();
         if let Some(entry) = self.present_for_load(&draft, replaces) {
-            flight.land(Some(LoadOutcome::Value(node_of(&entry, entry.deadline()))));
+            flight.land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop((draft, init));
             return Ok(entry);
         }
@@ -212,7 +212,7 @@ where
     }
 
     /// The key's entry, with the caller's flight on the board, unless it is to be replaced.
-    pub(super) fn present_for_load(
+    pub fn present_for_load(
         &self,
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
@@ -222,7 +222,7 @@ where
     }
 
     /// Commits a loaded value and ends its flight.
-    pub(super) fn land_value(
+    pub fn land_value(
         &self,
         draft: OwnedDraft<K, V>,
         loaded: Loaded<V>,
@@ -232,7 +232,7 @@ where
         let (value, lifetime) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
         let (entry, ends) = self.commit_load(node, lifetime, &flight, replaces);
-        flight.land(Some(LoadOutcome::Value(node_of(&entry, ends))));
+        flight.land(Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();
         entry
     }

@@ -1,7 +1,7 @@
 //! Loads whose value does not come from a closure: the caller takes the key's load, and brings the
 //! value later, perhaps from another thread.
 
-use super::commit::{Replaces, node_of};
+use super::commit::{Replaces, loaded_node};
 use super::load::Begun;
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome, block_on, block_until};
@@ -45,7 +45,7 @@ where
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
-        let mut replaces = Replaces::new(None);
+        let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
             return Turn::There(entry);
         }
@@ -69,8 +69,8 @@ where
 
     /// Leads, unless another load has ended between the first look and the take-off.
     fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> Turn<K, V> {
-        if let Some(entry) = self.present_for_load(&draft, &mut Replaces::new(None)) {
-            flight.enter().land(Some(LoadOutcome::Value(node_of(&entry, entry.deadline()))));
+        if let Some(entry) = self.present_for_load(&draft, &mut Replaces::none()) {
+            flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             return Turn::There(entry);
         }
         Turn::Leading(PendingLoad { flight, draft, started: Instant::now() })
@@ -82,7 +82,7 @@ where
         if let Some(recorder) = &self.core.recorder {
             recorder.loaded(started.elapsed());
         }
-        self.land_value(draft, loaded, flight.enter(), &mut Replaces::new(None))
+        self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
     }
 }
 

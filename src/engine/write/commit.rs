@@ -118,6 +118,8 @@ impl Core {
                 // must not miss.
                 if seeded("gone-before-replaced") {
                     self.pool.meta(old).mark_gone();
+                    // On a busy machine no other thread would run at this moment by chance.
+                    crate::sync::thread::yield_now();
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);

@@ -1,0 +1,142 @@
+//! Operations on several keys.
+
+use super::Cache;
+use crate::entry::Entry;
+use equivalent::Equivalent;
+use std::convert::Infallible;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Returns clones of the keys' values, in the order of the keys. Each lookup is like
+    /// [`get`](Self::get).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// assert_eq!(cache.get_many(["b", "c", "a"]), [Some(2), None, Some(1)]);
+    /// ```
+    pub fn get_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>) -> Vec<Option<V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized + 'q,
+        V: Clone,
+    {
+        keys.into_iter().map(|key| self.get(key)).collect()
+    }
+
+    /// Returns clones of the keys' values, in the order of the keys; the values that are missing
+    /// are loaded together.
+    ///
+    /// `loader` gets all keys that have no value and that no other call is loading. It returns
+    /// pairs of keys and values, in any order. A key for which it returns nothing has no value,
+    /// and every caller who waited for it gets `None`. A pair whose key was not asked for is
+    /// inserted too.
+    ///
+    /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
+    /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each
+    /// other: each call ends its own loads before it waits. Each load is like one of
+    /// [`get_with`](Self::get_with).
+    ///
+    /// # Panics
+    /// A panic of `loader` reaches the caller, and all keys are as before.
+    ///
+    /// ```
+    /// let squares = cortado::Cache::new(100);
+    /// squares.insert(2, 4);
+    /// let load = |keys: &[&u32]| keys.iter().map(|&&n| (n, n * n)).collect::<Vec<_>>();
+    /// assert_eq!(squares.get_many_with([1, 2, 3], load), [Some(1), Some(4), Some(9)]);
+    /// ```
+    pub fn get_many_with<I>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut loader: impl FnMut(&[&K]) -> I,
+    ) -> Vec<Option<V>>
+    where
+        I: IntoIterator<Item = (K, V)>,
+        V: Clone,
+    {
+        match self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys))) {
+            Ok(values) => values,
+            Err(never) => match *never {},
+        }
+    }
+
+    /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.
+    ///
+    /// # Errors
+    /// The error that `loader` returned. Those who wait for one of the keys and have the same error
+    /// type get it too. An error of another call's load makes this call load the key itself.
+    pub fn try_get_many_with<I, E>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        loader: impl FnMut(&[&K]) -> Result<I, E>,
+    ) -> Result<Vec<Option<V>>, Arc<E>>
+    where
+        I: IntoIterator<Item = (K, V)>,
+        E: Send + Sync + 'static,
+        V: Clone,
+    {
+        let entries = self.engine().load_many(keys, loader)?;
+        Ok(entries.into_iter().map(|entry| entry.map(Entry::into_value)).collect())
+    }
+
+    /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.
+    pub fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+        for (key, value) in pairs {
+            self.insert(key, value);
+        }
+    }
+
+    /// Removes the entries of all these keys, one after the other, as
+    /// [`invalidate`](Self::invalidate) does.
+    pub fn invalidate_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>)
+    where
+        Q: Equivalent<K> + Hash + ?Sized + 'q,
+    {
+        for key in keys {
+            self.invalidate(key);
+        }
+    }
+}
+
+impl<K, V, S> Extend<(K, V)> for Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Inserts all pairs; see [`Cache::insert_many`].
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        self.insert_many(pairs);
+    }
+}
+
+impl<K, V, S> Extend<(K, V)> for &Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Inserts all pairs; see [`Cache::insert_many`].
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        self.insert_many(pairs);
+    }
+}
+
+impl<K, V> FromIterator<(K, V)> for Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Makes a cache without a bound that holds all pairs.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let cache = Self::builder().build();
+        cache.insert_many(pairs);
+        cache
+    }
+}

@@ -1,0 +1,184 @@
+//! Loads of many keys by one call of the loader.
+
+use crate::engine::Engine;
+use crate::engine::flights::{Entered, InFlight, LoadOutcome, Step};
+use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
+use crate::entry::Entry;
+use crate::expiration::Lifetime;
+use crate::flight::board::spread;
+use crate::loaded::{Absent, Loaded, NoValue, Reason};
+use crate::pool::OwnedDraft;
+use crate::sync::Arc;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hash};
+
+/// One of the keys, in the order in which the caller gave them.
+enum Wanted<K, V> {
+    Known(Option<Entry<K, V>>),
+    /// No value yet. The flight is another call's load of the key, for which this call has waited.
+    Missing(OwnedDraft<K, V>, Option<Arc<InFlight>>),
+    /// The same key as the one at this position.
+    SameAs(usize),
+}
+
+/// A load of this call: the key's position, and its flight.
+struct Own {
+    position: usize,
+    flight: Entered,
+}
+
+/// The loads of this call. Their marks are on this thread's stack, so they end last one first, also
+/// when the loader panics.
+struct OwnLoads(Vec<Own>);
+
+impl Drop for OwnLoads {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// The keys' entries, read or loaded, in the order of the keys. `loader` is asked for all keys
+    /// at once that are missing and that no other call is loading. It is asked again for those
+    /// whose other load came to nothing.
+    ///
+    /// # Errors
+    /// If the loader returns one. Values that an earlier call of it has made stay.
+    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut loader: impl FnMut(&[&K]) -> Result<I, E>,
+    ) -> Result<Vec<Option<Entry<K, V>>>, Arc<E>> {
+        let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
+        // Each round ends all loads of this call before it waits for another call's load. So calls
+        // whose keys cross cannot wait for each other.
+        loop {
+            let (own, others) = self.begin_round(&mut wanted);
+            if !own.0.is_empty() {
+                self.finish_round(&mut wanted, own, &mut loader)?;
+            }
+            match others {
+                Some(other) => other.wait(),
+                None => break,
+            }
+        }
+        Ok(self.answers(wanted))
+    }
+
+    fn want(&self, key: K) -> Wanted<K, V> {
+        if let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) {
+            return Wanted::Known(Some(entry));
+        }
+        let hash = self.hash(&key);
+        self.check_key(hash, &key);
+        Wanted::Missing(self.pool.draft(hash, key).detach(), None)
+    }
+
+    /// Takes off for all missing keys that no other call is loading. Returns also one of the other
+    /// calls' loads, if there is one.
+    fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<InFlight>>) {
+        let mut own = OwnLoads(Vec::new());
+        let mut other = None;
+        for position in 0..wanted.len() {
+            let Wanted::Missing(draft, joined) = &mut wanted[position] else { continue };
+            let mut replaces = Replaces::none();
+            match self.begin_load::<Absent>(draft, joined, &mut replaces) {
+                Step::Done(Begun::There(entry)) => wanted[position] = Wanted::Known(Some(entry)),
+                Step::Done(Begun::NoValue(Absent)) => wanted[position] = Wanted::Known(None),
+                Step::Done(Begun::Leading(flight)) => {
+                    let flight = flight.enter();
+                    match self.present_for_load(draft, &mut replaces) {
+                        None => own.0.push(Own { position, flight }),
+                        Some(entry) => {
+                            let loaded = loaded_node(&entry, entry.deadline());
+                            flight.land(Some(LoadOutcome::Value(loaded)));
+                            wanted[position] = Wanted::Known(Some(entry));
+                        }
+                    }
+                }
+                Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
+                    Some(own) => wanted[position] = Wanted::SameAs(own.position),
+                    None => other = Some(flight),
+                },
+            }
+        }
+        (own, other)
+    }
+
+    /// Runs the loader for the keys of this call, and commits what it makes.
+    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+        &self,
+        wanted: &mut [Wanted<K, V>],
+        mut own: OwnLoads,
+        loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
+    ) -> Result<(), Arc<E>> {
+        let timer = LoadTimer::start(self);
+        let keys: Vec<&K> = own.0.iter().filter_map(|own| key_of(&wanted[own.position])).collect();
+        let mut made = match loader(&keys).map_err(Arc::new) {
+            Ok(made) => self.by_hash(made),
+            Err(error) => {
+                drop(timer);
+                while let Some(Own { flight, .. }) = own.0.pop() {
+                    flight.land(Some(LoadOutcome::NoValue(error.share())));
+                }
+                return Err(error);
+            }
+        };
+        timer.succeed();
+        while let Some(Own { position, flight }) = own.0.pop() {
+            let known = Wanted::Known(None);
+            let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
+                continue;
+            };
+            let hash = spread(draft.hash());
+            match made.find_entry(hash, |(key, _)| key == draft.key()) {
+                Ok(found) => {
+                    let ((_, value), _) = found.remove();
+                    let loaded = Loaded::new(value);
+                    let entry = self.land_value(draft, loaded, flight, &mut Replaces::none());
+                    wanted[position] = Wanted::Known(Some(entry));
+                }
+                Err(_) => flight.land(Some(LoadOutcome::NoValue(NoValue::Absent))),
+            }
+        }
+        for (key, value) in made {
+            self.insert(key, value, Lifetime::Policy);
+        }
+        Ok(())
+    }
+
+    /// What a loader has made, to be looked up by key.
+    fn by_hash(&self, made: impl IntoIterator<Item = (K, V)>) -> HashTable<(K, V)> {
+        let mut table = HashTable::new();
+        for (key, value) in made {
+            let hash = spread(self.hash(&key));
+            table.insert_unique(hash, (key, value), |(key, _)| spread(self.hash(key)));
+        }
+        table
+    }
+
+    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Vec<Option<Entry<K, V>>> {
+        let mut answers: Vec<Option<Entry<K, V>>> = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let answer = match wanted {
+                Wanted::Known(entry) => entry,
+                // An earlier position, which has its answer by now.
+                Wanted::SameAs(position) => answers[position].clone(),
+                Wanted::Missing(..) => None,
+            };
+            answers.push(answer);
+        }
+        answers
+    }
+}
+
+fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {
+    match wanted {
+        Wanted::Missing(draft, _) => Some(draft.key()),
+        Wanted::Known(_) | Wanted::SameAs(_) => None,
+    }
+}
