@@ -65,8 +65,23 @@ pub struct Sketch {
     /// The counts since the last halving, plus the rest of the earlier counts that the halving
     /// left.
     counts: u64,
-    /// During a sweep: the next block to halve, and the number of odd counters met so far.
-    sweep: Option<(usize, u64)>,
+    sweep: Option<Sweep>,
+}
+
+/// A sweep under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sweep {
+    /// The next block to halve.
+    next: usize,
+    /// The number of odd counters met so far.
+    odd: u64,
+}
+
+/// The place of a counter in its block.
+#[derive(Clone, Copy)]
+struct Place {
+    word: usize,
+    shift: u32,
 }
 
 impl Sketch {
@@ -98,7 +113,7 @@ impl Sketch {
     #[inline]
     pub fn frequency(&self, x: u64) -> u8 {
         let block = self.blocks.get(self.blocks.index(x));
-        let [a, b, c, d] = counters(x).map(|(word, shift)| block[word] >> shift & 0xf);
+        let [a, b, c, d] = counters(x).map(|Place { word, shift }| block[word] >> shift & 0xf);
         a.min(b).min(c).min(d) as u8
     }
 
@@ -113,7 +128,7 @@ impl Sketch {
     pub fn increment(&mut self, x: u64) {
         let index = self.blocks.index(x);
         let block = self.blocks.get_mut(index);
-        for (word, shift) in counters(x) {
+        for Place { word, shift } in counters(x) {
             let room = u64::from(block[word] >> shift & 0xf != u64::from(MAX_FREQUENCY));
             block[word] += room << shift;
         }
@@ -142,7 +157,7 @@ impl Sketch {
     pub fn validate(&self) -> Result<(), String> {
         self.blocks.validate()?;
         match self.sweep {
-            Some((0, _)) => Err("a sweep that has not begun".into()),
+            Some(Sweep { next: 0, .. }) => Err("a sweep that has not begun".into()),
             _ => Ok(()),
         }
     }
@@ -150,7 +165,7 @@ impl Sketch {
     /// Halves the next blocks. The last step of a sweep corrects `counts`.
     #[cold]
     fn age(&mut self) {
-        let (from, mut odd) = self.sweep.unwrap_or_default();
+        let Sweep { next: from, mut odd } = self.sweep.unwrap_or_default();
         let to = (from + SWEEP).min(self.blocks.count());
         for index in from..to {
             for word in self.blocks.get_mut(index) {
@@ -159,7 +174,7 @@ impl Sketch {
             }
         }
         if to < self.blocks.count() {
-            self.sweep = Some((to, odd));
+            self.sweep = Some(Sweep { next: to, odd });
         } else {
             // One count raised four counters. An odd counter loses half a count to rounding.
             self.counts = self.counts.saturating_sub(odd / 4) / 2;
@@ -168,12 +183,12 @@ impl Sketch {
     }
 }
 
-/// The word and the shift of each of a key's counters in its block.
+/// The places of a key's counters in its block.
 #[inline]
-fn counters(x: u64) -> [(usize, u32); 4] {
+fn counters(x: u64) -> [Place; 4] {
     std::array::from_fn(|quarter| {
         let counter = x >> (40 + 5 * quarter) & 31;
-        (2 * quarter + (counter / 16) as usize, (counter % 16) as u32 * 4)
+        Place { word: 2 * quarter + (counter / 16) as usize, shift: (counter % 16) as u32 * 4 }
     })
 }
 

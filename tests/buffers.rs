@@ -9,7 +9,7 @@ use std::thread;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::spill::MAX_EVENTS;
-use cortado::internals::buffer::write::{Drained, MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, Drained, MAX_BATCH, Pressure, WriteBuffer};
 use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use proptest::prelude::*;
@@ -26,10 +26,14 @@ fn push(buffer: &ReadBuffer, id: u32) -> Push {
     buffer.push(NodeId::from_raw(id))
 }
 
+fn within(stripes: usize, spill: usize) -> DrainLimits {
+    DrainLimits { stripes, spill }
+}
+
 fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
     let mut events = Vec::new();
     let Drained { count, more } =
-        buffer.drain(&mut Vec::new(), (limit, limit), Patience::Wait, |batch| {
+        buffer.drain(&mut Vec::new(), within(limit, limit), Patience::Wait, |batch| {
             events.extend_from_slice(batch)
         });
     assert_eq!(count, events.len());
@@ -169,7 +173,7 @@ fn a_panic_while_applying_loses_what_was_handed_over_and_no_account() {
         assert!(buffer.push(event, 100).is_ok());
     }
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = buffer.drain(&mut Vec::new(), (3, 0), Patience::Wait, |batch| {
+        let _ = buffer.drain(&mut Vec::new(), within(3, 0), Patience::Wait, |batch| {
             assert!(batch.is_empty(), "seeded")
         });
     }));
@@ -191,7 +195,7 @@ fn push_and_apply(batch: usize, weight_limit: u64) {
     let applied = Mutex::new(Vec::new());
     let apply = |limit| {
         let mut applied = applied.lock().unwrap();
-        let _ = buffer.drain(&mut Vec::new(), (limit, 0), Patience::Wait, |batch| {
+        let _ = buffer.drain(&mut Vec::new(), within(limit, 0), Patience::Wait, |batch| {
             applied.extend_from_slice(batch)
         });
     };
@@ -252,7 +256,7 @@ fn a_limited_drain_starves_no_stripe() {
     assert!(others > 0 || stripes == 1, "no thread found another stripe");
     let mut reached = 0;
     for _ in 0..stripes {
-        let _ = buffer.drain(&mut Vec::new(), (1, 0), Patience::Wait, |batch| {
+        let _ = buffer.drain(&mut Vec::new(), within(1, 0), Patience::Wait, |batch| {
             reached += batch.iter().filter(|event| **event == 1).count();
         });
         let _ = buffer.push(2, 1);
@@ -314,7 +318,7 @@ fn a_panic_while_applying_what_was_spilled_leaves_no_account() {
     let buffer = WriteBuffer::new(1, u64::MAX).spilling(2, 2);
     assert!(buffer.spill(1, 1) && buffer.spill(2, 1));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _ = buffer.drain(&mut Vec::new(), (0, 1), Patience::Wait, |batch| {
+        let _ = buffer.drain(&mut Vec::new(), within(0, 1), Patience::Wait, |batch| {
             assert!(batch.is_empty(), "seeded")
         });
     }));

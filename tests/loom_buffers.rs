@@ -14,7 +14,7 @@
 mod explore;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
-use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer};
 use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{
@@ -79,7 +79,8 @@ impl Client {
     fn drain(&self, mut applied: MutexGuard<'_, Vec<u64>>, limit: usize) {
         self.required.swap(false, AcqRel);
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        if self.buffer.drain(&mut Vec::new(), (limit, limit), Patience::Wait, apply).more {
+        let limits = DrainLimits { stripes: limit, spill: limit };
+        if self.buffer.drain(&mut Vec::new(), limits, Patience::Wait, apply).more {
             self.required.swap(true, AcqRel);
         }
     }

@@ -10,7 +10,7 @@
 #[path = "loom_support/explore.rs"]
 mod explore;
 
-use cortado::internals::buffer::write::{Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer};
 use cortado::internals::drain::{DrainStatus, Remaining, Status, Urge};
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -39,7 +39,8 @@ impl Client {
         let Some(mut applied) = self.applied.try_lock() else { return false };
         let pass = self.status.begin();
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
-        let drained = self.buffer.drain(&mut Vec::new(), (self.limit, 0), Patience::Wait, apply);
+        let limits = DrainLimits { stripes: self.limit, spill: 0 };
+        let drained = self.buffer.drain(&mut Vec::new(), limits, Patience::Wait, apply);
         let _ = pass.finish(if drained.more { Remaining::More } else { Remaining::Nothing });
         true
     }

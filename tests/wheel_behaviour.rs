@@ -207,6 +207,6 @@ fn geometries_that_do_not_fit_together_are_refused() {
     let wrong: [&[(u32, u32)]; 6] =
         [&[], &[(0, 64)], &[(0, 3), (2, 1)], &[(0, 128), (7, 1)], &[(0, 4), (3, 1)], &[(62, 1)]];
     for levels in wrong {
-        assert!(catch_unwind(|| Geometry::new(levels)).is_err(), "{levels:?}");
+        assert!(catch_unwind(|| store::geometry(levels)).is_err(), "{levels:?}");
     }
 }

@@ -47,7 +47,7 @@ fn a_fine_tick_keeps_long_lifetimes_cheap() {
     let (runs, mut total, mut coarse) = (2_000, 0, 0);
     for run in 0..runs {
         let (start, lifetime) = (run * 7_919 * MILLISECOND, DAY + run * 1_013 * MILLISECOND);
-        let level = fine.position(start, start + lifetime).0 as u64;
+        let level = fine.position(start, start + lifetime).level as u64;
         assert_eq!(level, 4, "a day is in the fifth of seven levels");
         let looks = looks(&fine, start, lifetime);
         // Once on entering the tick of each level, from this one down, and once when the finest is

@@ -2,7 +2,7 @@
 //! the two buffers, against a single queue in place of their stripes, and the frequency sketch.
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
-use cortado::internals::buffer::write::{MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, MAX_BATCH, Pressure, WriteBuffer};
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
 use cortado::internals::sketch::Sketch;
@@ -53,10 +53,9 @@ impl Buffer for WriteBuffer {
     }
 
     fn drain(&self) -> usize {
-        Self::drain(self, &mut Vec::new(), (usize::MAX, 0), Patience::Wait, |batch| {
-            _ = black_box(batch)
-        })
-        .count
+        let limits = DrainLimits { stripes: usize::MAX, spill: 0 };
+        Self::drain(self, &mut Vec::new(), limits, Patience::Wait, |batch| _ = black_box(batch))
+            .count
     }
 }
 

@@ -37,10 +37,17 @@ const ONE: u64 = 1 << COUNT_SHIFT;
 /// count.
 const MAX_WEIGHT: u64 = ONE / 2;
 
+/// An event with its weight.
+#[derive(Debug)]
+struct Spilled {
+    event: u64,
+    weight: u32,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Spill {
-    events: SegQueue<(u64, u32)>,
+    events: SegQueue<Spilled>,
     account: AtomicU64,
     /// The largest number of events.
     most: u64,
@@ -68,7 +75,7 @@ impl Spill {
         };
         let fits = self.account.fetch_update(Relaxed, Relaxed, room).is_ok();
         if fits {
-            self.events.push((event, weight));
+            self.events.push(Spilled { event, weight });
         }
         fits
     }
@@ -78,7 +85,7 @@ impl Spill {
     pub fn take_batch(&self, quota: usize, events: &mut Vec<u64>) -> SpilledBatch<'_> {
         let mut account = 0;
         while events.len() < quota
-            && let Some((event, weight)) = self.events.pop()
+            && let Some(Spilled { event, weight }) = self.events.pop()
         {
             events.push(event);
             account += ONE | u64::from(weight);

@@ -69,6 +69,15 @@ pub enum Pressure {
     Urgent,
 }
 
+/// How many events a drain takes out at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainLimits {
+    /// Of those in the stripes.
+    pub stripes: usize,
+    /// Of those in the spill.
+    pub spill: usize,
+}
+
 /// The result of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -151,8 +160,8 @@ impl WriteBuffer {
         }
     }
 
-    /// Hands events to `apply`: first at most `quota` of the spilled ones, then at most `limit` of
-    /// the others. The events of one stripe are handed over at once, by way of `scratch`. A stripe
+    /// Hands events to `apply`, within `limits`: first the spilled ones, then the others. The
+    /// events of one stripe are handed over at once, by way of `scratch`. A stripe
     /// yields at most its capacity, even if writers push into it meanwhile. A writer that is just
     /// storing an event may be off its core. [`Patience::Skip`] leaves the events behind it for a
     /// later drain.
@@ -162,18 +171,18 @@ impl WriteBuffer {
     pub fn drain(
         &self,
         scratch: &mut Vec<u64>,
-        (limit, quota): (usize, usize),
+        limits: DrainLimits,
         patience: Patience,
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
         if self.spilled() > 0 {
             scratch.clear();
-            let mut taken = self.spill.take_batch(quota, scratch);
+            let mut taken = self.spill.take_batch(limits.spill, scratch);
             apply(scratch);
             drained = Drained { count: scratch.len(), more: taken.release() };
         }
-        let mut left = limit;
+        let mut left = limits.stripes;
         for stripe in self.stripes.rotate() {
             let limit = left.min(self.stripe_capacity);
             scratch.clear();

@@ -140,13 +140,31 @@ fn sentinel_layout(stride: usize, align: usize) -> Layout {
         .expect("key and value must fit into memory")
 }
 
+/// Nodes of one allocation.
+#[derive(Clone, Copy)]
+struct Nodes {
+    len: usize,
+    stride: usize,
+    columns: Columns,
+}
+
+/// Where a node is.
+struct Location {
+    /// The first node of its chunk.
+    base: NonNull<u8>,
+    /// The index of the node in the chunk.
+    index: usize,
+    /// The number of nodes in the chunk.
+    len: usize,
+}
+
 /// Allocates memory for some nodes of one stride, and for their columns. Returns the first
 /// node and its distance in bytes from the start of the allocation. The layout must have room for
 /// the nodes, the columns and the alignment.
 fn new_nodes(
     layout: Layout,
     align: usize,
-    (_len, _stride, _columns): (usize, usize, Columns),
+    Nodes { len: _len, stride: _stride, columns: _columns }: Nodes,
 ) -> (NonNull<u8>, usize) {
     // SAFETY: the layout's size is not zero, because strides are at least 64.
     let start = unsafe { alloc_zeroed(layout) };
@@ -177,7 +195,8 @@ impl RawPool {
         let stride = stride_of(shape.pair);
         let align = shape.pair.align().max(64);
         let layout = sentinel_layout(stride, align);
-        let (sentinel, sentinel_offset) = new_nodes(layout, align, (1, stride, shape.columns));
+        let (sentinel, sentinel_offset) =
+            new_nodes(layout, align, Nodes { len: 1, stride, columns: shape.columns });
         Self {
             chunks: std::array::from_fn(|_| Chunk::none(sentinel)),
             stride,
@@ -207,7 +226,7 @@ impl RawPool {
     /// `stride` must be the pool's stride.
     #[inline(always)]
     pub(super) unsafe fn at_stride(&self, id: NodeId, stride: usize) -> Address<'_> {
-        let (base, index, _) = self.location(id);
+        let Location { base, index, .. } = self.location(id);
         // SAFETY: `location` returns an index below the chunk's number of strides.
         let node = unsafe { base.add(index * stride) };
         // SAFETY: a stride begins there, whose node stays until the pool is dropped (rule 1). The
@@ -215,15 +234,14 @@ impl RawPool {
         unsafe { Address::new(node) }
     }
 
-    /// Returns the first node of the chunk that node `id` is in, the index of node `id` in the
-    /// chunk, and the number of nodes in the chunk.
+    /// Where node `id` is.
     #[inline(always)]
-    fn location(&self, id: NodeId) -> (NonNull<u8>, usize, usize) {
+    fn location(&self, id: NodeId) -> Location {
         // Ids above those of the last chunk are reserved and name no node.
         debug_assert!(id < NodeId::FIRST_RESERVED, "{id:#x} names no node");
         let (base, mask) = self.chunks[chunk_of(id) % CHUNKS].look();
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
-        (base, id.index() & mask, mask + 1)
+        Location { base, index: id.index() & mask, len: mask + 1 }
     }
 
     /// Whether the id's chunk is allocated. It is not if the allocation panicked.
@@ -270,7 +288,7 @@ impl RawPool {
         if !columns.has(column) {
             return None;
         }
-        let (base, index, len) = self.location(id);
+        let Location { base, index, len } = self.location(id);
         let word = columns.position(column) * len + index;
         // Words also follow where the id's chunk is not allocated: `sentinel` is followed by one
         // for each column. While a chunk is being published, `location` may return the
@@ -339,7 +357,8 @@ impl RawPool {
         if location.is_there() {
             return;
         }
-        let nodes = (chunk_len(chunk), self.stride, self.shape.columns);
+        let columns = self.shape.columns;
+        let nodes = Nodes { len: chunk_len(chunk), stride: self.stride, columns };
         let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
         offsets[chunk] = offset;
         location.publish(base, chunk_len(chunk));
@@ -431,12 +450,12 @@ impl NodeMemory for RawPool {
     }
 
     fn is_divided(&self, id: NodeId, block: usize) -> bool {
-        self.location(id).2 >= block
+        self.location(id).len >= block
     }
 
     fn give_back(&self, first: NodeId, nodes: usize) {
         debug_assert!(first.consecutive(nodes).all(|id| self.meta(id).life() == 0), "node in use");
-        let (_base, index, len) = self.location(first);
+        let Location { base: _base, index, len } = self.location(first);
         debug_assert!(index + nodes <= len, "a block must lie within a chunk");
         #[cfg(cortado_loom)]
         first.consecutive(nodes).for_each(|id| self.meta(id).wipe());

@@ -9,9 +9,15 @@ use std::time::Duration;
 /// Maximum number of buckets of one level: its occupancy must fit in one `u64`.
 pub const MAX_BUCKETS: u32 = u64::BITS;
 
-/// The default levels, as (log2 of the tick, number of buckets). These are Caffeine's levels: ticks
-/// of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d for everything beyond.
-const DEFAULT: [(u32, u32); 5] = [(30, 64), (36, 64), (42, 32), (47, 4), (49, 1)];
+/// The default levels. These are Caffeine's: ticks of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d
+/// for everything beyond.
+const DEFAULT: [Level; 5] = [
+    Level::new(30, 64),
+    Level::new(36, 64),
+    Level::new(42, 32),
+    Level::new(47, 4),
+    Level::new(49, 1),
+];
 
 /// log2 of the finest tick that a resolution can select: 2^19 ns is the power of two below one
 /// millisecond.
@@ -25,6 +31,11 @@ pub struct Level {
 }
 
 impl Level {
+    /// A level of `buckets` buckets with ticks of 2^`shift` ns. [`Geometry::new`] checks both.
+    pub const fn new(shift: u32, buckets: u32) -> Self {
+        Self { shift, buckets }
+    }
+
     /// log2 of the tick in nanoseconds.
     pub fn shift(self) -> u32 {
         self.shift
@@ -94,6 +105,14 @@ impl Level {
     }
 }
 
+/// The bucket of a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub level: usize,
+    /// The number of the bucket in its level.
+    pub index: u32,
+}
+
 /// The levels of a wheel, finest first. Each level covers one tick of the next level. The last
 /// level has one bucket and takes all deadlines beyond the other levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +129,7 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Creates the levels, given as (log2 of the tick, number of buckets).
+    /// Creates a geometry of these levels.
     ///
     /// # Panics
     ///
@@ -120,10 +139,8 @@ impl Geometry {
     /// * A number of buckets is not a power of two up to [`MAX_BUCKETS`].
     /// * A level does not cover exactly one tick of the next level.
     /// * The last level has more than one bucket, or a tick of more than 2^61 ns.
-    pub fn new(levels: &[(u32, u32)]) -> Self {
-        let levels: Box<[_]> =
-            levels.iter().map(|&(shift, buckets)| Level { shift, buckets }).collect();
-        for level in &levels {
+    pub fn new(levels: &[Level]) -> Self {
+        for level in levels {
             assert!(
                 level.buckets.is_power_of_two() && level.buckets <= MAX_BUCKETS,
                 "{} is not a valid number of buckets",
@@ -144,7 +161,7 @@ impl Geometry {
         let level_for =
             |left: u64| levels[..levels.len() - 1].iter().take_while(|l| left >= l.range()).count();
         let by_magnitude = std::array::from_fn(|magnitude| level_for(1 << magnitude) as u8);
-        Self { levels, by_magnitude }
+        Self { levels: levels.into(), by_magnitude }
     }
 
     /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s.
@@ -154,12 +171,12 @@ impl Geometry {
     /// lifetime passes through at most two more levels.
     pub fn with_resolution(resolution: Duration) -> Self {
         let nanos = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX);
-        let (coarse, _) = DEFAULT[0];
+        let coarse = DEFAULT[0].shift;
         let mut shift = nanos.checked_ilog2().unwrap_or(0).clamp(FINEST_SHIFT, coarse);
         let mut levels = Vec::new();
         while shift < coarse {
             let bits = (coarse - shift).min(MAX_BUCKETS.trailing_zeros());
-            levels.push((shift, 1 << bits));
+            levels.push(Level::new(shift, 1 << bits));
             shift += bits;
         }
         levels.extend(DEFAULT);
@@ -177,15 +194,15 @@ impl Geometry {
         &self.levels
     }
 
-    /// The level and the bucket for a deadline. A deadline that has passed goes to the current
+    /// The bucket for a deadline. A deadline that has passed goes to the current
     /// bucket of the finest level. The bucket that it missed comes round only a whole turn later.
     #[inline]
-    pub fn position(&self, clock: u64, deadline: u64) -> (usize, u32) {
+    pub fn position(&self, clock: u64, deadline: u64) -> Position {
         let Some(left) = time_left(clock, deadline) else {
-            return (0, self.levels[0].index(clock));
+            return Position { level: 0, index: self.levels[0].index(clock) };
         };
-        let number = usize::from(self.by_magnitude[left.ilog2() as usize]);
-        (number, self.levels[number].index(deadline))
+        let level = usize::from(self.by_magnitude[left.ilog2() as usize]);
+        Position { level, index: self.levels[level].index(deadline) }
     }
 }
 

@@ -89,9 +89,9 @@ mod store;
 use crate::links::{Links, NodeId};
 use crate::sync::seeded;
 use buckets::{Buckets, Ring, is_linked};
-use geometry::{is_later, time_left};
+use geometry::{Position, is_later, time_left};
 
-pub use geometry::Geometry;
+pub use geometry::{Geometry, Level};
 pub use store::TimerStore;
 
 /// The result of [`Wheel::poll`].
@@ -386,7 +386,7 @@ impl Wheel {
         node: (NodeId, &Links),
         deadline: u64,
     ) {
-        let (level, index) = self.geometry.position(self.clock, deadline);
+        let Position { level, index } = self.geometry.position(self.clock, deadline);
         self.link(store, Ring::of(level, index), node);
     }
 

@@ -2,6 +2,7 @@
 //! a cache that is otherwise in order. The audit must report the damage. After the repair it must
 //! report nothing.
 
+use crate::buffer::write::DrainLimits;
 use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock};
 use crate::engine::{Core, Maintenance};
@@ -117,7 +118,7 @@ const DAMAGES: &[Damage] = &[
         look();
         let _ = s.core().upkeep.writes.drain(
             &mut Vec::new(),
-            (1, 0),
+            DrainLimits { stripes: 1, spill: 0 },
             crate::sync::Patience::Wait,
             |_| (),
         );

@@ -37,9 +37,9 @@ pub fn run_with(bytes: &[u8], every: u32) -> usize {
         0 => Geometry::default(),
         1 => Geometry::with_resolution(std::time::Duration::from_millis(1)),
         2 => Geometry::with_resolution(std::time::Duration::from_millis(40)),
-        3 => Geometry::new(&[(4, 4), (6, 2), (7, 1)]),
-        4 => Geometry::new(&[(10, 64), (16, 64), (22, 1)]),
-        _ => Geometry::new(&[(0, 64), (6, 8), (9, 2), (10, 1)]),
+        3 => store::geometry(&[(4, 4), (6, 2), (7, 1)]),
+        4 => store::geometry(&[(10, 64), (16, 64), (22, 1)]),
+        _ => store::geometry(&[(0, 64), (6, 8), (9, 2), (10, 1)]),
     };
     let start = bytes.near(&[0, 1 << 63, u64::MAX]);
     let mut wheel = Wheel::new(geometry.clone(), start);

@@ -3,9 +3,15 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::wheel::{self, Geometry, Location, TimerStore, Verdict};
+use cortado::internals::wheel::{self, Geometry, Level, Location, TimerStore, Verdict};
 use std::borrow::BorrowMut;
 use std::cell::Cell;
+
+/// The geometry of these levels: log2 of the tick, and the number of buckets.
+pub fn geometry(levels: &[(u32, u32)]) -> Geometry {
+    let level = |&(shift, buckets): &(u32, u32)| Level::new(shift, buckets);
+    Geometry::new(&levels.iter().map(level).collect::<Vec<_>>())
+}
 
 /// Links and deadlines of the ids 1 to `n`. Counts how often deadlines are read, which the wheel
 /// does once for each id that it looks at.

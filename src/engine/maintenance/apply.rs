@@ -8,7 +8,7 @@
 use super::budget::Budget;
 use super::pass::{Pass, drain_limit};
 use crate::buffer::read::ReadBuffer;
-use crate::buffer::write::Drained;
+use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
@@ -40,7 +40,7 @@ impl Pass<'_> {
             if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spilled()) };
         let capacity = core.upkeep.writes.capacity();
         let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
-        let limits = (limit.saturating_sub(spilled), portion);
+        let limits = DrainLimits { stripes: limit.saturating_sub(spilled), spill: portion };
         let drained = core.upkeep.writes.drain(&mut events, limits, self.patience, |batch| {
             self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
         });
