@@ -24,6 +24,7 @@
 //! | `account` | pushers before they push, the drainer after it has applied the events; by read-modify-write only | both | Relaxed | nothing: a pusher raises it before the event can be taken out, so it is never below what the queue holds. A pusher requests a pass after it has pushed, and that pass finds both the account and the event |
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::guarded::GuardedU64;
 use crate::sync::queue::SegQueue;
 use crate::sync::seeded;
 
@@ -49,10 +50,11 @@ struct Spilled {
 pub struct Spill {
     events: SegQueue<Spilled>,
     account: AtomicU64,
-    /// The largest number of events.
-    most: u64,
+    /// The largest number of events. Like the next word, it orders nothing: a pusher that reads an
+    /// old limit stays within that one.
+    most: GuardedU64,
     /// The largest total weight.
-    heaviest: u64,
+    heaviest: GuardedU64,
 }
 
 impl Spill {
@@ -61,16 +63,23 @@ impl Spill {
         Self {
             events: SegQueue::new(),
             account: AtomicU64::new(0),
-            most: most.min(MAX_EVENTS),
-            heaviest: heaviest.min(MAX_WEIGHT),
+            most: GuardedU64::new(most.min(MAX_EVENTS)),
+            heaviest: GuardedU64::new(heaviest.min(MAX_WEIGHT)),
         }
+    }
+
+    /// Changes the limits. What is pending beyond them stays until it is drained.
+    pub fn set_limits(&self, most: u64, heaviest: u64) {
+        self.most.store(most.min(MAX_EVENTS), Relaxed);
+        self.heaviest.store(heaviest.min(MAX_WEIGHT), Relaxed);
     }
 
     /// Stores the event if there is room for it. Returns whether it did.
     pub fn push(&self, event: u64, weight: u32) -> bool {
+        let (most, heaviest) = (self.most.load(Relaxed), self.heaviest.load(Relaxed));
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
-            let fits = count_of(after) <= self.most && weight_of(after) <= self.heaviest;
+            let fits = count_of(after) <= most && weight_of(after) <= heaviest;
             (fits || seeded("write-spill-takes-all")).then_some(after)
         };
         let fits = self.account.fetch_update(Relaxed, Relaxed, room).is_ok();

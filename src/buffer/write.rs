@@ -42,6 +42,8 @@
 //!   sides, or an event is forgotten when the load is stale.
 //! * A drainer that looks the weight up again: the weight can have changed.
 
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::guarded::GuardedU64;
 use crate::sync::{Patience, seeded};
 
 use super::ring::{Account, MAX_CAPACITY, Ring};
@@ -92,10 +94,24 @@ pub struct Drained {
 #[derive(Debug)]
 pub struct WriteBuffer {
     stripes: Stripes<Ring>,
-    batch: u64,
-    weight_limit: u64,
+    /// The pressure's thresholds. They order nothing: a stale one only moves a drain.
+    batch: GuardedU64,
+    weight_limit: GuardedU64,
     stripe_capacity: usize,
     spill: Spill,
+}
+
+/// The limits of a write buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteLimits {
+    /// A stripe asks for a drain at this many events.
+    pub batch: usize,
+    /// A stripe insists on a drain above this weight.
+    pub weight: u64,
+    /// The largest number of spilled events.
+    pub spilled_events: u64,
+    /// The largest total weight of the spilled events.
+    pub spilled_weight: u64,
 }
 
 impl WriteBuffer {
@@ -110,7 +126,17 @@ impl WriteBuffer {
         let stripe_capacity = batch * BATCHES;
         let stripes = Stripes::new(|| Ring::new(stripe_capacity));
         let spill = Spill::new(0, 0);
-        Self { stripes, batch: batch as u64, weight_limit, stripe_capacity, spill }
+        let (batch, weight_limit) = (GuardedU64::new(batch as u64), GuardedU64::new(weight_limit));
+        Self { stripes, batch, weight_limit, stripe_capacity, spill }
+    }
+
+    /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
+    /// beyond the one with which the buffer was made.
+    pub fn set_limits(&self, limits: WriteLimits) {
+        let batch = limits.batch.clamp(1, self.stripe_capacity / BATCHES);
+        self.batch.store(batch as u64, Relaxed);
+        self.weight_limit.store(limits.weight, Relaxed);
+        self.spill.set_limits(limits.spilled_events, limits.spilled_weight);
     }
 
     /// Adds a spill for at most `most` events with a total weight of at most `heaviest`.
@@ -149,9 +175,9 @@ impl WriteBuffer {
 
     #[inline]
     fn pressure(&self, before: Account, now: Account) -> Pressure {
-        if now.weight() > self.weight_limit {
+        if now.weight() > self.weight_limit.load(Relaxed) {
             Pressure::Urgent
-        } else if now.count() >= self.batch {
+        } else if now.count() >= self.batch.load(Relaxed) {
             Pressure::Drain
         } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
             Pressure::First

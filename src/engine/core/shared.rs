@@ -2,6 +2,7 @@
 
 use super::hot::Hot;
 use super::notices::Notices;
+use super::state::Maintenance;
 use super::upkeep::Upkeep;
 use crate::clock::Ticker;
 use crate::config::Config;
@@ -15,6 +16,8 @@ use crate::pool::RawPool;
 use crate::removal::RemovalCause;
 use crate::stats::{Recorder, Stats};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::guarded::GuardedU64;
 use crossbeam_utils::CachePadded;
 
 /// A key's slot in the index, for a write.
@@ -28,8 +31,8 @@ pub struct Core {
     pub lifetimes: Lifetimes,
     pub flights: Arc<Flights>,
     pub recorder: Option<Box<Recorder>>,
-    /// The bound on the weight; `u64::MAX` without one.
-    pub max_capacity: u64,
+    /// The bound on the weight; `u64::MAX` without one. The maintenance lock orders its changes.
+    max_capacity: GuardedU64,
     is_bounded: bool,
     pub hot: CachePadded<Hot>,
     pub upkeep: Upkeep,
@@ -44,7 +47,7 @@ impl Core {
             lifetimes: config.lifetimes,
             flights: Arc::new(Flights::new()),
             recorder: config.record_stats.then(|| Box::new(Recorder::new())),
-            max_capacity,
+            max_capacity: GuardedU64::new(max_capacity),
             is_bounded: config.max_capacity.is_some(),
             hot: CachePadded::new(Hot::new(reads_prolong)),
             upkeep: Upkeep::new(config, max_capacity, ticker.now()),
@@ -54,9 +57,24 @@ impl Core {
         }
     }
 
+    /// The bound on the weight; `u64::MAX` without one.
+    #[inline]
+    pub fn max_capacity(&self) -> u64 {
+        self.max_capacity.load(Relaxed)
+    }
+
+    /// Changes the bound on the weight, with the maintenance lock held.
+    pub fn set_max_capacity(&self, state: &mut Maintenance, max_capacity: u64) {
+        self.max_capacity.store(max_capacity, Relaxed);
+        self.upkeep.set_capacity(max_capacity);
+        if let Some(policy) = &mut state.policy {
+            policy.set_max_weight(max_capacity);
+        }
+    }
+
     /// The bound on the weight, if there is one.
     pub fn capacity(&self) -> Option<u64> {
-        self.is_bounded.then_some(self.max_capacity)
+        self.is_bounded.then(|| self.max_capacity())
     }
 
     /// Tells this cache apart from others on the stack of callbacks.

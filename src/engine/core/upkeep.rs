@@ -5,7 +5,7 @@ use super::state::{Maintenance, Published};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
-use crate::buffer::write::{MAX_BATCH, WriteBuffer};
+use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::scheduler::Registration;
@@ -37,6 +37,8 @@ pub struct Upkeep {
     pub grace_ended: Arc<AtomicUsize>,
     registration: OnceLock<Registration>,
     pub scheduled: bool,
+    /// Whether entries may weigh other than 1.
+    weighs: bool,
     /// Consecutive runs of the scheduler that waited for a guard in vain.
     pub idle_runs: GuardedU32,
     /// The wheel's tick.
@@ -47,22 +49,28 @@ pub struct Upkeep {
 /// Where a quarter of the slack exceeds what the stripes can hold, writers may spill the other
 /// quarter. That requires that every entry weighs 1. Updates and removals need no room; the whole
 /// slack bounds the number of those that are spilled.
-fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
+fn write_limits(weighs: bool, capacity: u64) -> WriteLimits {
     let stripes = stripe_count() as u64;
     let share = capacity / SLACK_SHARE;
     let quarter = share / 4;
-    let spills = !config.weighs && quarter / stripes >= MAX_CAPACITY as u64;
-    let (most, heaviest) = if spills { (share, quarter) } else { (0, 0) };
-    let of_stripe = ((share / 2 - heaviest) / stripes).max(1);
-    let batch = usize::try_from(of_stripe).unwrap_or(MAX_BATCH).min(MAX_BATCH);
-    WriteBuffer::new(batch, of_stripe).spilling(most, heaviest)
+    let spills = !weighs && quarter / stripes >= MAX_CAPACITY as u64;
+    let (spilled_events, spilled_weight) = if spills { (share, quarter) } else { (0, 0) };
+    let weight = ((share / 2 - spilled_weight) / stripes).max(1);
+    let batch = usize::try_from(weight).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    WriteLimits { batch, weight, spilled_events, spilled_weight }
+}
+
+fn write_buffer(limits: WriteLimits) -> WriteBuffer {
+    WriteBuffer::new(limits.batch, limits.weight)
+        .spilling(limits.spilled_events, limits.spilled_weight)
 }
 
 impl Upkeep {
     pub fn new(config: &Config, max_capacity: u64, now: u64) -> Self {
         Self {
             reads: ReadBuffer::new(),
-            writes: write_buffer(config, max_capacity),
+            writes: write_buffer(write_limits(config.weighs, max_capacity)),
+            weighs: config.weighs,
             status: DrainStatus::new(),
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
@@ -73,6 +81,11 @@ impl Upkeep {
             idle_runs: GuardedU32::new(0),
             tick: config.geometry.tick(),
         }
+    }
+
+    /// Follows a change of the capacity.
+    pub fn set_capacity(&self, capacity: u64) {
+        self.writes.set_limits(write_limits(self.weighs, capacity));
     }
 
     /// The maintenance lock, for a caller that must have it.

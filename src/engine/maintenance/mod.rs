@@ -11,6 +11,7 @@ mod pass;
 mod reclaim;
 mod record;
 mod run;
+mod settings;
 mod sweep;
 mod unlink;
 

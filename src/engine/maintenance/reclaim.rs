@@ -77,7 +77,7 @@ impl Pass<'_> {
             > self.state.count + HELD_UP;
         let many = !held_up
             && (dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
-                || dead.weight > self.core.max_capacity / RETIRE_SHARE);
+                || dead.weight > self.core.max_capacity() / RETIRE_SHARE);
         if late || many {
             return self.retire();
         }

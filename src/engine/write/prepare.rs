@@ -60,7 +60,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
         let refused = if deadline <= now {
             Some(RemovalCause::Expired)
-        } else if core.max_capacity == 0 || u64::from(terms.weight) > core.max_capacity {
+        } else if core.max_capacity() == 0 || u64::from(terms.weight) > core.max_capacity() {
             Some(RemovalCause::Size)
         } else {
             None
