@@ -1,4 +1,4 @@
-# Sourced by every script here: strict mode, the repository's root, a shared look.
+# Sourced by every script here and in `deep`: strict mode, the repository's root, a shared look.
 set -euo pipefail
 cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}

@@ -1,5 +1,5 @@
-//! Caches under many threads, and under clocks that are read at the worst moment. These are the
-//! suites that `.ci/long` runs again and again with other seeds.
+//! Caches under many threads, and under clocks that are read at the worst moment. `.ci/deep/long`
+//! runs most of these suites again and again, with other seeds.
 //!
 //! * [`exactly_once`]: each value leaves once, with one cause, and is dropped once.
 //! * [`linearizable`]: short histories of a key, each explained by a search ([`linear`]).
