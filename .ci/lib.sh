@@ -1,4 +1,4 @@
-# Sourced by every script here: strict mode, the repository's root, a shared look.
+# Sourced by every script here and in `deep`: strict mode, the repository's root, a shared look.
 set -euo pipefail
 cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -20,3 +20,14 @@ have_tool() {
     command -v "$1" >/dev/null && return
     [[ ${INSTALL_TOOLS:-} == 1 ]] && cargo install --locked "$1"
 }
+
+# The programs of `tests/`.
+programs() {
+    local file
+    for file in tests/*.rs tests/*/main.rs; do basename "${file%/main.rs}" .rs; done
+}
+
+# A suite is a program of `tests/`, or a part of one: `memory:drops::` stands for those tests of
+# `memory` whose names contain `drops::`. `tests/house` checks that the parts named here have tests.
+program() { echo "${1%%:*}"; }
+part() { [[ $1 != *:* ]] || echo "${1#*:}"; }

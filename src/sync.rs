@@ -218,7 +218,7 @@ mod real {
     }
 
     /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
-    /// suite that guards against the defect fails (`.ci/seeds`).
+    /// suite that guards against the defect fails (`.ci/deep/seeds`).
     #[cfg(cortado_seeded)]
     pub fn seeded(bug: &str) -> bool {
         static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();

@@ -1,12 +1,12 @@
-//! Programs of cache operations against the model of `tests/model`.
+//! Programs of cache operations against the model of `tests/model/harness`.
 #![no_main]
 
 mod counted;
-#[path = "../../tests/model/mod.rs"]
-mod model;
+#[path = "../../tests/model/harness/mod.rs"]
+mod harness;
 
+use harness::{Case, run};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use model::{Case, run};
 
 /// Longer programs find nothing that these do not.
 const MOST: usize = 2000;

@@ -2,12 +2,14 @@
 //! hold, and the same victims for the same seed.
 #![no_main]
 
-#[path = "../../tests/policy_program/mod.rs"]
-mod policy_program;
+#[path = "../../tests/policy/program.rs"]
+mod program;
+#[path = "../../tests/policy/store.rs"]
+mod store;
 
 use cortado::internals::policy::Policy;
 use libfuzzer_sys::{Corpus, fuzz_target};
-use policy_program::{Op, Program};
+use program::{Op, Program};
 
 /// Longer programs find nothing that these do not.
 const MOST_OPS: usize = 400;

@@ -1,12 +1,12 @@
-//! Programs of wheel operations against the model of `tests/wheel_model`.
+//! Programs of wheel operations against the model of `tests/wheel/model`.
 #![no_main]
 
 mod counted;
-#[path = "../../tests/wheel_model/mod.rs"]
-mod wheel_model;
+#[path = "../../tests/wheel/model/mod.rs"]
+mod model;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use wheel_model::{HEADER_LEN, OP_LEN, run};
+use model::{HEADER_LEN, OP_LEN, run};
 
 /// Longer programs find nothing that these do not.
 const MOST_OPS: usize = 300;

@@ -27,7 +27,7 @@ pub fn stripes() -> u64 {
 }
 
 /// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a
-/// suite that runs again and again does not do the same each time (`.ci/long`).
+/// suite that runs again and again does not do the same each time (`.ci/deep/long`).
 pub fn seed(number: u64) -> u64 {
     number ^ scale("CORTADO_SEED", 0) << 32
 }

@@ -1,9 +1,18 @@
-//! The rules of this repository's own house: which module uses which, where `unsafe` is, who
-//! touches which part of the engine's state, how long files and comments are.
+//! The rules of this repository's own house, checked in its sources, tests, scripts and documents.
+//!
+//! * [`graph`], [`layers`], [`state`]: which module uses which, and who touches which part of the
+//!   engine's state.
+//! * [`unsafety`]: where `unsafe` is, and what guards it.
+//! * [`text`]: how long files and comments are; which seeds are listed.
+//! * [`audits`]: every test ends in an audit of its caches.
+//! * [`suites`]: the suites that scripts and documents name have tests.
+#![cfg(not(cortado_loom))]
 
+mod audits;
 mod graph;
 mod layers;
 mod sources;
 mod state;
+mod suites;
 mod text;
 mod unsafety;

@@ -32,7 +32,7 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
         let path = entry.unwrap().path();
         if path.is_dir() {
             found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|it| it == extension) {
+        } else if path.extension().unwrap_or_default() == extension {
             found.push(path);
         }
     }

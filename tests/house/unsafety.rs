@@ -1,6 +1,7 @@
 //! `docs/unsafe.md` says of each file what it needs `unsafe` for and what guards it.
 
-use crate::sources::{files, library, root};
+use crate::sources::{library, root};
+use crate::suites::tests;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -28,16 +29,20 @@ fn the_inventory_is_what_the_code_has() {
         .map(|source| (source.file, uses_of_unsafe(&source.text)))
         .collect();
     assert_eq!(listed, found);
-    let tests = files(&root().join("tests"), "rs");
-    let texts: Vec<String> = tests.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let tests = tests();
     let rows = page.lines().filter(|line| line.starts_with("| `src/"));
     for name in rows.flat_map(|row| row.rsplit('|').nth(1).unwrap().split('`').skip(1).step_by(2)) {
-        let is_file = tests.iter().any(|path| {
-            path.file_stem().is_some_and(|stem| stem == name)
-                || path.parent().and_then(|it| it.file_name()).is_some_and(|folder| folder == name)
-        });
-        let is_model = texts.iter().any(|text| text.contains(&format!("fn {name}(")));
-        assert!(is_file || is_model, "docs/unsafe.md: no test or model `{name}`");
+        let is_there = match name.split_once("::") {
+            Some((program, module)) => {
+                let module = format!("{module}::");
+                tests.get(program).is_some_and(|all| all.iter().any(|it| it.starts_with(&module)))
+            }
+            None => {
+                let model = format!("::{name}");
+                tests.contains_key(name) || tests["loom"].iter().any(|it| it.ends_with(&model))
+            }
+        };
+        assert!(is_there, "docs/unsafe.md: no test or model `{name}`");
     }
 }
 

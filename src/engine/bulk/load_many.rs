@@ -8,7 +8,7 @@ use crate::expiration::Lifetime;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
-use crate::sync::Arc;
+use crate::sync::{Arc, plain};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 
@@ -52,7 +52,7 @@ where
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<Vec<Option<Entry<K, V>>>, Arc<E>> {
+    ) -> Result<Vec<Option<Entry<K, V>>>, plain::Arc<E>> {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -115,10 +115,10 @@ where
         wanted: &mut [Wanted<K, V>],
         mut own: OwnLoads,
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<(), Arc<E>> {
+    ) -> Result<(), plain::Arc<E>> {
         let timer = LoadTimer::start(self);
         let keys: Vec<&K> = own.0.iter().filter_map(|own| key_of(&wanted[own.position])).collect();
-        let mut made = match loader(&keys).map_err(Arc::new) {
+        let mut made = match loader(&keys).map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),
             Err(error) => {
                 drop(timer);

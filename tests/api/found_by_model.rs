@@ -1,0 +1,93 @@
+//! Defects that the model found, each with the program that shows it.
+
+use crate::common::audited::{Audited, audited};
+use cortado::{Cache, Clock, Expiry, ManualClock, RemovalCause};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct ReadsGive(Duration);
+
+impl Expiry<u32, u32> for ReadsGive {
+    fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+        None
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &u32,
+        _: &u32,
+        _: Instant,
+        _: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn a_read_gives_no_deadline_in_the_past() {
+    let (clock, hand) = Clock::manual();
+    let cache = audited(
+        Cache::builder()
+            .time_to_live(60 * SECOND)
+            .expire_after(ReadsGive(300 * SECOND))
+            .clock(clock)
+            .build(),
+    );
+    cache.insert_with_ttl(1, 1, 600 * SECOND);
+    hand.advance(120 * SECOND);
+    assert_eq!(cache.get(&1), Some(1));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(300 * SECOND)));
+}
+
+#[test]
+fn deadlines_of_three_centuries_ago_are_due() {
+    let (cache, hand, causes) = announcing();
+    cache.insert_with_ttl(1, 1, SECOND);
+    cache.run_pending_tasks();
+    hand.set(Duration::MAX);
+    cache.run_pending_tasks();
+    assert_eq!(*causes.lock().unwrap(), [RemovalCause::Expired]);
+    cache.audit();
+}
+
+#[test]
+fn the_handle_of_an_entry_that_is_evicted_at_once_tells_its_life() {
+    let cache: Audited<u32, u32> =
+        audited(Cache::builder().max_capacity(4).weigher(|_, &value| value).build());
+    for key in 0..100 {
+        let entry = cache.entry(key).or_insert_with(|| 1 + key % 4);
+        assert_eq!(entry.expires_in(), None, "key {key}");
+    }
+}
+
+/// With no scheduler and no reads, a batch of writes is long in coming.
+#[test]
+fn a_cache_that_is_only_written_to_expires_entries_all_the_same() {
+    let (cache, hand, causes) = announcing();
+    for key in 0..10 {
+        cache.insert_with_ttl(key, key, SECOND);
+    }
+    hand.advance(10 * SECOND);
+    cache.insert(10, 10);
+    assert_eq!(causes.lock().unwrap().len(), 10);
+    cache.audit();
+}
+
+type Causes = Arc<Mutex<Vec<RemovalCause>>>;
+
+/// A cache whose removals are noted.
+fn announcing() -> (Audited<u32, u32>, ManualClock, Causes) {
+    let (clock, hand) = Clock::manual();
+    let causes = Causes::default();
+    let noted = Arc::clone(&causes);
+    let cache = audited(
+        Cache::builder()
+            .clock(clock)
+            .removal_listener(move |removed| noted.lock().unwrap().push(removed.cause()))
+            .build(),
+    );
+    (cache, hand, causes)
+}

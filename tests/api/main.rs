@@ -1,0 +1,44 @@
+//! What each public operation means: reads, writes, loads, computations, iteration and clearing, on
+//! one thread or a few.
+//!
+//! * [`expiry`]: when entries end, and what each operation does with one that has ended.
+//! * [`events`]: callbacks, clearing, computing and the end of a cache.
+//! * [`matrix`]: all operations in every configuration of bound, lifetime and scheduler.
+//! * [`lifetimes`], [`ready_made_policies`]: lifetimes in combination; the ready-made policies.
+//! * [`clocks`], [`extremes`]: clocks that stand, jump or go back; the ends of all ranges.
+//! * [`loads`], [`load_joiners`]: loads, what overtakes them, and who joins them.
+//! * [`iteration`], [`views`], [`collisions`]: iteration and `retain`; views; keys of one hash.
+//! * [`clearing`]: `invalidate_all`, and maintenance in slices.
+//! * [`formats`]: what is printed of the cache's types.
+//! * [`regressions`], [`found_by_model`]: defects, each with the program that shows it.
+//!
+//! No test here may hold a view for long. [`clearing`] counts slices of maintenance, which wait for
+//! the guards of the whole process. Tests that do hold one are in `real_time`.
+#![cfg(not(cortado_loom))]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clearing;
+mod clocks;
+mod collisions;
+mod events;
+mod expiry;
+mod extremes;
+mod formats;
+mod found_by_model;
+mod iteration;
+mod lifetimes;
+mod load_joiners;
+mod loads;
+mod ready_made_policies;
+mod regressions;
+mod views;
+
+/// The operations in every configuration of [`common::for_each_config`].
+mod matrix {
+    mod expiring;
+    mod loading;
+    mod reading;
+    mod writing;
+}

@@ -1,0 +1,174 @@
+//! What is put off inside loads, computations and callbacks is delivered when the outermost has
+//! ended, in order.
+
+use crate::common::audited::{Audited, audited};
+use crate::common::{HANG, kept, must_end, panic_of};
+use cortado::{Cache, Op, Removed};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+/// The key of a computation, under which destructors count.
+const TALLY: u64 = 0;
+/// Values from here on count their destruction.
+const COUNTED: u64 = 10_000;
+
+std::thread_local! {
+    /// Whether this thread is inside of a computation.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A cache and what its listener was told.
+fn telling() -> (Audited<u64, u64>, Arc<Mutex<Vec<u64>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let builder = Cache::builder().record_stats(true);
+    let cache = audited(
+        builder
+            .removal_listener(move |removed: Removed<u64, u64>| {
+                log.lock().unwrap().push(*removed.value());
+                assert_ne!(*removed.value(), 13, "of the listener");
+            })
+            .build(),
+    );
+    (1..20).for_each(|key| cache.insert(key, key));
+    (cache, told)
+}
+
+#[test]
+fn what_was_put_off_is_delivered_when_the_outermost_ends() {
+    must_end(|| {
+        let ((cache, told), (other, others)) = (telling(), telling());
+        cache.entry(1).and_compute_with(|_| {
+            cache.get_with(100, || {
+                other.entry(1).and_compute_with(|_| {
+                    cache.invalidate(&2);
+                    other.invalidate(&3);
+                    Op::Remove
+                });
+                cache.invalidate(&4);
+                assert_eq!(other.get_with(100, || 9), 9);
+                100
+            });
+            assert!(told.lock().unwrap().is_empty() && others.lock().unwrap().is_empty());
+            Op::Put(5)
+        });
+        assert_eq!(*told.lock().unwrap(), [2, 4, 1]);
+        assert_eq!(*others.lock().unwrap(), [3, 1], "of the other cache");
+    });
+}
+
+#[test]
+fn also_when_it_ends_by_a_panic() {
+    must_end(|| {
+        let ((cache, told), (other, others)) = (telling(), telling());
+        let remove = || -> ! {
+            cache.invalidate(&2);
+            // Its listener panics, while this thread is unwinding.
+            cache.invalidate(&13);
+            other.invalidate(&3);
+            panic!("mine");
+        };
+        assert_eq!(panic_of(|| cache.entry(1).and_compute_with(|_| remove())), "mine");
+        assert_eq!(*told.lock().unwrap(), [2, 13]);
+        assert_eq!(*others.lock().unwrap(), [3], "of the other cache");
+        other.invalidate(&4);
+        assert_eq!(panic_of(|| cache.get_with(100, || other.get_with(101, || remove()))), "mine");
+        assert_eq!(*others.lock().unwrap(), [3, 4]);
+        assert_eq!(panic_of(|| other.remove_if(&5, |_, _| remove())), "mine");
+        assert_eq!((cache.stats().listener_panics, cache.get(&1)), (1, Some(1)));
+        // Nothing is left of it on this thread.
+        cache.invalidate(&6);
+        assert_eq!(*told.lock().unwrap(), [2, 13, 6]);
+    });
+}
+
+/// Its destructor counts it under the key of the computation.
+struct Counts(u64, &'static OnceLock<Cache<u64, Counts>>, Arc<AtomicU64>);
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        if self.0 < COUNTED {
+            return;
+        }
+        assert!(!INSIDE.get(), "a destructor inside of something");
+        let (slot, dropped) = (self.1, &self.2);
+        let tally = dropped.fetch_add(1, SeqCst) + 1;
+        let cache = slot.get().expect("set before the first use");
+        cache.entry(TALLY).and_compute_with(|_| Op::Put(Self(tally, slot, Arc::clone(dropped))));
+    }
+}
+
+#[test]
+fn a_destructor_may_write_the_key_of_the_computation_that_removed_its_value() {
+    must_end(|| {
+        let slot: &'static OnceLock<Cache<u64, Counts>> = kept(OnceLock::new());
+        let dropped = Arc::new(AtomicU64::new(0));
+        let cache: Audited<u64, Counts> = audited(Cache::builder().record_stats(true).build());
+        assert!(slot.set((*cache).clone()).is_ok());
+        let value = |number| Counts(number, slot, Arc::clone(&dropped));
+        (COUNTED..COUNTED + 2000).for_each(|key| cache.insert(key, value(key)));
+        cache.entry(TALLY).and_compute_with(|_| {
+            INSIDE.set(true);
+            for key in COUNTED..COUNTED + 2000 {
+                cache.invalidate(&key);
+                cache.run_pending_tasks();
+            }
+            INSIDE.set(false);
+            Op::Put(value(1))
+        });
+        let begun = Instant::now();
+        while dropped.load(SeqCst) < 2000 {
+            assert!(begun.elapsed() < HANG, "{} dropped", dropped.load(SeqCst));
+            cache.run_pending_tasks();
+        }
+        let tally = cache.get_entry(&TALLY).map(|tally| tally.0);
+        assert_eq!((tally, cache.stats().drop_panics), (Some(2000), 0));
+    });
+}
+
+#[test]
+fn notifications_of_a_key_stay_in_order_inside_and_outside() {
+    must_end(|| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let logs = Arc::clone(&log);
+        let tell = move |removed: Removed<u64, u64>| {
+            logs.lock().unwrap().push((*removed.key(), *removed.value()));
+        };
+        let cache: Audited<u64, u64> = audited(Cache::builder().removal_listener(tell).build());
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for n in 0..3000 {
+                        let key = 10 * thread + n % 3;
+                        let write = || cache.insert(key, n);
+                        match n % 4 {
+                            0 => write(),
+                            1 => {
+                                _ = cache.get_with(1000 + thread * 10_000 + n, || {
+                                    write();
+                                    n
+                                })
+                            }
+                            2 => drop(cache.entry(500 + thread).and_compute_with(|_| {
+                                write();
+                                Op::Put(n)
+                            })),
+                            _ => drop(cache.entry(key).and_compute_with(|_| Op::Put(n))),
+                        }
+                    }
+                });
+            }
+        });
+        cache.run_pending_tasks();
+        let told = log.lock().unwrap();
+        for key in (0..30).chain(500..503) {
+            let of_key: Vec<_> =
+                told.iter().filter(|told| told.0 == key).map(|told| told.1).collect();
+            assert!(of_key.windows(2).all(|pair| pair[0] < pair[1]), "key {key}: {of_key:?}");
+        }
+        assert_eq!(told.len(), 3 * (3000 - 3) + 3 * (750 - 1));
+    });
+}

@@ -1,0 +1,279 @@
+//! What bounds the queue of notifications, and whom it keeps. `docs/notifications.md` has the
+//! rules.
+
+use crate::common::audited::{Audited, audited};
+use crate::common::{HANG, MINUTE, kept, must_end};
+use cortado::{Builder, Cache, Op, Overflow, RemovalCause, Stats};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Instant;
+
+/// What the listener waits at, while it is closed.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+    /// Calls of the listener that have come here, and those that have gone through.
+    come: AtomicU64,
+    gone: AtomicU64,
+}
+
+impl Gate {
+    fn pass(&self) {
+        self.come.fetch_add(1, SeqCst);
+        let open = self.open.lock().unwrap();
+        drop(self.opened.wait_while(open, |open| !*open).unwrap());
+        self.gone.fetch_add(1, SeqCst);
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+/// Opens it when dropped: also if the test fails, so that nobody waits for ever.
+struct Opens<'a>(&'a Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < HANG / 8, "{what}: it never holds");
+        std::thread::yield_now();
+    }
+}
+
+/// Watches for a while.
+fn always(holds: impl Fn() -> bool) {
+    for _ in 0..5000 {
+        assert!(holds());
+        std::thread::yield_now();
+    }
+}
+
+type Numbers = Audited<u64, u64>;
+
+/// A cache whose listener goes through a gate.
+fn gated(configure: impl FnOnce(Builder<u64, u64>) -> Builder<u64, u64>) -> (Numbers, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let listens = Arc::clone(&gate);
+    let builder = Cache::builder().record_stats(true).removal_listener(move |_| listens.pass());
+    (audited(configure(builder).build()), gate)
+}
+
+fn removed(stats: &Stats) -> u64 {
+    RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum()
+}
+
+/// A removal on another thread, which is stuck in the listener when this returns.
+fn get_stuck<'scope, 'a: 'scope>(
+    scope: &'scope std::thread::Scope<'scope, 'a>,
+    cache: &'a Numbers,
+    gate: &Gate,
+) {
+    scope.spawn(|| {
+        cache.insert(0, 0);
+        cache.invalidate(&0);
+    });
+    eventually("the listener is called", || gate.come.load(SeqCst) == 1);
+}
+
+const LIMIT: u64 = 10;
+
+fn waiting(builder: Builder<u64, u64>) -> Builder<u64, u64> {
+    builder.notification_limit(LIMIT as usize, Overflow::Wait)
+}
+
+#[test]
+fn writers_wait_while_the_queue_is_longer_than_its_limit() {
+    const WRITERS: u64 = 3;
+    must_end(|| {
+        let (cache, gate) = gated(waiting);
+        std::thread::scope(|scope| {
+            let opens = Opens(&gate);
+            get_stuck(scope, &cache, &gate);
+            let writers = [1, 2, 3].map(|thread| {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for n in 0..500 {
+                        let key = thread * 1000 + n;
+                        cache.insert(key, n);
+                        match n % 4 {
+                            0 => cache.invalidate(&key),
+                            1 => cache.insert_with_ttl(key, n, MINUTE),
+                            2 => _ = cache.entry(key).and_compute_with(|_| Op::Remove),
+                            _ => assert!(cache.set_ttl(&key, std::time::Duration::ZERO)),
+                        }
+                    }
+                })
+            });
+            let pending = || cache.stats().pending_notifications;
+            eventually("the queue is full", || pending() > LIMIT);
+            always(|| pending() <= LIMIT + WRITERS);
+            assert!(writers.iter().all(|writer| !writer.is_finished()), "they do not wait");
+            drop(opens);
+        });
+        cache.run_pending_tasks();
+        assert_eq!(gate.gone.load(SeqCst), 1 + 3 * 500, "each of them is announced");
+    });
+}
+
+#[test]
+fn nobody_waits_inside_of_a_computation_a_load_or_a_callback() {
+    type Act = fn(&Numbers, &dyn Fn());
+    let acts: [(&str, Act); 4] = [
+        ("computation", |cache, remove| {
+            cache.entry(500).and_compute_with(|_| {
+                remove();
+                Op::Put(1)
+            });
+        }),
+        ("load", |cache, remove| {
+            cache.entry(500).or_insert_with(|| {
+                remove();
+                1
+            });
+        }),
+        ("condition", |cache, remove| {
+            cache.remove_if(&1000, |_, _| {
+                remove();
+                true
+            });
+        }),
+        ("condition of retain", |cache, remove| {
+            cache.retain(|key, _| {
+                if *key == 1000 {
+                    remove();
+                }
+                true
+            });
+        }),
+    ];
+    for (name, act) in acts {
+        must_end(move || {
+            let (cache, gate) = gated(waiting);
+            (1..100).for_each(|key| cache.insert(key, key));
+            cache.insert(1000, 0);
+            let through = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let opens = Opens(&gate);
+                get_stuck(scope, &cache, &gate);
+                scope.spawn(|| {
+                    act(&cache, &|| {
+                        (1..100).for_each(|key| cache.invalidate(&key));
+                        through.store(true, SeqCst);
+                    });
+                });
+                eventually(name, || through.load(SeqCst));
+                // Nor does it keep its key: what it waits for comes after the operation.
+                if ["computation", "load"].contains(&name) {
+                    eventually(name, || cache.get(&500) == Some(1));
+                }
+                drop(opens);
+            });
+            cache.run_pending_tasks();
+            let told = gate.gone.load(SeqCst);
+            assert_eq!(told, removed(&cache.stats()), "{name}");
+        });
+    }
+}
+
+/// It would wait for itself.
+#[test]
+fn a_listener_that_removes_more_than_the_limit_does_not_wait() {
+    must_end(|| {
+        let slot: &'static OnceLock<Cache<u64, u64>> = kept(OnceLock::new());
+        let told = Arc::new(AtomicU64::new(0));
+        let counts = Arc::clone(&told);
+        let cache: Numbers = audited(
+            Cache::builder()
+                .notification_limit(5, Overflow::Wait)
+                .removal_listener(move |removed| {
+                    counts.fetch_add(1, SeqCst);
+                    let cache = slot.get().expect("set before the first use");
+                    if *removed.key() == 0 {
+                        (1..100).for_each(|key| cache.invalidate(&key));
+                    }
+                })
+                .build(),
+        );
+        assert!(slot.set((*cache).clone()).is_ok());
+        (0..100).for_each(|key| cache.insert(key, key));
+        cache.invalidate(&0);
+        assert_eq!(told.load(SeqCst), 100);
+    });
+}
+
+#[test]
+fn what_is_discarded_is_counted_and_nobody_waits() {
+    for limit in [0, 1, LIMIT] {
+        must_end(move || {
+            let (cache, gate) =
+                gated(|builder| builder.notification_limit(limit as usize, Overflow::Discard));
+            std::thread::scope(|scope| {
+                let opens = Opens(&gate);
+                if limit > 0 {
+                    get_stuck(scope, &cache, &gate);
+                }
+                for key in 1..1000 {
+                    cache.insert(key, key);
+                    cache.invalidate(&key);
+                    assert!(cache.stats().pending_notifications <= limit);
+                }
+                let stats = cache.stats();
+                assert_eq!(stats.discarded_notifications, 999 - limit);
+                drop(opens);
+            });
+            cache.close();
+            let stats = cache.stats();
+            let told = gate.gone.load(SeqCst);
+            assert_eq!(told + stats.discarded_notifications, removed(&stats));
+            assert_eq!((told > 0, stats.pending_notifications), (limit > 0, 0));
+        });
+    }
+}
+
+#[test]
+fn by_default_the_queue_grows_and_is_shown() {
+    must_end(|| {
+        let (cache, gate) = gated(|builder| builder);
+        std::thread::scope(|scope| {
+            let opens = Opens(&gate);
+            get_stuck(scope, &cache, &gate);
+            for key in 1..=5000 {
+                cache.insert(key, key);
+                cache.invalidate(&key);
+                assert_eq!(cache.stats().pending_notifications, key);
+            }
+            drop(opens);
+        });
+        cache.run_pending_tasks();
+        assert_eq!((cache.stats().pending_notifications, gate.gone.load(SeqCst)), (0, 5001));
+    });
+}
+
+#[test]
+fn close_waits_for_a_stuck_listener_and_returns_when_all_is_told() {
+    must_end(|| {
+        let (cache, gate) = gated(|builder| builder);
+        std::thread::scope(|scope| {
+            let opens = Opens(&gate);
+            get_stuck(scope, &cache, &gate);
+            (1..100).for_each(|key| cache.insert(key, key));
+            let closer = scope.spawn(|| {
+                cache.close();
+                gate.gone.load(SeqCst)
+            });
+            eventually("it is closed", || cache.iter().count() == 0);
+            always(|| !closer.is_finished());
+            drop(opens);
+            assert_eq!(closer.join().unwrap(), 100);
+        });
+    });
+}

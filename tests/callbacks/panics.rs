@@ -1,0 +1,273 @@
+//! Panics of the user's code, wherever the cache calls it.
+
+use crate::common::fuse::{Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use crate::common::{SECOND, Watch, watched};
+use cortado::Op;
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// What an operation returns is kept until the fuse is out, so that only the cache drops things.
+type Kept = Vec<Box<dyn Any>>;
+type Operation = (&'static str, fn(&Subject, &mut Kept));
+
+/// The key that is there, and the one that is not.
+const THERE: u64 = 1;
+const MISSING: u64 = 100;
+
+const OPERATIONS: [Operation; 24] = [
+    ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
+    ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
+    ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
+    ("peek", |s, kept| kept.push(Box::new(s.cache.peek(&Name(THERE))))),
+    ("pin", |s, _| assert!(s.cache.pin().get(&Name(THERE)).is_some())),
+    ("touch", |s, _| assert!(s.cache.touch(&Name(THERE)))),
+    ("insert", |s, _| s.insert(MISSING)),
+    ("replace", |s, _| s.insert(THERE)),
+    ("insert for no time", |s, _| {
+        s.cache.insert_with_ttl(Key(MISSING), s.value(), Duration::ZERO);
+    }),
+    ("replace for no time", |s, _| {
+        s.cache.insert_with_ttl(Key(THERE), s.value(), Duration::ZERO);
+    }),
+    ("remove", |s, kept| kept.push(Box::new(s.cache.remove(&Name(THERE))))),
+    ("remove_if", |s, kept| {
+        let removed = s.cache.remove_if(&Name(THERE), |_, _| {
+            reach(Place::Condition);
+            true
+        });
+        kept.push(Box::new(removed));
+    }),
+    ("invalidate", |s, _| s.cache.invalidate(&Name(THERE))),
+    ("invalidate_all", |s, _| s.cache.invalidate_all()),
+    ("retain", |s, _| {
+        s.cache.retain(|_, _| {
+            reach(Place::Condition);
+            false
+        });
+    }),
+    ("set_ttl", |s, _| assert!(s.cache.set_ttl(&Name(THERE), SECOND))),
+    ("set_ttl zero", |s, _| assert!(s.cache.set_ttl(&Name(THERE), Duration::ZERO))),
+    ("load", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.value()
+        };
+        kept.push(Box::new(s.cache.get_with(Key(MISSING), load)));
+    }),
+    ("load what is there", |s, kept| {
+        kept.push(Box::new(s.cache.entry(Key(THERE)).or_insert_with(|| unreachable!())));
+    }),
+    ("compute nothing", |s, kept| compute(s, kept, THERE, |_| Op::Nop)),
+    ("compute", |s, kept| compute(s, kept, MISSING, |s| Op::Put(s.value()))),
+    ("compute replaces", |s, kept| compute(s, kept, THERE, |s| Op::Put(s.value()))),
+    ("compute removes", |s, kept| compute(s, kept, THERE, |_| Op::Remove)),
+    ("maintenance", |s, _| {
+        s.advance(70 * SECOND);
+        s.cache.run_pending_tasks();
+        // Other threads of the process may hold the epoch up for a moment.
+        while s.cache.run_pending_tasks_within(64).reclamations > 0 {
+            std::thread::yield_now();
+        }
+    }),
+];
+
+fn compute(s: &Subject, kept: &mut Kept, key: u64, op: fn(&Subject) -> Op<Value>) {
+    let result = s.cache.entry(Key(key)).and_compute_with(|_| {
+        reach(Place::Compute);
+        op(s)
+    });
+    kept.push(Box::new(result));
+}
+
+/// Whether a panic there comes before anything has happened.
+fn is_early(place: Place, operation: &str) -> bool {
+    match place {
+        Place::Clone | Place::DropKey | Place::DropValue | Place::Clock | Place::Listener => false,
+        // What it removed before, it removed.
+        Place::Condition | Place::Eq => operation != "retain",
+        _ => true,
+    }
+}
+
+/// The operations that call the user's code there whatever the hashes and the moment are. (Others
+/// may.)
+fn callers(place: Place) -> &'static [&'static str] {
+    match place {
+        Place::Weigher => &["insert", "replace", "compute", "compute replaces", "load"],
+        Place::Create => &["insert", "compute", "load"],
+        Place::Update => &["replace", "compute replaces"],
+        Place::Read => &["get", "get_entry", "pin", "touch"],
+        Place::Loader => &["load"],
+        Place::Compute => &["compute", "compute replaces", "compute removes", "compute nothing"],
+        Place::Condition => &["remove_if", "retain"],
+        Place::Hash => &["get", "insert", "replace", "remove", "compute", "load"],
+        Place::Eq => &["get", "replace", "remove", "compute replaces"],
+        Place::Clone => &["get", "remove", "load"],
+        // In other operations when a grace period happens to be over.
+        Place::DropKey | Place::DropValue => &["maintenance"],
+        Place::Listener => &["insert", "replace", "remove", "compute replaces", "maintenance"],
+        Place::Clock => {
+            &["get", "insert", "replace", "remove", "compute", "compute replaces", "maintenance"]
+        }
+    }
+}
+
+/// Whether the operation is about one key only, and so happens or does not.
+fn is_of_one_key(operation: &str) -> bool {
+    !["invalidate_all", "retain", "maintenance"].contains(&operation)
+}
+
+/// Of every key in turn its value's serial and what is left of its life.
+type Seen = Vec<Option<(u64, Option<Duration>)>>;
+
+fn seen(subject: &Subject) -> Seen {
+    let look = |key| subject.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
+    (1..=22).chain([MISSING]).map(look).collect()
+}
+
+/// With what every operation begins.
+fn begun(capacity: u64, idles: bool) -> Subject {
+    let subject = Subject::new(capacity, idles);
+    (1..=12).for_each(|key| subject.insert(key));
+    (13..=15).for_each(|key| {
+        subject.cache.insert_with_ttl(Key(key), subject.value(), 5 * SECOND);
+    });
+    subject.cache.run_pending_tasks();
+    // Some are due, and some writes are waiting.
+    subject.advance(10 * SECOND);
+    (20..=22).for_each(|key| subject.insert(key));
+    subject
+}
+
+/// Lets the `nth` call of `place` during the operation panic. False if there were fewer calls.
+/// `done` is what is seen after it if nothing panics.
+fn try_one(
+    place: Place,
+    nth: u32,
+    (name, operation): Operation,
+    (capacity, idles): (u64, bool),
+    done: &Seen,
+) -> bool {
+    let subject = begun(capacity, idles);
+    let roomy = capacity >= 100;
+    let before = seen(&subject);
+    let mut kept = Vec::new();
+    // Nothing is printed: to find the lines of a backtrace may take longer than a case has.
+    arm(place, nth, move || resume_unwind(Box::new(format!("of the {place:?}"))));
+    let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, &mut kept)));
+    let tripped = !disarm();
+    kept.clear();
+    let caught = subject.cache.stats().listener_panics + subject.cache.stats().drop_panics;
+    match (&result, tripped) {
+        (Ok(()), false) => assert_eq!(caught, 0),
+        // What the maintenance drops, and the listener, are caught and counted.
+        (Ok(()), true) => {
+            assert!(matches!(place, Place::DropKey | Place::DropValue | Place::Listener));
+            assert_eq!(caught, 1);
+        }
+        (Err(panic), _) => {
+            let message = panic.downcast_ref::<String>().expect("the message of the panic");
+            assert_eq!(*message, format!("of the {place:?}"));
+            assert!(place != Place::Listener && caught == 0);
+        }
+    }
+    let after = seen(&subject);
+    if result.is_err() && is_early(place, name) && roomy {
+        assert_eq!(before, after, "the operation has happened");
+    } else if is_of_one_key(name) && roomy {
+        assert!(after == before || after == *done, "half done: {before:?}, {after:?}, {done:?}");
+    } else if roomy {
+        for (n, entry) in after.iter().enumerate() {
+            assert!([before[n], done[n]].contains(entry), "half done: {before:?}, {after:?}");
+        }
+    }
+    if result.is_ok() && roomy {
+        assert_eq!(after, *done, "an operation that returns has happened");
+    }
+    subject.check();
+    // Everything still works, for these keys too.
+    for key in [THERE, MISSING] {
+        subject.insert(key);
+        subject.cache.run_pending_tasks();
+        if roomy {
+            assert!(subject.cache.get(&Name(key)).is_some());
+        }
+        subject.cache.invalidate(&Name(key));
+        assert!(subject.serial_of(key).is_none());
+        let expected = subject.value();
+        let serial = expected.serial;
+        assert_eq!(subject.cache.get_with(Key(key), || expected).serial, serial);
+    }
+    subject.check();
+    let living = std::sync::Arc::clone(&subject.living);
+    drop(subject);
+    assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    tripped
+}
+
+fn try_all(places: &'static [Place]) {
+    watched(move |watch| try_each(places, watch));
+}
+
+fn try_each(places: &[Place], watch: &Watch) {
+    for &place in places {
+        let mut reached = BTreeSet::new();
+        for operation in OPERATIONS {
+            for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
+                let subject = begun(capacity, idles);
+                operation.1(&subject, &mut Vec::new());
+                let done = seen(&subject);
+                drop(subject);
+                // Far above what any operation calls.
+                let one = |nth: &u32| {
+                    let name = operation.0;
+                    watch.begin(format!(
+                        "{place:?} {nth} in {name}, capacity {capacity}, idles {idles}"
+                    ));
+                    try_one(place, *nth, operation, (capacity, idles), &done)
+                };
+                let calls = (1..200).take_while(one).count();
+                assert!(calls < 199, "{place:?} is called without end");
+                if calls > 0 {
+                    reached.insert(operation.0);
+                }
+            }
+        }
+        for name in callers(place) {
+            assert!(reached.contains(name), "{place:?} is not called by {name}");
+        }
+    }
+}
+
+#[test]
+fn of_the_weigher_and_the_hooks() {
+    try_all(&PLACES[..4]);
+}
+
+#[test]
+fn of_the_loader_the_computation_and_the_conditions() {
+    try_all(&PLACES[4..7]);
+}
+
+#[test]
+fn of_hash_eq_and_clone() {
+    try_all(&PLACES[7..10]);
+}
+
+#[test]
+fn of_the_destructors() {
+    try_all(&PLACES[10..12]);
+}
+
+#[test]
+fn of_the_clock() {
+    try_all(&PLACES[12..13]);
+}
+
+#[test]
+fn of_the_listener() {
+    try_all(&PLACES[13..]);
+}

@@ -1,0 +1,302 @@
+//! Callbacks that use the cache: from every place, every operation.
+
+use crate::common::audited::{Audited, audited};
+use crate::common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
+use crate::common::{SECOND, must_end, panic_of, watched};
+use cortado::{Cache, Op};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The key that the outer operation is about, if it is there, and if it is not.
+const THERE: u64 = 1;
+const MISSING: u64 = 100;
+/// A key that the outer operation has nothing to do with.
+const OTHER: u64 = 2;
+
+type Outer = (&'static str, u64, fn(&Subject, u64));
+
+const OUTER: [Outer; 15] = [
+    ("get", THERE, |s, key| assert!(s.cache.get(&Name(key)).is_none_or(|v| v.serial > 0))),
+    ("pin", THERE, |s, key| {
+        let pinned = s.cache.pin();
+        let value = pinned.get(&Name(key));
+        assert!(value.is_none_or(|value| value.serial > 0));
+    }),
+    ("insert", MISSING, |s, key| s.insert(key)),
+    ("replace", THERE, |s, key| s.insert(key)),
+    ("insert for no time", THERE, |s, key| {
+        s.cache.insert_with_ttl(Key(key), s.value(), Duration::ZERO);
+    }),
+    ("remove", THERE, |s, key| drop(s.cache.remove(&Name(key)))),
+    ("remove_if", THERE, |s, key| {
+        let condition = |_: &Key, _: &_| {
+            reach(Place::Condition);
+            true
+        };
+        drop(s.cache.remove_if(&Name(key), condition));
+    }),
+    ("retain", THERE, |s, _| {
+        s.cache.retain(|_, _| {
+            reach(Place::Condition);
+            false
+        });
+    }),
+    ("iterate", THERE, |s, _| {
+        s.cache.iter().for_each(|entry| drop(entry.value().clone()));
+    }),
+    ("set_ttl", THERE, |s, key| _ = s.cache.set_ttl(&Name(key), SECOND)),
+    ("load", MISSING, |s, key| {
+        let load = || {
+            reach(Place::Loader);
+            s.value()
+        };
+        assert!(s.cache.get_with(Key(key), load).serial > 0);
+    }),
+    ("compute", THERE, |s, key| compute(s, key, true)),
+    ("compute missing", MISSING, |s, key| compute(s, key, true)),
+    ("compute removes", THERE, |s, key| compute(s, key, false)),
+    ("maintenance", THERE, |s, _| {
+        s.advance(70 * SECOND);
+        s.cache.run_pending_tasks();
+    }),
+];
+
+fn compute(s: &Subject, key: u64, puts: bool) {
+    s.cache.entry(Key(key)).and_compute_with(|_| {
+        reach(Place::Compute);
+        if puts { Op::Put(s.value()) } else { Op::Remove }
+    });
+}
+
+type Inner = (&'static str, fn(&Subject, u64));
+
+/// What the callback does, with the key of the outer operation.
+const INNER: [Inner; 17] = [
+    ("get", |s, key| drop(s.cache.get(&Name(key)))),
+    ("insert", |s, key| s.insert(key)),
+    ("insert other", |s, _| s.insert(OTHER)),
+    ("insert many", |s, _| (200..400).for_each(|key| s.insert(key))),
+    ("remove", |s, key| drop(s.cache.remove(&Name(key)))),
+    ("remove other", |s, _| s.cache.invalidate(&Name(OTHER))),
+    ("remove_if", |s, key| drop(s.cache.remove_if(&Name(key), |_, _| true))),
+    ("invalidate_all", |s, _| s.cache.invalidate_all()),
+    ("retain", |s, _| s.cache.retain(|_, _| false)),
+    ("iterate", |s, _| assert!(s.cache.iter().all(|entry| entry.serial > 0))),
+    ("run_pending_tasks", |s, _| {
+        s.advance(70 * SECOND);
+        s.cache.run_pending_tasks();
+    }),
+    ("load", |s, key| drop(s.cache.get_with(Key(key), || s.value()))),
+    ("load other", |s, _| drop(s.cache.get_with(Key(OTHER + 300), || s.value()))),
+    ("compute", |s, key| compute(s, key, true)),
+    ("compute other", |s, _| compute(s, OTHER, false)),
+    ("set_ttl", |s, key| _ = s.cache.set_ttl(&Name(key), Duration::ZERO)),
+    ("drop a handle", |s, _| {
+        let other = s.cache.clone();
+        drop(other.get_entry(&Name(OTHER)));
+        drop(other);
+    }),
+];
+
+/// Whether that is what is documented not to work: what waits for the key that it is itself working
+/// on, and a hook, weigher or condition that writes the key that it was asked about.
+fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
+    let computing = outer.starts_with("compute");
+    let flying = computing || outer == "load";
+    let waits = match inner {
+        "load" | "compute" => flying,
+        // A load gives way to writes; a computation does not, nor to what writes to every key.
+        "insert" | "remove" | "remove_if" | "set_ttl" | "retain" => computing,
+        _ => false,
+    };
+    let asked = [Place::Weigher, Place::Create, Place::Update, Place::Read, Place::Condition];
+    let writes = ["insert", "remove", "remove_if", "retain", "load", "compute", "set_ttl"];
+    let answers = asked.contains(&place) && writes.contains(&inner);
+    // It judges other keys, too.
+    let judged = outer == "retain" && place == Place::Condition && inner != "get";
+    (waits || answers || judged) && place != Place::Listener
+}
+
+/// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.
+fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> bool {
+    let subject = Subject::new(capacity, false);
+    (1..=12).for_each(|key| subject.insert(key));
+    subject.cache.insert_with_ttl(Key(13), subject.value(), 5 * SECOND);
+    subject.cache.run_pending_tasks();
+    subject.advance(10 * SECOND);
+    (20..=22).for_each(|key| subject.insert(key));
+    let (name, key, operation) = outer;
+    // Weakly, or the subject would never be dropped; as a slot, so that it can be taken.
+    let slot = Arc::new(Mutex::new(Some(subject.clone())));
+    let hand = Arc::clone(&slot);
+    arm(place, nth, move || {
+        let subject = hand.lock().unwrap().take().expect("armed once");
+        inner.1(&subject, key);
+    });
+    let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, key)));
+    let reached = !disarm();
+    slot.lock().unwrap().take();
+    if let Err(panic) = result {
+        let message = panic.downcast_ref::<&str>().map_or_else(
+            || panic.downcast_ref::<String>().cloned().unwrap_or_default(),
+            |message| (*message).to_owned(),
+        );
+        let messages = [
+            "a load or computation waits for its own key",
+            "an expiry hook, a weigher or a condition writes the key that it was asked about",
+        ];
+        assert!(messages.contains(&&*message), "{message}");
+        assert!(is_refused(place, name, inner.0), "{place:?} {nth}: {} in {name}", inner.0);
+    }
+    let stats = subject.cache.stats();
+    let caught = stats.listener_panics + stats.drop_panics;
+    assert!(caught == 0 || is_refused(place, name, inner.0));
+    subject.check();
+    subject.insert(key);
+    subject.cache.run_pending_tasks();
+    if capacity >= 1000 {
+        assert!(subject.cache.get(&Name(key)).is_some());
+    }
+    subject.check();
+    let living = Arc::clone(&subject.living);
+    drop(subject);
+    assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    reached
+}
+
+fn from(places: &'static [Place]) {
+    watched(move |watch| {
+        for &place in places {
+            let mut reached = 0;
+            for outer in OUTER {
+                for inner in INNER {
+                    for capacity in [1000, 12] {
+                        // The first few calls, which are those of different steps.
+                        for nth in 1..=6 {
+                            let (inner_name, outer_name) = (inner.0, outer.0);
+                            watch.begin(format!(
+                                "{place:?} {nth}: {inner_name} in {outer_name}, capacity {capacity}"
+                            ));
+                            if !one(place, nth, outer, inner, capacity) {
+                                break;
+                            }
+                            reached += 1;
+                        }
+                    }
+                }
+            }
+            assert!(reached >= INNER.len(), "{place:?} is reached {reached} times only");
+        }
+    });
+}
+
+#[test]
+fn from_the_weigher_and_the_hooks() {
+    from(&PLACES[..4]);
+}
+
+#[test]
+fn from_the_loader_the_computation_and_the_conditions() {
+    from(&PLACES[4..7]);
+}
+
+#[test]
+fn from_hash_eq_and_clone() {
+    from(&PLACES[7..10]);
+}
+
+#[test]
+fn from_the_destructors() {
+    from(&PLACES[10..12]);
+}
+
+#[test]
+fn from_the_clock() {
+    from(&PLACES[12..13]);
+}
+
+#[test]
+fn from_the_listener() {
+    from(&PLACES[13..]);
+}
+
+/// What the tests above rest on: neither a thread that waits nor one that is busy goes unnoticed.
+#[test]
+fn a_case_that_hangs_is_noticed() {
+    for busy in [false, true] {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let noticed = panic_of(|| {
+            watched(move |watch| {
+                watch.begin("one".to_owned());
+                watch.begin("another".to_owned());
+                while !ends.load(SeqCst) {
+                    if busy {
+                        std::hint::spin_loop();
+                    } else {
+                        std::thread::park();
+                    }
+                }
+            });
+        });
+        over.store(true, SeqCst);
+        assert_eq!(noticed, "it hangs: another");
+    }
+}
+
+/// A value that keeps its cache alive.
+struct Owner(Cache<u32, Owner>);
+
+#[test]
+fn the_last_handle_may_be_dropped_by_a_value_of_the_cache() {
+    must_end(|| {
+        for way in 0..4 {
+            let cache: Cache<u32, Owner> = Cache::builder().max_capacity(10).build();
+            (0..5).for_each(|key| cache.insert(key, Owner(cache.clone())));
+            assert!(cache.get_entry(&1).is_some_and(|entry| entry.0.name().is_none()));
+            let handle = cache.get_entry(&2).unwrap();
+            match way {
+                0 => cache.invalidate_all(),
+                1 => (0..5).for_each(|key| cache.invalidate(&key)),
+                2 => cache.close(),
+                _ => (0..100).for_each(|key| cache.insert(key, Owner(cache.clone()))),
+            }
+            cache.audit();
+            if way < 3 {
+                drop(cache);
+                // Its value holds the last handle on the cache, and goes with the entry.
+                drop(handle);
+            } else {
+                cache.invalidate_all();
+                cache.run_pending_tasks();
+                cache.audit();
+                drop(handle);
+                drop(cache);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_chain_of_destructors_does_not_grow_the_stack() {
+    /// Its destructor removes the next key.
+    struct Link(u32, Cache<u32, Link>);
+
+    impl Drop for Link {
+        fn drop(&mut self) {
+            self.1.invalidate(&(self.0 + 1));
+            self.1.run_pending_tasks();
+        }
+    }
+
+    must_end(|| {
+        let cache: Audited<u32, Link> = audited(Cache::builder().build());
+        (0..20_000).for_each(|key| cache.insert(key, Link(key, cache.clone())));
+        cache.invalidate(&0);
+        while cache.entry_count() > 0 {
+            cache.run_pending_tasks();
+        }
+    });
+}

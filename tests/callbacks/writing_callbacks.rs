@@ -1,0 +1,141 @@
+//! Callbacks that write to the cache each time they are asked.
+
+use crate::common::audited::audited;
+use crate::common::{MINUTE, kept, must_end};
+use cortado::{Cache, Expiry};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+type Numbers = Cache<u32, u32>;
+
+/// Each hook, for a key below a thousand, writes another key.
+#[derive(Default)]
+struct Writing {
+    cache: OnceLock<Numbers>,
+}
+
+impl Writing {
+    fn answer(&self, key: u32) -> Option<Duration> {
+        if key < 1000 {
+            self.cache.get().expect("set").insert(key + 1000, key);
+        }
+        Some(MINUTE)
+    }
+}
+
+impl Expiry<u32, u32> for &'static Writing {
+    fn expire_after_create(&self, key: &u32, _: &u32, _: Instant) -> Option<Duration> {
+        self.answer(*key)
+    }
+
+    fn expire_after_read(
+        &self,
+        key: &u32,
+        _: &u32,
+        _: Instant,
+        _: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        self.answer(*key)
+    }
+}
+
+/// Whether or not the two keys are neighbours in the index, where a write to one makes a write to
+/// the other look again.
+#[test]
+fn a_hook_that_writes_another_key_each_time() {
+    must_end(|| {
+        let hooks: &'static Writing = kept(Default::default());
+        let cache = audited(Cache::builder().expire_after(hooks).build());
+        hooks.cache.set(cache.clone()).unwrap();
+        for key in 0..200 {
+            cache.insert(key, key);
+            cache.insert(key, key + 1);
+            assert_eq!(cache.get(&key), Some(key + 1));
+            assert_eq!(cache.get_with(key + 300, || key), key);
+            assert_eq!(cache.get(&(key + 1000)), Some(key));
+        }
+    });
+}
+
+#[test]
+fn a_condition_that_writes_another_key_each_time() {
+    must_end(|| {
+        let cache = audited(Cache::new(10_000));
+        for key in 0..200 {
+            cache.insert(key, key);
+            let removed = cache.remove_if(&key, |key, _| {
+                cache.insert(key + 1000, *key);
+                true
+            });
+            assert_eq!(removed, Some(key));
+        }
+        (0..200).for_each(|key| cache.insert(key, key));
+        cache.retain(|key, _| {
+            if *key < 1000 {
+                cache.insert(key + 1000, *key);
+            }
+            *key >= 1000
+        });
+        assert!((0..200).all(|key| !cache.contains_key(&key)));
+    });
+}
+
+#[test]
+fn a_hook_that_clears_the_cache_each_time() {
+    must_end(|| {
+        struct Clearing(OnceLock<Numbers>);
+        impl Expiry<u32, u32> for &'static Clearing {
+            fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+                self.0.get().expect("set").invalidate_all();
+                Some(MINUTE)
+            }
+        }
+        let hooks: &'static Clearing = kept(Clearing(OnceLock::new()));
+        let cache = audited(Cache::builder().expire_after(hooks).build());
+        hooks.0.set(cache.clone()).unwrap();
+        for key in 0..100 {
+            cache.insert(key, key);
+            assert!(cache.iter().count() <= 1);
+        }
+    });
+}
+
+#[test]
+fn a_life_that_another_sets_while_each_read_hook_is_asked() {
+    must_end(|| {
+        struct Setting(OnceLock<Numbers>);
+        impl Expiry<u32, u32> for &'static Setting {
+            fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+                Some(MINUTE)
+            }
+
+            fn expire_after_read(
+                &self,
+                key: &u32,
+                _: &u32,
+                _: Instant,
+                _: Option<Duration>,
+                _: Instant,
+            ) -> Option<Duration> {
+                let cache = self.0.get().expect("set");
+                let set = || assert!(cache.set_ttl(key, 10 * MINUTE));
+                std::thread::scope(|scope| scope.spawn(set).join().expect("it is there"));
+                Some(20 * MINUTE)
+            }
+        }
+        for idles in [false, true] {
+            let hooks: &'static Setting = kept(Setting(OnceLock::new()));
+            let mut builder = Cache::builder().expire_after(hooks);
+            if idles {
+                builder = builder.time_to_idle(30 * MINUTE);
+            }
+            // On the system's clock, by which each setting is another.
+            let cache = audited(builder.build());
+            hooks.0.set(cache.clone()).unwrap();
+            cache.insert(1, 1);
+            assert_eq!(cache.get(&1), Some(1));
+            assert!(cache.expires_in(&1).into_options().unwrap().unwrap() > 15 * MINUTE);
+        }
+    });
+}

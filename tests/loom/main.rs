@@ -1,0 +1,24 @@
+//! Loom models of the lock-free parts and of whole caches. Without `--cfg cortado_loom` the program
+//! is empty. `.ci/loom` runs it, and proves by seeded bugs that each model can fail.
+//!
+//! * [`buffers`], [`drain`], [`outbox`]: the queues between callers and passes.
+//! * [`flight`]: single flight.
+//! * [`index`], [`index_resize`]: the index, also while its buckets move.
+//! * [`pool`]: free ids.
+//! * [`scheduler`], [`executor`]: the background threads.
+//! * [`engine`]: whole caches.
+//!
+//! Each model sets its own limits in [`support`]; environment variables give the preemptions.
+#![cfg(cortado_loom)]
+
+mod buffers;
+mod drain;
+mod engine;
+mod executor;
+mod flight;
+mod index;
+mod index_resize;
+mod outbox;
+mod pool;
+mod scheduler;
+mod support;

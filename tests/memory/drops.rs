@@ -1,0 +1,179 @@
+//! Every key and every value is dropped once, and by the time the cache is gone all of them are.
+//!
+//! `CORTADO_DROP_OPS` sets the number of operations per thread.
+
+use crate::common::audited::audited;
+use crate::common::crowd::{counted, draw, scale, seed};
+use cortado::{Cache, Clock, ManualClock, Op, Removed};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const THREADS: u64 = 3;
+const KEYS: u64 = 100;
+
+fn operations() -> u64 {
+    scale("CORTADO_DROP_OPS", 60_000)
+}
+
+/// How often each thing was dropped.
+struct Register {
+    drops: Box<[AtomicU8]>,
+    made: AtomicUsize,
+}
+
+impl Register {
+    fn new() -> Arc<Self> {
+        // A key and two values an operation at most.
+        let most = 3 * (THREADS * operations()) as usize + 1000;
+        Arc::new(Self {
+            drops: (0..most).map(|_| AtomicU8::new(0)).collect(),
+            made: AtomicUsize::new(0),
+        })
+    }
+
+    fn token(self: &Arc<Self>) -> Token {
+        Token { number: self.made.fetch_add(1, SeqCst), register: Arc::clone(self) }
+    }
+
+    fn key(self: &Arc<Self>, name: u64) -> Key {
+        Key { name, _token: self.token() }
+    }
+
+    /// How many things of those made have not been dropped.
+    fn left(&self) -> usize {
+        let made = self.made.load(SeqCst);
+        self.drops[..made].iter().filter(|drops| drops.load(SeqCst) == 0).count()
+    }
+}
+
+struct Token {
+    number: usize,
+    register: Arc<Register>,
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        let before = self.register.drops[self.number].fetch_add(1, SeqCst);
+        assert_eq!(before, 0, "dropped twice");
+    }
+}
+
+struct Key {
+    name: u64,
+    _token: Token,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+#[derive(Hash)]
+struct By(u64);
+
+impl cortado::Equivalent<Key> for By {
+    fn equivalent(&self, key: &Key) -> bool {
+        self.0 == key.name
+    }
+}
+
+type Subject = Cache<Key, Token>;
+
+fn step(cache: &Subject, hand: &ManualClock, register: &Arc<Register>, random: u64) {
+    let name = (random >> 8) % KEYS;
+    let (key, token) = (|| register.key(name), || register.token());
+    let life = Duration::from_millis((random >> 40) % 20);
+    match random % 32 {
+        0..8 => cache.insert(key(), token()),
+        8..12 => cache.insert_with_ttl(key(), token(), life),
+        12..15 => cache.invalidate(&By(name)),
+        15 => drop(cache.remove_entry(&By(name))),
+        16..20 => drop(cache.entry(key()).and_compute_with(|_| Op::Put(token()))),
+        20 => drop(cache.entry(key()).and_compute_with(|_| Op::Remove)),
+        21 => drop(cache.entry(key()).and_compute_with(|_| Op::Nop)),
+        22..26 => drop(cache.entry(key()).or_insert_with(token)),
+        26 => drop(cache.set_ttl(&By(name), life)),
+        27 => drop(cache.get_entry(&By(name))),
+        28 => hand.advance(Duration::from_millis(1)),
+        29 => drop(cache.pin().get(&By(name)).map(|token| token.number)),
+        30 => cache.retain(|key, _| key.name % 8 != random >> 56 & 7),
+        _ if random >> 32 & 0xff == 0 => cache.invalidate_all(),
+        _ => drop(cache.iter().take(3).count()),
+    }
+}
+
+/// Runs threads on a cache and drops it; returns the number of things that are left right after.
+fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, usize) {
+    let (clock, hand) = Clock::manual();
+    let mut builder = Cache::builder()
+        .clock(clock)
+        .record_stats(true)
+        .scheduler(scheduled)
+        .expiry_resolution(Duration::from_millis(1));
+    if bounded {
+        builder = builder.max_capacity(KEYS / 3).time_to_idle(Duration::from_millis(30));
+    }
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    if listens {
+        let keep = Arc::clone(&kept);
+        builder = builder.removal_listener(move |removed: Removed<Key, Token>| {
+            // Some are kept for a while.
+            let mut kept = keep.lock().unwrap();
+            if kept.len() < 50 {
+                kept.push(removed);
+            } else if removed.key().name.is_multiple_of(10) {
+                kept.clear();
+            }
+        });
+    }
+    let cache = audited(builder.build());
+    let register = Register::new();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (cache, hand, register) = (&cache, &hand, &register);
+            scope.spawn(move || {
+                let mut state = seed(thread);
+                for _ in 0..operations() {
+                    step(cache, hand, register, draw(&mut state));
+                }
+            });
+        }
+    });
+    cache.audit();
+    counted(cache.stats().insertions, "inserts");
+    drop(cache);
+    kept.lock().unwrap().clear();
+    let left = register.left();
+    (register, left)
+}
+
+#[test]
+fn when_the_last_handle_is_gone_so_is_everything() {
+    for (bounded, listens) in [(false, false), (true, false), (true, true)] {
+        let (register, left) = left_after(bounded, listens, false);
+        let made = register.made.load(SeqCst);
+        assert!(made as u64 > operations() && left == 0, "{left} of {made} were not dropped");
+    }
+}
+
+/// The scheduler's thread may be at it a little longer.
+#[test]
+fn with_a_scheduler_too() {
+    let (register, _) = left_after(true, true, true);
+    let begun = Instant::now();
+    while register.left() > 0 {
+        assert!(begun.elapsed() < crate::common::HANG, "{} were not dropped", register.left());
+        std::thread::yield_now();
+    }
+}

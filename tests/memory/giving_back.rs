@@ -1,0 +1,99 @@
+//! Memory of nodes that nobody needs any more is given back, piece by piece, and taken again when
+//! it is needed. In counts of nodes, by a clock of the test's own.
+
+use crate::common::audited::{Audited, audited};
+use cortado::internals::hash::Hash32;
+use cortado::internals::pool::{Column, Columns, Pool, Surplus};
+use cortado::{Cache, Clock, ManualClock};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+const CAPACITY: u64 = 1000;
+const WRITES: u64 = 100_000;
+const WINDOW: Duration = Duration::from_millis(250);
+
+fn cache() -> (Audited<u64, String>, ManualClock) {
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().max_capacity(CAPACITY).time_to_idle(Duration::from_secs(3600));
+    (audited(builder.clock(clock).build()), hand)
+}
+
+/// Makes the pool large: nothing that is replaced while the view is held can be used again.
+fn swell(cache: &Cache<u64, String>, round: u64) {
+    let view = cache.pin();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..WRITES).for_each(|n| cache.insert(n % 2000, format!("{round} {n}"))));
+    });
+    drop(view);
+}
+
+/// Runs the maintenance until nothing is held back.
+fn settle(cache: &Cache<u64, String>) {
+    let begun = Instant::now();
+    while cache.run_pending_tasks_within(10_000).reclamations > 0 {
+        assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_a_view_made_of_the_pool_is_given_back_after_it() {
+    let (cache, hand) = cache();
+    for round in 0..3 {
+        swell(&cache, round);
+        settle(&cache);
+        let made = cache.pool().ids().count() as u64;
+        assert!(made > WRITES * 9 / 10, "{made} nodes: nothing was held back");
+        // Free for a window, and known to be.
+        hand.advance(WINDOW);
+        cache.run_pending_tasks();
+        hand.advance(WINDOW);
+        cache.run_pending_tasks();
+        let left = made - cache.pool().parked() as u64;
+        assert!(left < made / 8, "round {round}: {left} nodes of {made} keep their memory");
+        cache.audit();
+        // Those that live are as they were.
+        let seen =
+            cache.iter().filter(|entry| entry.value().starts_with(&format!("{round} "))).count();
+        assert_eq!(seen as u64, cache.entry_count());
+    }
+    // The second and third rounds had what the first gave back.
+    let made = cache.pool().ids().count() as u64;
+    assert!(made < WRITES * 5 / 4 + 20_000, "{made} nodes after three rounds of {WRITES}");
+}
+
+#[test]
+fn what_is_needed_now_and_then_is_kept() {
+    let (cache, hand) = cache();
+    swell(&cache, 0);
+    settle(&cache);
+    hand.advance(WINDOW / 2);
+    cache.run_pending_tasks();
+    assert_eq!(cache.pool().parked(), 0, "it was not free for long enough");
+}
+
+#[test]
+fn a_pass_looks_at_a_few_only() {
+    let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));
+    let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
+    drop(drafts);
+    let raw = pool.raw();
+    let (begin, window) = (1 << 60, WINDOW.as_nanos() as u64);
+    assert_eq!(raw.trim(begin, 100), Surplus::UndecidedUntil(begin + window));
+    assert_eq!(raw.trim(begin + window - 1, 100), Surplus::UndecidedUntil(begin + window));
+    let mut calls = 0;
+    while raw.trim(begin + window, 1000) == Surplus::Some {
+        calls += 1;
+        assert!(raw.parked() <= 1000 * calls + 256, "{} after {calls} calls", raw.parked());
+    }
+    assert!(calls >= 49, "{calls} calls for 50,000 nodes");
+    assert!(raw.parked() > 40_000, "{} given back", raw.parked());
+
+    // Each id is one node's, wherever it was.
+    let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
+    let shared: Vec<_> = drafts.iter().map(cortado::internals::pool::Draft::share).collect();
+    assert_eq!(shared.iter().map(|node| node.id()).collect::<HashSet<_>>().len(), 60_000);
+    assert!(drafts.iter().zip(0..).all(|(draft, key)| *draft.key() == key));
+    assert_eq!(raw.parked(), 0);
+    assert_eq!(raw.ids().count(), 60_000);
+}

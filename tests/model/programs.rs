@@ -1,0 +1,114 @@
+//! The whole cache against its model: random programs of operations in random configurations.
+//!
+//! `CORTADO_MODEL_OPS` sets the number of operations in all.
+
+use crate::common::crowd::{counted, scale};
+use crate::harness::{Case, Counts, run};
+use cortado::RemovalCause;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use std::sync::Mutex;
+
+/// Operations of a default run, over all tests.
+const OPS: u64 = 10_000_000;
+const TESTS: u64 = 5;
+/// Operations of a case, on average.
+const LENGTH: u64 = 150;
+
+fn cases() -> u32 {
+    let cases = scale("CORTADO_MODEL_OPS", OPS) / TESTS / LENGTH;
+    u32::try_from(cases.max(1)).unwrap_or(u32::MAX)
+}
+
+/// Runs random programs with configurations whose first bytes come from `header`.
+fn check(name: &str, header: impl Strategy<Value = [u8; 8]>) {
+    let records = prop::collection::vec(any::<[u8; 6]>(), 0..2 * LENGTH as usize);
+    let cases =
+        (header, records).prop_map(|(header, records)| Case::from_records(&header, records));
+    check_all(name, cases);
+}
+
+fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
+    let config = Config {
+        cases: cases(),
+        failure_persistence: None,
+        max_shrink_iters: 3000,
+        ..Config::default()
+    };
+    let counts = Mutex::new(Counts::default());
+    let outcome = TestRunner::new(config).run(&strategy, |case| {
+        let more = run(&case);
+        counts.lock().unwrap().add(&more);
+        Ok(())
+    });
+    let counts = counts.into_inner().unwrap();
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    counted(counts.operations, "operations");
+    assert_variety(&counts, u64::from(cases()), name.starts_with("bounded"));
+}
+
+/// Programs to which nothing happens would show nothing.
+fn assert_variety(counts: &Counts, cases: u64, bounded: bool) {
+    let Counts { hits, misses, loads, load_failures, panics, .. } = *counts;
+    for (what, times) in [
+        ("hits", hits),
+        ("misses", misses),
+        ("loads", loads),
+        ("loads that panic", load_failures),
+        ("inserts that panic", panics),
+    ] {
+        assert!(cases < 100 || times > cases / 100, "only {times} {what}");
+    }
+    for cause in RemovalCause::ALL {
+        let times = counts.removed[cause as usize];
+        let enough = cases < 100 || times > cases / 10 || cause == RemovalCause::Size && !bounded;
+        assert!(enough, "only {times} removals as {cause:?}");
+    }
+}
+
+/// Any bytes, but for some that are set.
+fn header(set: fn(&mut [u8; 8])) -> impl Strategy<Value = [u8; 8]> {
+    any::<[u8; 8]>().prop_map(move |mut header| {
+        set(&mut header);
+        header
+    })
+}
+
+#[test]
+fn unbounded() {
+    check("unbounded", header(|header| header[0] = 0));
+}
+
+#[test]
+fn bounded_by_count() {
+    check("bounded by count", header(|header| bound(header, 0)));
+}
+
+#[test]
+fn bounded_by_weight() {
+    check("bounded by weight", header(|header| bound(header, 1)));
+}
+
+fn bound(header: &mut [u8; 8], weigher: u8) {
+    header[0] = 4 + header[0] % 12;
+    header[1] = header[1] & !1 | weigher;
+}
+
+#[test]
+fn with_all_lifetimes_at_once() {
+    let all = |header: &mut [u8; 8]| {
+        header[2] = header[2] & !3 | 1;
+        header[3] = header[3] & !3 | 1;
+        header[4] = 3 + header[4] % 7;
+    };
+    check("all lifetimes", header(all));
+}
+
+/// What the fuzzer runs: bytes of any length and kind.
+#[test]
+fn from_any_bytes() {
+    let bytes = prop::collection::vec(any::<u8>(), 0..2 * 6 * LENGTH as usize);
+    check_all("any bytes", bytes.prop_map(|bytes| Case::decode(&bytes)));
+}

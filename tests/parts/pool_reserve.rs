@@ -1,0 +1,262 @@
+//! The pool's reserve by itself: which free ids go there and come back, when, and whose memory is
+//! given back.
+use cortado::internals::hash::Hash32;
+use cortado::internals::links::NodeId;
+use cortado::internals::pool::{Columns, Local, Pool, RawPool, Surplus};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes of a block, if they have 64 bytes each.
+const BLOCK: u32 = 256;
+/// Ids moved for each block that may be given back in one call.
+const IDS_PER_BLOCK: usize = 64;
+/// This many blocks' free ids are kept, ...
+const IDLE_BLOCKS: usize = 8;
+/// ... and this share of all that are not in the reserve.
+const IDLE_SHARE: usize = 8;
+/// Of ids in blocks that are not whole, the share that is exchanged in one window.
+const SWAP_SHARE: usize = 32;
+/// A quarter of a second.
+const WINDOW: u64 = 250_000_000;
+/// Any time.
+const NOW: u64 = 1 << 50;
+
+type Nodes<'p, V = u64> = Vec<Local<'p, u64, V>>;
+
+/// Takes so many nodes. None has a hash of zero.
+fn take<V: Copy + Default>(pool: &Pool<u64, V>, count: usize) -> Nodes<'_, V> {
+    (0..count as u64)
+        .map(|n| pool.draft(Hash32::from_raw(n as u32 | 1), n).fill(V::default()))
+        .collect()
+}
+
+fn are_intact(nodes: &Nodes<'_>) -> bool {
+    nodes
+        .iter()
+        .all(|node| node.meta().hash().raw() == *node.key() as u32 | 1 && *node.value() == 0)
+}
+
+/// All that are free, in lists or reserve: each once.
+fn free_ids(raw: &RawPool) -> BTreeSet<NodeId> {
+    let (mut ids, mut count) = (BTreeSet::new(), 0);
+    raw.for_each_free(|id| {
+        ids.insert(id);
+        count += 1;
+    });
+    assert_eq!(ids.len(), count, "each once");
+    ids
+}
+
+fn block_of(id: NodeId) -> u32 {
+    id.raw() / BLOCK
+}
+
+/// How many of these ids there are of each block.
+fn by_block(ids: impl IntoIterator<Item = NodeId>) -> BTreeMap<u32, u32> {
+    let mut blocks = BTreeMap::new();
+    ids.into_iter().for_each(|id| *blocks.entry(block_of(id)).or_default() += 1);
+    blocks
+}
+
+/// Trims until there is nothing more to do at this time.
+fn trim(raw: &RawPool, now: u64) -> Surplus {
+    (0..10_000)
+        .map(|_| raw.trim(now, 128))
+        .find(|left| *left != Surplus::Some)
+        .expect("it comes to an end")
+}
+
+/// Blocks that are in the reserve as a whole are given back; others, and nodes in use beside them,
+/// are not.
+#[test]
+fn whole_blocks_are_given_back() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    let nodes = take(&pool, 10_000);
+    let (kept, given_back): (Nodes<'_>, Nodes<'_>) =
+        nodes.into_iter().partition(|node| block_of(node.id()) % 4 == 1);
+    let ids: BTreeSet<NodeId> = given_back.iter().map(Local::id).collect();
+    drop(given_back);
+    let mut moved = 0;
+    while moved < ids.len() {
+        let more = raw.shelve(1_000);
+        assert!((1..=1_000).contains(&more), "{more} after {moved}");
+        moved += more;
+        assert_eq!(free_ids(raw), ids, "after {moved}");
+    }
+    assert_eq!((moved, raw.shelve(1_000)), (ids.len(), 0));
+
+    let (whole, others): (BTreeMap<u32, u32>, BTreeMap<u32, u32>) =
+        by_block(ids.iter().copied()).into_iter().partition(|&(_, count)| count == BLOCK);
+    assert!(whole.len() > 20 && others.len() > 20);
+    assert_eq!(raw.parked(), whole.len() * BLOCK as usize);
+    assert!(are_intact(&kept));
+    // Whole pages; where a block begins with a huge page's beginning, the first page stays.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    {
+        let zeros = ids.iter().filter(|&&id| raw.meta(id).hash() == Hash32::FIRST).count();
+        assert!(zeros * 8 > raw.parked() * 7, "{zeros} of {} read as zeros", raw.parked());
+        assert!(zeros <= raw.parked());
+    }
+
+    // Those of blocks that have their memory come back first, in either case the lowest.
+    let expected =
+        others.iter().chain(&whole).flat_map(|(&block, &count)| vec![block; count as usize]);
+    let mut back: Nodes<'_> = Vec::new();
+    let mut left: BTreeSet<u32> = whole.keys().copied().collect();
+    for block in expected {
+        back.extend(take(&pool, 1));
+        let id = back[back.len() - 1].id();
+        assert_eq!(block_of(id), block);
+        left.remove(&block);
+        assert_eq!(raw.parked(), left.len() * BLOCK as usize);
+        if back.len().is_multiple_of(100) {
+            let taken: BTreeSet<NodeId> = back.iter().map(Local::id).collect();
+            assert_eq!(free_ids(raw), &ids - &taken);
+        }
+    }
+    assert!(back.iter().map(Local::id).collect::<BTreeSet<NodeId>>() == ids, "each once");
+    assert!(free_ids(raw).is_empty() && are_intact(&kept));
+    assert_eq!(raw.ids().count(), 10_000, "none is new");
+    let new = take(&pool, 1);
+    assert!(raw.ids().count() == 10_001 && !ids.contains(&new[0].id()));
+}
+
+/// A call gives back one block for 64 ids that it may move.
+#[test]
+fn a_call_gives_back_a_few_blocks() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    let nodes = take(&pool, 10_000);
+    let blocks = by_block(nodes.iter().map(Local::id));
+    // Of each block that could be whole, the first node is kept.
+    let (kept, rest): (Nodes<'_>, Nodes<'_>) = (nodes.into_iter())
+        .partition(|node| node.id().raw() % BLOCK == 0 && blocks[&block_of(node.id())] == BLOCK);
+    drop(rest);
+    assert_eq!(raw.shelve(usize::MAX), 10_000 - kept.len());
+    assert_eq!(raw.parked(), 0);
+    drop(kept);
+    let mut parked = 0;
+    for most in [1, IDS_PER_BLOCK, IDS_PER_BLOCK + 1, 3 * IDS_PER_BLOCK] {
+        let blocks = most.div_ceil(IDS_PER_BLOCK);
+        assert_eq!(raw.shelve(most), blocks, "each id completes a block");
+        parked += blocks * BLOCK as usize;
+        assert_eq!(raw.parked(), parked);
+    }
+}
+
+/// Ids that are not many are kept, however long they are free; more than these are moved when they
+/// were free for a whole window.
+fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
+    made: usize,
+    shelved: usize,
+    block: usize,
+) {
+    let many = ((made - shelved) / IDLE_SHARE).max(IDLE_BLOCKS * block);
+    for moves in [false, true] {
+        let pool: Pool<u64, V> = Pool::new(Columns::NONE);
+        let raw = pool.raw();
+        let mut nodes = take(&pool, made);
+        nodes.truncate(made - shelved);
+        assert_eq!(raw.shelve(usize::MAX), shelved);
+        nodes.truncate(nodes.len() - (many - 15));
+        for windows in 0..3 {
+            assert_eq!(trim(raw, NOW + windows * WINDOW), Surplus::None, "{made}, {shelved}");
+        }
+        nodes.truncate(nodes.len() - 30);
+        let later = |windows: u64| NOW + windows * WINDOW;
+        assert_eq!(trim(raw, later(2) + 1), Surplus::UndecidedUntil(later(3)), "{made}, {shelved}");
+        assert_eq!(trim(raw, later(3)), Surplus::UndecidedUntil(later(4)));
+        assert_eq!(trim(raw, later(4) - 1), Surplus::UndecidedUntil(later(4)));
+        if moves {
+            assert_eq!(trim(raw, later(4)), Surplus::None);
+        }
+        assert_eq!(raw.shelve(usize::MAX), if moves { 0 } else { many + 15 }, "{made}, {shelved}");
+    }
+}
+
+#[test]
+fn only_many_ids_are_moved() {
+    for made in [10_000, 20_000, 33_333, 100_000] {
+        only_many_are_moved::<u64>(made, 0, BLOCK as usize);
+    }
+    only_many_are_moved::<u64>(100_000, 50_000, BLOCK as usize);
+    // Nodes of 128 bytes.
+    only_many_are_moved::<[u64; 9]>(5_000, 0, BLOCK as usize / 2);
+}
+
+/// What was needed for a moment within the window is not moved.
+#[test]
+fn the_least_of_a_window_is_moved() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    drop(take(&pool, 50_000));
+    assert_eq!(trim(raw, NOW), Surplus::UndecidedUntil(NOW + WINDOW));
+    assert_eq!(
+        trim(raw, NOW - 1),
+        Surplus::UndecidedUntil(NOW - 1 + WINDOW),
+        "the clock was set back"
+    );
+    let needed = take(&pool, 40_000);
+    assert_eq!(trim(raw, NOW + 1), Surplus::UndecidedUntil(NOW - 1 + WINDOW));
+    drop(needed);
+    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
+    assert_eq!(raw.shelve(usize::MAX), 40_000);
+}
+
+/// What was found to be too much, and is needed when it is to be moved, is not looked for any
+/// longer.
+#[test]
+fn what_is_needed_after_all_is_no_surplus() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    drop(take(&pool, 50_000));
+    trim(raw, NOW);
+    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::Some);
+    let needed = take(&pool, 50_000);
+    assert_eq!(raw.ids().count(), 50_000);
+    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::None);
+    drop(needed);
+    assert_eq!(raw.shelve(usize::MAX), 50_000);
+}
+
+/// As long as many ids are in blocks that are not whole, a 32nd of them is exchanged in each
+/// window.
+#[test]
+fn scattered_ids_are_exchanged() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    let (kept, rest): (Nodes<'_>, Nodes<'_>) =
+        take(&pool, 50_000).into_iter().partition(|node| node.id().raw() % BLOCK == 0);
+    drop(rest);
+    raw.shelve(usize::MAX);
+    assert_eq!(raw.parked(), 0, "one of each block is in use");
+    let needed = take(&pool, 4_000);
+    trim(raw, NOW);
+    assert_eq!(raw.shelve(usize::MAX), 0, "what was taken beyond need is back");
+    let scattered = free_ids(raw).len();
+    drop(needed);
+    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
+    assert_eq!(raw.shelve(usize::MAX), 4_000 - scattered / SWAP_SHARE);
+    drop(kept);
+}
+
+/// Ids of whole blocks are not scattered: they do not have others moved that are needed.
+#[test]
+fn whole_blocks_have_nothing_exchanged() {
+    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
+    let raw = pool.raw();
+    // The first chunks are smaller than a block.
+    let mut kept = take(&pool, 50_000);
+    drop(kept.split_off(2_000));
+    raw.shelve(usize::MAX);
+    assert!(raw.parked() > 47_000, "{} of 48,000", raw.parked());
+    let needed = take(&pool, 1_500);
+    trim(raw, NOW);
+    drop(needed);
+    for window in 1..4 {
+        assert_eq!(trim(raw, NOW + window * WINDOW), Surplus::None);
+    }
+    // Those, and what was taken out of the reserve with them.
+    let back = raw.shelve(usize::MAX);
+    assert!((1_500..1_564).contains(&back), "{back} were left where they were");
+}
