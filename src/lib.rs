@@ -47,8 +47,9 @@
 //! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
 //!    The listener sees the values of a key in the order of their removals. There are four
 //!    exceptions: [`Builder::removal_listener`].
-//! 3. Operations on a key, computations too, are *linearizable*. An entry that one operation found
-//!    expired stays expired for all. Iteration is weakly consistent: [`Cache::iter`].
+//! 3. Operations on a key, computations too ([terms](KeyEntry::and_compute_with)), are
+//!    *linearizable*. An entry that one operation found expired stays expired for all. Iteration is
+//!    weakly consistent: [`Cache::iter`].
 //! 4. No call does unbounded maintenance except `run_pending_tasks`, `retain`, iteration, `close`:
 //!    a million entries ending at once stall no caller. See also [`Cache::invalidate_all`].
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not

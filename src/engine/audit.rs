@@ -86,6 +86,13 @@ impl<K, V, S> Engine<K, V, S> {
         self.audit_pool(&ids.into_iter().collect())
     }
 
+    /// Whether a worker may be dropping the node's key and value at this moment. The node has no
+    /// count then. The worker's job may have ended since the node was looked at.
+    fn may_be_dropping(&self, id: NodeId) -> bool {
+        let core = &self.core;
+        core.upkeep.scheduled && (core.notices.has_job() || core.pool.meta(id).life() == 0)
+    }
+
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.
     ///
     /// # Panics
@@ -106,7 +113,8 @@ impl<K, V, S> Engine<K, V, S> {
                 continue;
             }
             owned += usize::from(bits & life::OWNED != 0 && !indexed.contains(&id));
-            ensure!(pool.meta(id).refs() > 0 || bits == 0, "node {id} is held by nobody");
+            let held = pool.meta(id).refs() > 0 || bits == 0 || self.may_be_dropping(id);
+            ensure!(held, "node {id} is held by nobody");
         }
         let unreclaimed = self.core.unreclaimed();
         ensure!(owned == unreclaimed, "{owned} nodes wait to be reclaimed, {unreclaimed} counted");

@@ -5,7 +5,7 @@
 //! `CORTADO_HISTORIES` sets the number of histories per test.
 
 use crate::linear::play::check;
-use crate::linear::{Answer, Event, Op, Setup};
+use crate::linear::{Answer, Event, IDLE, Op, READ, Setup};
 
 const PLAIN: Setup = Setup { idle: false, hook: false, moves: false };
 
@@ -123,4 +123,28 @@ fn the_checker_knows_the_time() {
     );
     let life = |left| at(Op::ExpiresIn, Answer::Life(Some(left)), 2, &[13]);
     assert!(explains(insert(&[10]), life(2)) && !explains(insert(&[10]), life(5)));
+}
+
+/// A read that was held up ends an entry at once, between a computation's look and its act.
+#[test]
+fn the_checker_knows_that_reads_do_not_wait_for_computations() {
+    let of = |op, answer, (began, ended), readings: &[u64]| Event {
+        op,
+        answer,
+        began,
+        ended,
+        readings: readings.to_vec(),
+    };
+    let late = 10 + READ;
+    let explains = |touched: u64| {
+        let setup = Setup { idle: true, hook: true, moves: true };
+        setup.explains(&[
+            of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
+            of(Op::Touch, Answer::Was(true), (2, touched), &[10, late]),
+            of(Op::Put(9), Answer::Entry(Some((5, IDLE - READ))), (4, 7), &[late]),
+            of(Op::ExpiresIn, Answer::Life(None), (5, 6), &[late]),
+        ])
+    };
+    assert!(explains(8));
+    assert!(!explains(3), "the read ended before the computation began");
 }

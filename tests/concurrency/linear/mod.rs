@@ -169,6 +169,24 @@ impl Setup {
         after
     }
 
+    /// Whether the event is a computation that may have looked at the entry before a read ended it.
+    ///
+    /// A computation looks and then acts. Reads do not wait for it: if the entry ends in between,
+    /// other readers no longer see it, and the computation goes on with what it saw. Mostly the
+    /// clock ends an entry, and the computation's earlier reading explains the look. But a read
+    /// that began before the computation may have been held up since it read the clock. The
+    /// lifetime that its hook gives, counted from that reading, may be over at once.
+    fn ended_after_the_look(self, node: &Node, event: &Event, history: &[Event]) -> bool {
+        use Op::{ComputeRemove, Get, GetEntry, Load, Look, Put, Touch};
+        let gave = |read: &Event| {
+            matches!(read.op, Get | GetEntry | Touch | Load(_))
+                && read.readings.iter().any(|&reading| reading + READ == node.deadline)
+        };
+        self.hook
+            && matches!(event.op, Put(_) | ComputeRemove | Look)
+            && history.iter().any(|read| event.overlaps(read) && gave(read))
+    }
+
     fn outcome(
         self,
         state: State,
@@ -178,7 +196,9 @@ impl Setup {
         offer: &mut impl FnMut(Answer, State),
     ) {
         let Moment { judged, acted, later } = *moment;
-        let living = state.filter(|node| node.deadline > judged);
+        let living = state.filter(|node| {
+            node.deadline > judged || self.ended_after_the_look(node, event, history)
+        });
         let value = living.map(|node| node.value);
         let for_ever = |value| Some(self.node(value, acted, NEVER));
         match event.op {
