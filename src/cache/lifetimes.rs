@@ -35,7 +35,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().deadline(key).map(|(deadline, now)| remaining(deadline, now))
+        self.engine().deadline(key).map(|seen| remaining(seen.deadline, seen.now))
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
@@ -44,7 +44,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let ticker = &self.engine().core.ticker;
-        let (deadline, _) = self.engine().deadline(key)?;
+        let deadline = self.engine().deadline(key)?.deadline;
         Some((deadline != NEVER).then(|| ticker.instant_of(deadline)))
     }
 

@@ -6,6 +6,7 @@ use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer};
+use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::scheduler::Registration;
@@ -59,7 +60,7 @@ fn write_buffer(config: &Config, capacity: u64) -> WriteBuffer {
 }
 
 impl Upkeep {
-    pub fn new(config: &Config, max_capacity: u64, now: u64) -> Self {
+    pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
         Self {
             reads: ReadBuffer::new(),
             writes: write_buffer(config, max_capacity),

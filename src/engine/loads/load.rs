@@ -1,6 +1,6 @@
 //! Loads: one caller makes the value, and all callers that want it get it.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{
     Entered, FlightGuard, InFlight, Joining, Kind, Landed, Obstacle, Step, block_on,
@@ -158,7 +158,7 @@ where
         draft: OwnedDraft<K, V>,
         init: impl FnOnce() -> V,
         flight: &Entered,
-    ) -> (Entry<K, V>, u64) {
+    ) -> (Entry<K, V>, Timestamp) {
         let hash = draft.hash();
         let started = self.core.recorder.is_some().then(Instant::now);
         let timer = LoadTimer { engine: self, started };
@@ -210,7 +210,7 @@ where
 }
 
 /// The result of a load, for its waiters.
-fn landed<K, V>(entry: &Entry<K, V>, ends: u64) -> Landed {
+fn landed<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> Landed {
     Landed { node: entry.node().raw().clone(), ends }
 }
 
