@@ -1,11 +1,12 @@
 //! Time: where a cache reads it, and how the cache represents it.
 //!
-//! Inside the crate an instant is a `u64` of nanoseconds with its top bit set. 2^63 is the origin
-//! of a user's clock. [`NEVER`] is the instant that never comes, and sums saturate to it. A value
-//! without the top bit is before every instant. Nodes rely on that (see [`node`](crate::node)): a
-//! deadline whose top bit was cleared has passed for every thread, and zero marks a retired node.
-//! Readings of a user's clock are raised by one here, so that a deadline that lost its top bit is
-//! never zero.
+//! Inside the crate an instant is a [`Timestamp`] of nanoseconds with its top bit set. 2^63 is the
+//! origin of a user's clock. [`NEVER`] is the instant that never comes, and sums saturate to it. A
+//! value without the top bit is before every instant. A length of time is a number of [`Nanos`].
+//!
+//! Nodes rely on the top bit (see [`node`](crate::node)): a deadline whose top bit was cleared has
+//! passed for every thread, and zero marks a retired node. Readings of a user's clock are raised by
+//! one here, so that a deadline that lost its top bit is never zero.
 //!
 //! # The coarse reading
 //! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
@@ -19,6 +20,10 @@
 //!
 //! On other systems, and with a user's clock, every reading is precise.
 
+mod time;
+
+pub use time::{Nanos, Timestamp, nanos};
+
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
@@ -26,35 +31,30 @@ use std::sync::Arc as Shared;
 use std::time::{Duration, Instant};
 
 /// This instant never comes.
-pub const NEVER: u64 = u64::MAX;
+pub const NEVER: Timestamp = Timestamp::from_raw(u64::MAX);
+
+/// This is the last instant that comes.
+pub const LAST: Timestamp = Timestamp::from_raw(u64::MAX - 1);
 
 /// All instants have this bit.
 pub const INSTANT: u64 = 1 << 63;
 
 /// This is the first instant, at which a user's clock begins.
-const FIRST: u64 = INSTANT + 1;
+const FIRST: Timestamp = Timestamp::from_raw(INSTANT + 1);
 
 /// The coarse clock is trusted to lag by no more than this: 134 ms, two and a half times the worst
 /// lag that was seen.
-const COARSE_MARGIN: u64 = 1 << 27;
+const COARSE_MARGIN: Nanos = Nanos::from_raw(1 << 27);
 
 /// Lifetimes from this length on, 4.3 s, may begin at a coarse reading. The lag is a timer tick of
 /// the kernel, 1 to 10 ms, so such a lifetime is short by less than 0.25 %. That is not worth a
 /// precise reading.
-const LONG: u64 = 1 << 32;
+const LONG: Nanos = Nanos::from_raw(1 << 32);
 
 /// System clocks start at this reading, 36 years after the origin. So a reading from before the
 /// cache was built is still an instant. So is a reading of a clock that was set back since (of a
 /// process that continues on another machine).
-const SYSTEM_START: u64 = INSTANT + (1 << 60);
-
-/// Nanoseconds of `duration`, saturating to [`NEVER`] (584 years, which is more than the distance
-/// between any two instants).
-#[inline]
-pub fn nanos(duration: Duration) -> u64 {
-    let whole = duration.as_secs().saturating_mul(1_000_000_000);
-    whole.saturating_add(u64::from(duration.subsec_nanos()))
-}
+const SYSTEM_START: Timestamp = Timestamp::from_raw(INSTANT + (1 << 60));
 
 /// A user-defined source of time.
 ///
@@ -150,14 +150,14 @@ impl ManualClock {
     /// Moves the clock forward, to at most 584 years after its origin. (Caches read at most 292
     /// years.)
     pub fn advance(&self, by: Duration) {
-        let by = nanos(by);
+        let by = nanos(by).raw();
         let step = |now: u64| Some(now.saturating_add(by));
         let _ = self.time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
     }
 
     /// Sets the clock to a time since its origin. The time may be earlier than the current one.
     pub fn set(&self, time: Duration) {
-        self.time.store(nanos(time), Ordering::Release);
+        self.time.store(nanos(time).raw(), Ordering::Release);
     }
 
     /// The reading of the clock: the time since its origin.
@@ -171,48 +171,51 @@ impl ManualClock {
 pub struct Ticker {
     source: Source,
     anchor: Instant,
-    anchor_nanos: u64,
+    /// The anchor on the scale of the readings.
+    anchor_reading: Timestamp,
     /// Added to a reading of the coarse clock, this gives ours. `None` if there is no coarse
     /// clock.
-    coarse_offset: Option<u64>,
+    coarse_offset: Option<Nanos>,
     /// How far a coarse reading may lag.
-    margin: u64,
+    margin: Nanos,
 }
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
-        let (anchor, anchor_reading) = coarse::anchor();
+        let coarse::Anchor { instant: anchor, reading } = coarse::anchor();
         let is_system = matches!(clock.0, Source::System);
         let is_coarse = is_system && coarse::now().is_some();
         let mut ticker = Self {
             source: clock.0,
             anchor,
-            anchor_nanos: SYSTEM_START,
-            coarse_offset: is_coarse.then(|| SYSTEM_START.wrapping_sub(anchor_reading)),
-            margin: if is_coarse { COARSE_MARGIN } else { 0 },
+            anchor_reading: SYSTEM_START,
+            coarse_offset: is_coarse.then(|| SYSTEM_START.wrapping_since(reading)),
+            margin: if is_coarse { COARSE_MARGIN } else { Nanos::ZERO },
         };
         if !is_system {
-            ticker.anchor_nanos = ticker.now();
+            ticker.anchor_reading = ticker.now();
         }
         ticker
     }
 
     /// A precise reading.
     #[inline(never)]
-    pub fn now(&self) -> u64 {
+    pub fn now(&self) -> Timestamp {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),
             // Readings are shifted, not clamped, at the lower end: a lifetime that begins there has
             // its full length.
-            Source::Manual(time) => time.load(Ordering::Acquire).saturating_add(FIRST),
-            Source::Custom(source) => nanos(source.now()).saturating_add(FIRST),
+            Source::Manual(time) => {
+                FIRST.saturating_add(Nanos::from_raw(time.load(Ordering::Acquire)))
+            }
+            Source::Custom(source) => FIRST.saturating_add(nanos(source.now())),
         };
-        reading.min(NEVER - 1)
+        reading.min(LAST)
     }
 
     /// A cheap reading that may lag by up to the coarse margin, but never runs ahead.
     #[inline]
-    pub fn coarse(&self) -> u64 {
+    pub fn coarse(&self) -> Timestamp {
         if let Some(offset) = self.coarse_offset
             && let Some(reading) = coarse::now()
         {
@@ -222,65 +225,64 @@ impl Ticker {
     }
 
     /// How far a coarse reading may lag; zero if all readings are precise.
-    pub fn margin(&self) -> u64 {
+    pub fn margin(&self) -> Nanos {
         self.margin
     }
 
     /// A reading that decides whether `deadline` has passed: the coarse one, or a precise one if
     /// the coarse one does not decide.
     #[inline]
-    pub fn reading_for(&self, deadline: u64, coarse: u64) -> u64 {
+    pub fn reading_for(&self, deadline: Timestamp, coarse: Timestamp) -> Timestamp {
         let near = deadline > coarse && deadline - coarse <= self.margin;
         if near { self.now() } else { coarse }
     }
 
-    /// Whether a lifetime of `nanos` is too short to begin at a coarse reading, because it would
-    /// end noticeably early. False if all readings are precise.
+    /// Whether `lifetime` is too short to begin at a coarse reading, because it would end
+    /// noticeably early. False if all readings are precise.
     #[inline]
-    pub fn is_short(&self, nanos: u64) -> bool {
-        nanos < LONG && self.margin > 0
+    pub fn is_short(&self, lifetime: Nanos) -> bool {
+        lifetime < LONG && self.margin > Nanos::ZERO
     }
 
-    /// Whether a lifetime of `nanos` may begin at a coarse reading. False if all readings are
-    /// precise.
+    /// Whether `lifetime` may begin at a coarse reading. False if all readings are precise.
     #[inline]
-    pub fn may_begin_coarsely(&self, nanos: u64) -> bool {
-        nanos >= LONG && self.margin > 0
+    pub fn may_begin_coarsely(&self, lifetime: Nanos) -> bool {
+        lifetime >= LONG && self.margin > Nanos::ZERO
     }
 
     /// Whether `deadline` has passed, exactly. Reads the precise clock only if `coarse` (a value of
     /// [`coarse`](Self::coarse)) does not decide.
     #[inline]
-    pub fn has_passed(&self, deadline: u64, coarse: u64) -> bool {
+    pub fn has_passed(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
         deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
     /// The `Instant` at `time`. A time that `Instant` cannot represent becomes the start of this
     /// cache.
-    pub fn instant_of(&self, time: u64) -> Instant {
-        let shifted = if time >= self.anchor_nanos {
-            self.anchor.checked_add(Duration::from_nanos(time - self.anchor_nanos))
+    pub fn instant_of(&self, time: Timestamp) -> Instant {
+        let shifted = if time >= self.anchor_reading {
+            self.anchor.checked_add((time - self.anchor_reading).to_duration())
         } else {
-            self.anchor.checked_sub(Duration::from_nanos(self.anchor_nanos - time))
+            self.anchor.checked_sub((self.anchor_reading - time).to_duration())
         };
         shifted.unwrap_or(self.anchor)
     }
 
     /// The time at `instant`, saturating at both ends.
-    pub fn time_of(&self, instant: Instant) -> u64 {
+    pub fn time_of(&self, instant: Instant) -> Timestamp {
         match instant.checked_duration_since(self.anchor) {
-            Some(after) => self.anchor_nanos.saturating_add(nanos(after)),
+            Some(after) => self.anchor_reading.saturating_add(nanos(after)),
             None => {
                 let before = nanos(self.anchor.duration_since(instant));
-                self.anchor_nanos.saturating_sub(before).max(FIRST)
+                self.anchor_reading.saturating_sub(before).max(FIRST)
             }
         }
     }
 
     /// How long to sleep, in real time, until `time`. `None` if real time does not drive the clock.
-    pub fn real_delay(&self, time: u64) -> Option<Duration> {
+    pub fn real_delay(&self, time: Timestamp) -> Option<Duration> {
         matches!(self.source, Source::System)
-            .then(|| Duration::from_nanos(time.saturating_sub(self.now())))
+            .then(|| time.saturating_since(self.now()).to_duration())
     }
 }
 
@@ -293,28 +295,38 @@ impl fmt::Debug for Ticker {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[expect(unsafe_code, reason = "the coarse clock is read through libc")]
 mod coarse {
+    use super::{Nanos, Timestamp};
     use std::time::Instant;
 
-    /// The place of an `Instant` on the scale of the clock may be wrong by this many nanoseconds.
+    /// The present, on two scales.
+    #[derive(Clone, Copy)]
+    pub struct Anchor {
+        pub instant: Instant,
+        /// On the scale of [`now`].
+        pub reading: Timestamp,
+    }
+
+    /// The place of an `Instant` on the scale of the clock may be wrong by this much.
     /// Only a preemption between two consecutive readings makes the error larger.
-    const PRECISION: u64 = 1_000_000;
+    const PRECISION: Nanos = Nanos::from_raw(1_000_000);
     /// The anchor is read at most this many times, until it has that precision.
     const TRIES: u32 = 16;
 
+    /// A reading, on the scale of the system's clock.
     #[inline]
-    pub fn now() -> Option<u64> {
+    pub fn now() -> Option<Timestamp> {
         read(libc::CLOCK_MONOTONIC_COARSE)
     }
 
-    /// The present as an `Instant`, and a reading on the scale of [`now`] that is no earlier. A
-    /// coarse reading that is converted to the scale of the `Instant`s is therefore never ahead of
-    /// them.
-    pub fn anchor() -> (Instant, u64) {
+    /// The present. The reading is no earlier than the `Instant`. A coarse reading that is
+    /// converted to the scale of the `Instant`s is therefore never ahead of them.
+    pub fn anchor() -> Anchor {
+        let precise = || read(libc::CLOCK_MONOTONIC).unwrap_or(Timestamp::from_raw(0));
         let bracket = || {
-            let before = read(libc::CLOCK_MONOTONIC).unwrap_or(0);
-            let anchor = Instant::now();
-            let after = read(libc::CLOCK_MONOTONIC).unwrap_or(0);
-            (after - before, (anchor, after))
+            let before = precise();
+            let instant = Instant::now();
+            let reading = precise();
+            (reading - before, Anchor { instant, reading })
         };
         let mut best = bracket();
         for _ in 1..TRIES {
@@ -327,25 +339,32 @@ mod coarse {
     }
 
     #[inline]
-    fn read(clock: libc::clockid_t) -> Option<u64> {
+    fn read(clock: libc::clockid_t) -> Option<Timestamp> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a valid, exclusively borrowed timespec for the call to fill.
         let status = unsafe { libc::clock_gettime(clock, &mut time) };
-        (status == 0).then(|| (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64)
+        let nanos = || (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64;
+        (status == 0).then(|| Timestamp::from_raw(nanos()))
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 mod coarse {
+    use super::Timestamp;
     use std::time::Instant;
 
+    pub struct Anchor {
+        pub instant: Instant,
+        pub reading: Timestamp,
+    }
+
     #[inline]
-    pub fn now() -> Option<u64> {
+    pub fn now() -> Option<Timestamp> {
         None
     }
 
-    pub fn anchor() -> (Instant, u64) {
-        (Instant::now(), 0)
+    pub fn anchor() -> Anchor {
+        Anchor { instant: Instant::now(), reading: Timestamp::from_raw(0) }
     }
 }
 
@@ -365,8 +384,9 @@ mod tests {
             // readings.
             for distance in [1u64 << 25, 1 << 27, 1 << 28] {
                 let distance = distance + step % 1000;
-                assert!(ticker.has_passed(precise - distance, coarse));
-                assert!(!ticker.has_passed(precise + (1 << 35) + distance, coarse));
+                let (past, ahead) = (distance, (1 << 35) + distance);
+                assert!(ticker.has_passed(precise.saturating_sub(Nanos::from_raw(past)), coarse));
+                assert!(!ticker.has_passed(precise + Nanos::from_raw(ahead), coarse));
             }
         }
     }
@@ -377,7 +397,7 @@ mod tests {
         hand.set(Duration::from_secs(1000));
         let ticker = Ticker::new(clock);
         for time in [1, 5_000_000_000, 999_999_999_999, 1_000_000_000_000, 1 << 50] {
-            let time = INSTANT + time;
+            let time = Timestamp::from_raw(INSTANT + time);
             assert_eq!(ticker.time_of(ticker.instant_of(time)), time);
         }
     }
@@ -388,8 +408,8 @@ mod tests {
         let ticker = Ticker::new(clock);
         assert_eq!(ticker.now(), FIRST);
         hand.set(Duration::MAX);
-        assert_eq!(ticker.now(), NEVER - 1);
+        assert_eq!(ticker.now(), LAST);
         hand.advance(Duration::MAX);
-        assert_eq!(ticker.now(), NEVER - 1);
+        assert_eq!(ticker.now(), LAST);
     }
 }

@@ -1,6 +1,7 @@
 //! The handles that a cache gives out: on entries that live in it ([`Entry`]) and on values that
 //! have left it ([`Removed`]).
 
+use crate::clock::Timestamp;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
 use crate::removal::RemovalCause;
@@ -19,8 +20,8 @@ use std::time::{Duration, Instant};
 /// The age and the remaining lifetime are those at the lookup that returned the handle.
 pub struct Entry<K, V> {
     node: Handle<K, V>,
-    now: u64,
-    deadline: u64,
+    now: Timestamp,
+    deadline: Timestamp,
     origin: Origin,
 }
 
@@ -36,7 +37,12 @@ pub(crate) enum Origin {
 }
 
 impl<K, V> Entry<K, V> {
-    pub(crate) fn new(node: Handle<K, V>, now: u64, deadline: u64, origin: Origin) -> Self {
+    pub(crate) fn new(
+        node: Handle<K, V>,
+        now: Timestamp,
+        deadline: Timestamp,
+        origin: Origin,
+    ) -> Self {
         Self { node, now, deadline, origin }
     }
 
@@ -50,7 +56,7 @@ impl<K, V> Entry<K, V> {
     }
 
     /// The deadline of the entry, as of the lookup.
-    pub(crate) fn deadline(&self) -> u64 {
+    pub(crate) fn deadline(&self) -> Timestamp {
         self.deadline
     }
 
@@ -80,7 +86,7 @@ impl<K, V> Entry<K, V> {
     /// How long ago the value was inserted, at the moment of the lookup.
     #[must_use]
     pub fn age(&self) -> Duration {
-        Duration::from_nanos(self.now.saturating_sub(self.node.meta().created()))
+        self.now.saturating_since(self.node.meta().created()).to_duration()
     }
 
     /// How long the entry had to live at the moment of the lookup. `None` means for ever.

@@ -4,14 +4,14 @@
 //! the time. The *deadline* is the hard deadline or the end of the idle time, whichever is earlier.
 //! Without an idle time both are the same, and only the deadline is kept.
 
-use crate::clock::NEVER;
+use crate::clock::{Nanos, Timestamp, nanos};
 use crate::sync::seeded;
 
-/// The fixed lifetimes of a cache, in nanoseconds.
+/// The fixed lifetimes of a cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lifetimes {
-    pub live: Option<u64>,
-    pub idle: Option<u64>,
+    pub live: Option<Nanos>,
+    pub idle: Option<Nanos>,
 }
 
 /// How a write says when its entry ends.
@@ -19,16 +19,16 @@ pub struct Lifetimes {
 pub enum Lifetime {
     /// By the cache's policy: `time_to_live` and the expiry hooks. The earliest end wins.
     Policy,
-    /// After this many nanoseconds, in place of the policy.
-    For(u64),
+    /// After this time, in place of the policy.
+    For(Nanos),
     /// At this instant, in place of the policy.
-    Until(u64),
+    Until(Timestamp),
 }
 
 impl Lifetimes {
     /// The hard deadline of an entry created at `created` whose variable lifetime ends at
     /// `variable`.
-    pub fn hard_deadline(&self, created: u64, variable: u64) -> u64 {
+    pub fn hard_deadline(&self, created: Timestamp, variable: Timestamp) -> Timestamp {
         match self.live {
             Some(live) => created.saturating_add(live).min(variable),
             None => variable,
@@ -40,7 +40,12 @@ impl Lifetimes {
     ///
     /// The result is no later than the `time_to_live` allows, or than `hard_deadline` if a call has
     /// set a lifetime in place of the `time_to_live`. So it is never before the read itself.
-    pub fn hard_deadline_after_read(&self, created: u64, hard_deadline: u64, variable: u64) -> u64 {
+    pub fn hard_deadline_after_read(
+        &self,
+        created: Timestamp,
+        hard_deadline: Timestamp,
+        variable: Timestamp,
+    ) -> Timestamp {
         match self.live {
             Some(live) => created.saturating_add(live).max(hard_deadline).min(variable),
             None => variable,
@@ -50,7 +55,7 @@ impl Lifetimes {
     /// The deadline of an entry with this hard deadline. `now` is the present of the write or the
     /// read.
     #[inline]
-    pub fn deadline(&self, now: u64, hard_deadline: u64) -> u64 {
+    pub fn deadline(&self, now: Timestamp, hard_deadline: Timestamp) -> Timestamp {
         match self.idle {
             Some(idle) => now.saturating_add(idle).min(hard_deadline),
             None => hard_deadline,
@@ -58,17 +63,17 @@ impl Lifetimes {
     }
 }
 
-/// A lifetime that a hook returned, in nanoseconds. [`NEVER`] is for ever.
+/// A lifetime that a hook returned. [`Nanos::FOREVER`] is for ever.
 #[inline]
-pub fn lifetime(lifetime: Option<std::time::Duration>) -> u64 {
-    match lifetime.map(crate::clock::nanos) {
-        Some(NEVER) if seeded("long-lifetimes-end") => NEVER >> 1,
-        nanos => nanos.unwrap_or(NEVER),
+pub fn lifetime(lifetime: Option<std::time::Duration>) -> Nanos {
+    match lifetime.map(nanos) {
+        Some(Nanos::FOREVER) if seeded("long-lifetimes-end") => Nanos::FOREVER / 2,
+        lifetime => lifetime.unwrap_or(Nanos::FOREVER),
     }
 }
 
 /// The instant at which a lifetime that a hook returned ends.
-pub fn end(now: u64, returned: Option<std::time::Duration>) -> u64 {
+pub fn end(now: Timestamp, returned: Option<std::time::Duration>) -> Timestamp {
     now.saturating_add(lifetime(returned))
 }
 

@@ -198,6 +198,9 @@ pub mod internals {
     pub mod buffer {
         pub use crate::buffer::*;
     }
+    pub mod clock {
+        pub use crate::clock::*;
+    }
     pub mod drain {
         pub use crate::drain::*;
     }

@@ -32,7 +32,7 @@
 //! gone, key and value are dropped and the node is free again. A node that never gets into the
 //! index is *detached*: only handles keep it.
 
-use crate::clock::{INSTANT, NEVER};
+use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::hash::Hash32;
 use crate::links::Links;
 use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -40,12 +40,12 @@ use crate::sync::guarded::{GuardedU32, GuardedU64};
 use crate::sync::seeded;
 
 /// The deadline of a node that is no longer in the index.
-pub const GONE: u64 = 0;
+pub const GONE: Timestamp = Timestamp::from_raw(0);
 
 /// The instant of a deadline, whether or not its expiry was claimed.
 #[inline]
-pub fn ended_at(deadline: u64) -> u64 {
-    deadline | INSTANT
+pub fn ended_at(deadline: Timestamp) -> Timestamp {
+    Timestamp::from_raw(deadline.raw() | INSTANT)
 }
 
 /// Bits of `life`.
@@ -102,7 +102,7 @@ pub struct Meta {
 impl Meta {
     pub fn new() -> Self {
         Self {
-            deadline: AtomicU64::new(GONE),
+            deadline: AtomicU64::new(GONE.raw()),
             created: GuardedU64::new(0),
             timer: Links::new(),
             queue: Links::new(),
@@ -117,7 +117,7 @@ impl Meta {
 
     /// Starts a life with one count, held by the caller, and with neither key nor value.
     pub fn begin(&self, hash: Hash32) {
-        self.deadline.store(GONE, Ordering::Relaxed);
+        self.deadline.store(GONE.raw(), Ordering::Relaxed);
         self.created.store(0, Ordering::Relaxed);
         self.hash.store(hash.raw(), Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
@@ -137,14 +137,14 @@ impl Meta {
     }
 
     #[inline]
-    pub fn deadline(&self) -> u64 {
-        self.deadline.load(Ordering::Acquire)
+    pub fn deadline(&self) -> Timestamp {
+        Timestamp::from_raw(self.deadline.load(Ordering::Acquire))
     }
 
     /// Sets the fields that the inserter writes. Only before publication.
-    pub fn init(&self, deadline: u64, created: u64, weight: u32, generation: u16) {
-        self.deadline.store(deadline, Ordering::Relaxed);
-        self.created.store(created, Ordering::Relaxed);
+    pub fn init(&self, deadline: Timestamp, created: Timestamp, weight: u32, generation: u16) {
+        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+        self.created.store(created.raw(), Ordering::Relaxed);
         self.weight.store(weight, Ordering::Relaxed);
         debug_assert!(u64::from(generation) < GENERATIONS, "generation {generation}");
         self.generation.store(generation, Ordering::Relaxed);
@@ -153,52 +153,56 @@ impl Meta {
     /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
     /// `judged`.
     #[inline]
-    pub fn change_deadline(&self, judged: u64, new: u64) -> bool {
+    pub fn change_deadline(&self, judged: Timestamp, new: Timestamp) -> bool {
         if new < judged && new != GONE && !seeded("shortened-in-silence") {
             // The bit is set before the exchange, which carries it to the thread that replaces the
             // node.
             self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
         }
         if seeded("extend-blindly") {
-            self.deadline.store(new, Ordering::Release);
+            self.deadline.store(new.raw(), Ordering::Release);
             return true;
         }
-        self.deadline.compare_exchange(judged, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.exchange_deadline(judged, new)
+    }
+
+    #[inline(always)]
+    fn exchange_deadline(&self, judged: Timestamp, new: Timestamp) -> bool {
+        self.deadline
+            .compare_exchange(judged.raw(), new.raw(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Makes the expiry of the deadline `judged` final. Returns false if the deadline is no longer
     /// `judged`; the caller must then look at the entry again. See [Expiry is
     /// claimed](self#expiry-is-claimed).
     #[cold]
-    pub fn claim(&self, judged: u64) -> bool {
+    pub fn claim(&self, judged: Timestamp) -> bool {
         if seeded("expiry-unclaimed") {
             return self.deadline() == judged;
         }
-        let claimed = judged & !INSTANT;
-        let exchange = |old, new| {
-            self.deadline.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
-        };
-        claimed == judged || exchange(judged, claimed).is_ok()
+        let claimed = Timestamp::from_raw(judged.raw() & !INSTANT);
+        claimed == judged || self.exchange_deadline(judged, claimed)
     }
 
     /// Marks the node as unlinked, regardless of its deadline. Returns the deadline that it had.
-    pub fn mark_gone(&self) -> u64 {
-        self.deadline.swap(GONE, Ordering::AcqRel)
+    pub fn mark_gone(&self) -> Timestamp {
+        Timestamp::from_raw(self.deadline.swap(GONE.raw(), Ordering::AcqRel))
     }
 
     /// [`mark_gone`](Self::mark_gone) for a deadline that no other thread can prolong now. A claim
     /// at the same moment is lost. To the claiming thread that looks as if it had claimed a moment
     /// earlier. Release as in `mark_gone`.
     #[inline(always)]
-    pub fn mark_gone_alone(&self) -> u64 {
+    pub fn mark_gone_alone(&self) -> Timestamp {
         let deadline = self.deadline.load(Ordering::Relaxed);
-        self.deadline.store(GONE, Ordering::Release);
-        deadline
+        self.deadline.store(GONE.raw(), Ordering::Release);
+        Timestamp::from_raw(deadline)
     }
 
     #[inline]
-    pub fn created(&self) -> u64 {
-        self.created.load(Ordering::Relaxed)
+    pub fn created(&self) -> Timestamp {
+        Timestamp::from_raw(self.created.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -330,22 +334,22 @@ impl Meta {
 
     /// The deadline, if the entry lives at `now`.
     #[inline]
-    pub fn living(&self, now: u64, generation: u16) -> Option<u64> {
+    pub fn living(&self, now: Timestamp, generation: u16) -> Option<Timestamp> {
         let deadline = self.deadline();
         (deadline > now && self.generation() == generation).then_some(deadline)
     }
 
     /// Whether the entry lives at `now`.
     #[inline]
-    pub fn is_live(&self, now: u64, generation: u16) -> bool {
+    pub fn is_live(&self, now: Timestamp, generation: u16) -> bool {
         self.living(now, generation).is_some()
     }
 }
 
 /// The time that is left at `now` until `deadline`, in the form that the expiry hooks take: `None`
 /// is for ever.
-pub fn remaining(deadline: u64, now: u64) -> Option<std::time::Duration> {
-    (deadline != NEVER).then(|| std::time::Duration::from_nanos(deadline.saturating_sub(now)))
+pub fn remaining(deadline: Timestamp, now: Timestamp) -> Option<std::time::Duration> {
+    (deadline != NEVER).then(|| deadline.saturating_since(now).to_duration())
 }
 
 #[cfg(all(test, not(cortado_loom)))]

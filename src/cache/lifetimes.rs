@@ -37,8 +37,8 @@ where
     {
         match self.engine().deadline(key) {
             None => Expiration::NoEntry,
-            Some((deadline, now)) => {
-                remaining(deadline, now).map_or(Expiration::Never, Expiration::Due)
+            Some(seen) => {
+                remaining(seen.deadline, seen.now).map_or(Expiration::Never, Expiration::Due)
             }
         }
     }
@@ -50,8 +50,8 @@ where
     {
         match self.engine().deadline(key) {
             None => Expiration::NoEntry,
-            Some((NEVER, _)) => Expiration::Never,
-            Some((deadline, _)) => Expiration::Due(self.engine().core.ticker.instant_of(deadline)),
+            Some(seen) if seen.deadline == NEVER => Expiration::Never,
+            Some(seen) => Expiration::Due(self.engine().core.ticker.instant_of(seen.deadline)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Recounts every invariant; for tests, at quiescence.
 
 use super::Engine;
+use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{GONE, life};
@@ -62,7 +63,7 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
             ensure!(!core.hot.is_cleared(meta), "node {id} should have been swept");
             weight += u64::from(meta.weight());
-            timed += usize::from(meta.deadline() != u64::MAX);
+            timed += usize::from(meta.deadline() != NEVER);
         }
         ensure!(weight == state.weight, "weight {weight}, counted {}", state.weight);
         ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());

@@ -27,6 +27,7 @@
 //! blocks its thread.
 
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
+use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::hash::Hash32;
@@ -82,7 +83,7 @@ pub struct LoadedNode {
     pub node: RawHandle,
     /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was not to be
     /// kept, since all waiters get that value.
-    pub ends: u64,
+    pub ends: Timestamp,
 }
 
 /// How an operation that takes a key treats a load of it.

@@ -4,7 +4,7 @@
 //!
 //! All words are relaxed. A read that sees the older mode asks a hook that changes nothing.
 
-use crate::clock::NEVER;
+use crate::clock::{Nanos, Timestamp};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A read that would prolong a life by less than this part of the idle time leaves the deadline,
@@ -16,9 +16,9 @@ const TOLERANCE: u64 = 1024;
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// How far a coarse reading of the clock may be behind; zero if all readings are precise.
-    pub margin: u64,
+    pub margin: Nanos,
     /// The idle time.
-    pub idle: Option<u64>,
+    pub idle: Option<Nanos>,
     /// Whether an idle time may be counted from a coarse reading.
     pub idles_coarsely: bool,
     /// Whether each read is counted.
@@ -56,7 +56,7 @@ impl ReadMode {
             unknown: AtomicBool::new(has_policy),
             asks_coarsely: AtomicBool::new(false),
             coarsely: AtomicBool::new(false),
-            freshness: AtomicU64::new(NEVER),
+            freshness: AtomicU64::new(Nanos::FOREVER.raw()),
         };
         mode.set(has_policy);
         mode
@@ -67,16 +67,17 @@ impl ReadMode {
         let coarsely = !asks && idles_coarsely;
         // A read leaves a remaining life of more than this alone.
         let enough = match idle {
-            _ if asks => NEVER,
+            _ if asks => Nanos::FOREVER,
             Some(idle) if coarsely => idle - idle / TOLERANCE,
-            Some(_) => NEVER,
-            None => 0,
+            Some(_) => Nanos::FOREVER,
+            None => Nanos::ZERO,
         };
-        let is_plain = !counts && enough != NEVER;
+        let is_plain = !counts && enough != Nanos::FOREVER;
         self.asks.store(asks, Relaxed);
         self.renews.store(asks || idle.is_some(), Relaxed);
         self.coarsely.store(coarsely, Relaxed);
-        self.freshness.store(if is_plain { margin.max(enough) } else { NEVER }, Relaxed);
+        let freshness = if is_plain { margin.max(enough) } else { Nanos::FOREVER };
+        self.freshness.store(freshness.raw(), Relaxed);
     }
 
     /// Takes in what the first read found out: if the hook is the trait's own, no other read asks
@@ -88,7 +89,7 @@ impl ReadMode {
             return self.set(false);
         }
         let Facts { margin, idle, counts, .. } = self.facts;
-        self.asks_coarsely.store(margin > 0 && idle.is_none() && !counts, Relaxed);
+        self.asks_coarsely.store(margin > Nanos::ZERO && idle.is_none() && !counts, Relaxed);
     }
 
     #[inline]
@@ -119,8 +120,8 @@ impl ReadMode {
     /// A read at `coarse` is a plain hit if the deadline lies beyond this instant. No deadline lies
     /// beyond the end of time.
     #[inline(always)]
-    pub fn freshness_bound(&self, coarse: u64) -> u64 {
-        coarse.saturating_add(self.freshness.load(Relaxed))
+    pub fn freshness_bound(&self, coarse: Timestamp) -> Timestamp {
+        coarse.saturating_add(Nanos::from_raw(self.freshness.load(Relaxed)))
     }
 }
 
@@ -128,34 +129,37 @@ impl ReadMode {
 mod tests {
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    const SECOND: Nanos = Nanos::from_raw(1_000_000_000);
+    const HOUR: Nanos = Nanos::from_raw(3600 * SECOND.raw());
     const PLAIN: Facts = Facts { margin: SECOND, idle: None, idles_coarsely: false, counts: false };
 
-    fn freshness(mode: &ReadMode) -> u64 {
-        mode.freshness_bound(0)
+    fn freshness(mode: &ReadMode) -> Nanos {
+        let start = Timestamp::from_raw(0);
+        mode.freshness_bound(start) - start
     }
 
     #[test]
     fn plain_hits_need_more_life_than_may_be_overlooked() {
         assert_eq!(freshness(&ReadMode::new(PLAIN, false)), SECOND);
-        assert_eq!(freshness(&ReadMode::new(Facts { margin: 0, ..PLAIN }, false)), 0);
-        let hour = 3600 * SECOND;
-        let idle = Facts { idle: Some(hour), idles_coarsely: true, ..PLAIN };
-        assert_eq!(freshness(&ReadMode::new(idle, false)), hour - hour / TOLERANCE);
+        assert_eq!(
+            freshness(&ReadMode::new(Facts { margin: Nanos::ZERO, ..PLAIN }, false)),
+            Nanos::ZERO
+        );
+        let idle = Facts { idle: Some(HOUR), idles_coarsely: true, ..PLAIN };
+        assert_eq!(freshness(&ReadMode::new(idle, false)), HOUR - HOUR / TOLERANCE);
         let short = Facts { idles_coarsely: false, ..idle };
         for never_plain in [
             ReadMode::new(PLAIN, true),
             ReadMode::new(short, false),
             ReadMode::new(Facts { counts: true, ..PLAIN }, false),
         ] {
-            assert_eq!(freshness(&never_plain), NEVER);
+            assert_eq!(freshness(&never_plain), Nanos::FOREVER);
         }
     }
 
     #[test]
     fn a_hook_that_is_the_traits_own_costs_nothing_once_known() {
-        let hour = 3600 * SECOND;
-        let idle = Facts { idle: Some(hour), idles_coarsely: true, ..PLAIN };
+        let idle = Facts { idle: Some(HOUR), idles_coarsely: true, ..PLAIN };
         for facts in [PLAIN, idle] {
             let mode = ReadMode::new(facts, true);
             assert!(mode.asks() && mode.renews() && mode.is_unknown() && !mode.coarsely());
@@ -167,7 +171,7 @@ mod tests {
             let own = ReadMode::new(facts, true);
             own.learn(false);
             assert!(own.asks() && !own.is_unknown());
-            assert_eq!(freshness(&own), NEVER);
+            assert_eq!(freshness(&own), Nanos::FOREVER);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The hard deadline: when an entry of a cache with an idle time ends even if it is read.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::node::Meta;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,17 +15,21 @@ pub struct HardDeadline<'p> {
 impl HardDeadline<'_> {
     /// The hard deadline; [`NEVER`] if there is none.
     #[inline]
-    pub fn load(self) -> u64 {
-        if self.meta.has_hard_deadline() { self.word.load(Ordering::Acquire) } else { NEVER }
+    pub fn load(self) -> Timestamp {
+        if self.meta.has_hard_deadline() {
+            Timestamp::from_raw(self.word.load(Ordering::Acquire))
+        } else {
+            NEVER
+        }
     }
 
     /// Sets the hard deadline. The caller does so before publication, or under the bucket's lock
     /// and before it sets the deadline that follows from it. `always` stores the word even if it is
     /// [`NEVER`], for caches whose reads [exchange](Self::exchange) it.
     #[inline]
-    pub fn store(self, hard_deadline: u64, always: bool) {
+    pub fn store(self, hard_deadline: Timestamp, always: bool) {
         if always || hard_deadline != NEVER || self.meta.has_hard_deadline() {
-            self.word.store(hard_deadline, Ordering::Release);
+            self.word.store(hard_deadline.raw(), Ordering::Release);
             self.meta.set_has_hard_deadline();
         }
     }
@@ -33,10 +37,15 @@ impl HardDeadline<'_> {
     /// Sets the hard deadline if it is still `judged`. A read whose hook gave another lifetime
     /// calls this, without a lock.
     #[inline]
-    pub fn exchange(self, judged: u64, hard_deadline: u64) -> bool {
+    pub fn exchange(self, judged: Timestamp, hard_deadline: Timestamp) -> bool {
         debug_assert!(self.meta.has_hard_deadline(), "reads change only a stored hard deadline");
         self.word
-            .compare_exchange(judged, hard_deadline, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(
+                judged.raw(),
+                hard_deadline.raw(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
             .is_ok()
     }
 }

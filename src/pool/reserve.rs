@@ -2,6 +2,7 @@
 //! here, the memory of the block goes back to the system. See the [module](super) for the protocol.
 
 use super::address::NodeMemory;
+use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, seeded};
@@ -15,9 +16,9 @@ const BLOCK_NODES: u32 = 8;
 /// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
 /// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// How long, in nanoseconds of the cache's time, an id must be free and not needed before it is
+/// How long, by the cache's clock, an id must be free and not needed before it is
 /// moved here.
-const WINDOW: u64 = 250_000_000;
+const WINDOW: Nanos = Nanos::from_raw(250_000_000);
 /// Moving ids here is worth the work only if, for a whole window, more than one in this many of the
 /// ids outside the reserve is free.
 const IDLE_SHARE: usize = 8;
@@ -39,7 +40,7 @@ pub enum Surplus {
     #[default]
     None,
     /// More ids may be free than are needed. That will be known at this time.
-    UndecidedUntil(u64),
+    UndecidedUntil(Timestamp),
     /// Yes: there are more ids to be moved now.
     Some,
 }
@@ -60,7 +61,7 @@ struct Block {
 
 /// The smallest number of free ids since a point in time.
 struct Watch {
-    since: u64,
+    since: Timestamp,
     least: usize,
     /// How many ids are still to be moved.
     surplus: usize,
@@ -85,7 +86,7 @@ pub struct Reserve {
 impl Reserve {
     pub fn new(stride: usize) -> Self {
         let bits = BLOCK_BYTES.saturating_sub(stride.ilog2());
-        let watch = Watch { since: 0, least: 0, surplus: 0 };
+        let watch = Watch { since: Timestamp::from_raw(0), least: 0, surplus: 0 };
         Self {
             bits: if cfg!(cortado_loom) { 1 } else { bits.min(BLOCK_NODES) },
             len: AtomicUsize::new(0),
@@ -167,14 +168,14 @@ impl Reserve {
 
     /// Moves free ids here that were not needed for a while, at most `most` in a call. Only one
     /// thread at a time may call this.
-    pub fn trim(&self, pool: &impl NodeMemory, now: u64, most: usize) -> Surplus {
+    pub fn trim(&self, pool: &impl NodeMemory, now: Timestamp, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
         let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
         let state = &mut *guard;
         let enough = ((all - self.len().min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
         let watch = &mut state.watch;
         watch.least = watch.least.min(free);
-        let watched = now.checked_sub(watch.since);
+        let watched = now.checked_since(watch.since);
         if watched.is_none_or(|watched| watched >= WINDOW) {
             let scattered = self.len().saturating_sub(state.parked.len() << self.bits);
             if watched.is_some() && (watch.least > enough || scattered > enough) {

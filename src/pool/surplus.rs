@@ -2,11 +2,12 @@
 
 use super::raw::RawPool;
 use super::reserve::Surplus;
+use crate::clock::Timestamp;
 
 impl RawPool {
     /// Gives memory back that was not needed for a while. Moves at most `most` free ids. Only one
     /// thread at a time may call this.
-    pub fn trim(&self, now: u64, most: usize) -> Surplus {
+    pub fn trim(&self, now: Timestamp, most: usize) -> Surplus {
         self.reserve.trim(self, now, most)
     }
 

@@ -1,7 +1,7 @@
 //! The pool as the index, the policy and the wheel see it.
 
 use super::raw::RawPool;
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::hash::Hash32;
 use crate::index::HashOf;
 use crate::links::{Links, NodeId};
@@ -11,7 +11,7 @@ use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::wheel::TimerStore;
 
 /// The longest time to a deadline that the wheel is shown: a quarter of its circle, 146 years.
-pub const FARTHEST: u64 = 1 << 62;
+pub const FARTHEST: Nanos = Nanos::from_raw(1 << 62);
 
 impl HashOf for RawPool {
     #[inline]
@@ -80,7 +80,7 @@ impl<'a> PolicyNode<'a> for &'a Meta {
 #[derive(Clone, Copy)]
 pub struct Timers<'a> {
     pub pool: &'a RawPool,
-    pub now: u64,
+    pub now: Timestamp,
 }
 
 impl TimerStore for Timers<'_> {
@@ -90,7 +90,7 @@ impl TimerStore for Timers<'_> {
     }
 
     #[inline]
-    fn deadline(&self, id: NodeId) -> Option<u64> {
+    fn deadline(&self, id: NodeId) -> Option<Timestamp> {
         self.show(ended_at(self.pool.meta(id).deadline()))
     }
 }
@@ -98,7 +98,7 @@ impl TimerStore for Timers<'_> {
 impl Timers<'_> {
     /// The deadline as the wheel sees it; `None` if there is none.
     #[inline]
-    pub fn show(&self, deadline: u64) -> Option<u64> {
+    pub fn show(&self, deadline: Timestamp) -> Option<Timestamp> {
         let (first, last) = (self.now.saturating_sub(FARTHEST), self.now.saturating_add(FARTHEST));
         (deadline != NEVER).then(|| deadline.clamp(first, last))
     }

@@ -57,13 +57,12 @@ use std::io;
 use std::time::Duration;
 
 use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
 #[cfg(not(cortado_loom))]
 use crate::sync::plain::OnceLock;
 use crate::sync::plain::Weak;
 
+use serve::{Armed, ClientId, Shared};
 pub use serve::{Counts, Scheduled};
-use serve::{Id, Shared};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -111,8 +110,8 @@ impl Scheduler {
 #[must_use = "dropping a registration deregisters the client"]
 pub struct Registration {
     shared: Arc<Shared>,
-    id: Id,
-    armed: Arc<AtomicU64>,
+    id: ClientId,
+    armed: Arc<Armed>,
 }
 
 impl Registration {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::clock::{LAST, NEVER, Timestamp, nanos};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use crate::sync::plain::Weak;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
@@ -16,11 +17,34 @@ pub trait Scheduled: Send + Sync {
 }
 
 /// The number of a client, in the order of registration.
-pub(super) type Id = u64;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(super) struct ClientId(u64);
 
-/// A client that is not armed has this deadline, which is later than any other. Deadlines are
-/// nanoseconds since the scheduler was created.
-const NEVER: u64 = u64::MAX;
+/// The creation of the scheduler. Deadlines count from there. A client that is not armed has the
+/// deadline [`NEVER`], which is later than any other.
+const START: Timestamp = Timestamp::from_raw(0);
+
+/// When a client is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Appointment {
+    at: Timestamp,
+    client: ClientId,
+}
+
+/// The deadline of one client, as other threads may read it without the lock.
+#[derive(Debug)]
+pub(super) struct Armed(AtomicU64);
+
+impl Armed {
+    fn get(&self) -> Timestamp {
+        Timestamp::from_raw(self.0.load(Relaxed))
+    }
+
+    fn set(&self, at: Timestamp) {
+        self.0.store(at.raw(), Relaxed);
+    }
+}
 
 /// The counters of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,18 +62,19 @@ pub struct Counts {
 #[derive(Debug)]
 struct Client {
     handle: Weak<dyn Scheduled>,
-    armed: Arc<AtomicU64>,
+    armed: Arc<Armed>,
 }
 
-/// The state under the lock. `agenda` holds `(deadline, id)` of each armed client, and of no other.
+/// The state under the lock.
 #[derive(Debug)]
 struct State {
-    clients: BTreeMap<Id, Client>,
-    agenda: BTreeSet<(u64, Id)>,
-    next_id: Id,
-    /// The deadline until which the thread sleeps. Zero while it is awake, as it then looks by
-    /// itself.
-    asleep_until: u64,
+    clients: BTreeMap<ClientId, Client>,
+    /// The appointment of each armed client, and no other.
+    agenda: BTreeSet<Appointment>,
+    next_id: ClientId,
+    /// The deadline until which the thread sleeps. [`START`] while it is awake, as it then looks
+    /// by itself.
+    asleep_until: Timestamp,
     serving: bool,
     threads_started: u64,
     panics: u64,
@@ -76,15 +101,15 @@ impl State {
     /// Arms a client unless it is already armed for `at` or earlier. Returns whether the thread
     /// would sleep too long for it.
     #[must_use]
-    fn arm(&mut self, id: Id, at: u64) -> bool {
+    fn arm(&mut self, id: ClientId, at: Timestamp) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
-        let before = client.armed.load(Relaxed);
+        let before = client.armed.get();
         if before <= at {
             return false;
         }
-        self.agenda.remove(&(before, id));
-        self.agenda.insert((at, id));
-        client.armed.store(at, Relaxed);
+        self.agenda.remove(&Appointment { at: before, client: id });
+        self.agenda.insert(Appointment { at, client: id });
+        client.armed.set(at);
         let oversleeps = at < self.asleep_until;
         if oversleeps {
             self.asleep_until = at;
@@ -93,20 +118,20 @@ impl State {
     }
 
     /// Disarms the first client if it is due, and returns it.
-    fn take_due(&mut self, now: u64) -> Option<(Id, Weak<dyn Scheduled>)> {
-        let (at, id) = *self.agenda.first()?;
+    fn take_due(&mut self, now: Timestamp) -> Option<(ClientId, Weak<dyn Scheduled>)> {
+        let Appointment { at, client: id } = *self.agenda.first()?;
         if at > now {
             return None;
         }
         self.agenda.pop_first();
         let client = &self.clients[&id];
-        client.armed.store(NEVER, Relaxed);
+        client.armed.set(NEVER);
         Some((id, Weak::clone(&client.handle)))
     }
 
-    fn forget(&mut self, id: Id) {
+    fn forget(&mut self, id: ClientId) {
         if let Some(client) = self.clients.remove(&id) {
-            self.agenda.remove(&(client.armed.load(Relaxed), id));
+            self.agenda.remove(&Appointment { at: client.armed.get(), client: id });
         }
     }
 }
@@ -116,8 +141,8 @@ impl Shared {
         let state = State {
             clients: BTreeMap::new(),
             agenda: BTreeSet::new(),
-            next_id: 0,
-            asleep_until: 0,
+            next_id: ClientId(0),
+            asleep_until: START,
             serving: false,
             threads_started: 0,
             panics: 0,
@@ -136,34 +161,32 @@ impl Shared {
         }
     }
 
-    /// Nanoseconds since the scheduler was created.
     #[cfg(not(cortado_loom))]
-    fn now(&self) -> u64 {
-        self.base.elapsed().as_nanos().try_into().unwrap_or(NEVER - 1)
+    fn now(&self) -> Timestamp {
+        START.saturating_add(nanos(self.base.elapsed())).min(LAST)
     }
 
     /// Time stands still in a model: otherwise its executions could not be repeated.
     #[cfg(cortado_loom)]
-    fn now(&self) -> u64 {
-        0
+    fn now(&self) -> Timestamp {
+        START
     }
 
     /// The deadline `after` from now. A delay that does not fit becomes [`NEVER`].
-    fn deadline(&self, after: Duration) -> u64 {
-        let after = after.as_nanos().try_into().unwrap_or(NEVER);
-        self.now().saturating_add(after)
+    fn deadline(&self, after: Duration) -> Timestamp {
+        self.now().saturating_add(nanos(after))
     }
 
     pub(super) fn register(
         shared: &Arc<Self>,
         handle: Weak<dyn Scheduled>,
-    ) -> io::Result<(Id, Arc<AtomicU64>)> {
+    ) -> io::Result<(ClientId, Arc<Armed>)> {
         let mut state = shared.state.lock();
         if state.process != std::process::id() {
             // The process was forked since: the thread does not exist in this one.
             state.process = std::process::id();
             state.serving = false;
-            state.asleep_until = 0;
+            state.asleep_until = START;
         }
         if !state.serving {
             let serves = Arc::clone(shared);
@@ -174,13 +197,13 @@ impl Shared {
             state.threads_started += 1;
         }
         let id = state.next_id;
-        state.next_id += 1;
-        let armed = Arc::new(AtomicU64::new(NEVER));
+        state.next_id = ClientId(id.0 + 1);
+        let armed = Arc::new(Armed(AtomicU64::new(NEVER.raw())));
         state.clients.insert(id, Client { handle, armed: Arc::clone(&armed) });
         Ok((id, armed))
     }
 
-    pub(super) fn deregister(&self, id: Id) {
+    pub(super) fn deregister(&self, id: ClientId) {
         let mut state = self.state.lock();
         state.forget(id);
         let last = state.clients.is_empty();
@@ -190,13 +213,13 @@ impl Shared {
         }
     }
 
-    pub(super) fn wake_at(&self, id: Id, armed: &AtomicU64, after: Duration) {
+    pub(super) fn wake_at(&self, id: ClientId, armed: &Armed, after: Duration) {
         let at = self.deadline(after);
         // Partner: the fence in `serve`, after the store of `NEVER`.
         if !seeded("scheduler-wakes-without-fence") {
             fence(SeqCst);
         }
-        if armed.load(Relaxed) <= at {
+        if armed.get() <= at {
             return;
         }
         let oversleeps = self.state.lock().arm(id, at);
@@ -237,15 +260,15 @@ impl Shared {
     }
 
     /// Sleeps until the first deadline, or until it is woken.
-    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: u64) -> MutexGuard<'a, State> {
-        let until = state.agenda.first().map_or(NEVER, |(at, _)| *at);
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: Timestamp) -> MutexGuard<'a, State> {
+        let until = state.agenda.first().map_or(NEVER, |first| first.at);
         state.asleep_until = until;
         let mut state = if until == NEVER {
             self.wake.wait(state)
         } else {
-            self.wake.wait_timeout(state, Duration::from_nanos(until - now))
+            self.wake.wait_timeout(state, (until - now).to_duration())
         };
-        state.asleep_until = 0;
+        state.asleep_until = START;
         state
     }
 }

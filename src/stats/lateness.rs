@@ -4,6 +4,7 @@
 //! An existing crate does not fit: HDR histograms take `&mut self` to record, or need a channel to
 //! synchronise.
 
+use crate::clock::Nanos;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -41,9 +42,9 @@ impl Histogram {
         Self { counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
     }
 
-    pub fn record(&self, nanos: u64) {
-        self.counts[bucket(nanos)].fetch_add(1, Relaxed);
-        self.max.fetch_max(nanos, Relaxed);
+    pub fn record(&self, time: Nanos) {
+        self.counts[bucket(time.raw())].fetch_add(1, Relaxed);
+        self.max.fetch_max(time.raw(), Relaxed);
     }
 
     pub fn snapshot(&self) -> Lateness {
@@ -103,7 +104,7 @@ mod tests {
     fn percentiles_of_a_known_sequence() {
         let histogram = Histogram::new();
         assert_eq!(histogram.snapshot(), Lateness::default());
-        (1..=1000).for_each(|n| histogram.record(n * 1000));
+        (1..=1000).for_each(|n| histogram.record(Nanos::from_raw(n * 1000)));
         let lateness = histogram.snapshot();
         assert_eq!(lateness.count, 1000);
         assert_eq!(lateness.max, Duration::from_micros(1000));

@@ -4,6 +4,7 @@ mod lateness;
 
 pub use lateness::Lateness;
 
+use crate::clock::{Nanos, nanos};
 use crate::removal::RemovalCause;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::thread_stripe;
@@ -141,9 +142,9 @@ impl Recorder {
         self.stripe().insertions.fetch_add(1, Relaxed);
     }
 
-    /// Counts a removal. For an expired value, `late` is the time in nanoseconds from its deadline
+    /// Counts a removal. For an expired value, `late` is the time from its deadline
     /// to its removal.
-    pub fn removed(&self, cause: RemovalCause, late: u64) {
+    pub fn removed(&self, cause: RemovalCause, late: Nanos) {
         self.stripe().removals[cause as usize].fetch_add(1, Relaxed);
         if cause == RemovalCause::Expired {
             self.lateness.record(late);
@@ -152,12 +153,12 @@ impl Recorder {
 
     pub fn loaded(&self, time: Duration) {
         self.loads.fetch_add(1, Relaxed);
-        self.load_nanos.fetch_add(crate::clock::nanos(time), Relaxed);
+        self.load_nanos.fetch_add(nanos(time).raw(), Relaxed);
     }
 
     pub fn load_failed(&self, time: Duration) {
         self.load_failures.fetch_add(1, Relaxed);
-        self.load_nanos.fetch_add(crate::clock::nanos(time), Relaxed);
+        self.load_nanos.fetch_add(nanos(time).raw(), Relaxed);
     }
 
     pub fn listener_panicked(&self) {

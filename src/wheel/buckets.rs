@@ -5,9 +5,10 @@
 //! ```
 //!
 //! A head is a pair of links in [`Buckets`]. Each head has an id of its own, at or above
-//! [`FIRST_RESERVED`], which encodes its level and bucket. So an id can be unlinked without knowing
-//! its bucket. If both neighbours of the unlinked id are the same id, this is the head of a ring
-//! that is now empty, and the ring's bit is cleared. Moving a whole ring changes only its two ends.
+//! [`NodeId::FIRST_RESERVED`], which encodes its level and bucket. So an id can be unlinked without
+//! knowing its bucket. If both neighbours of the unlinked id are the same id, this is the head of a
+//! ring that is now empty, and the ring's bit is cleared. Moving a whole ring changes only its two
+//! ends.
 
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;

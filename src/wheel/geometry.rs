@@ -4,6 +4,7 @@
 //! wrapped and read as a signed number. The number of a tick is `instant >> shift`, and wraps with
 //! the instants.
 
+use crate::clock::{Nanos, Timestamp, nanos};
 use std::time::Duration;
 
 /// Maximum number of buckets of one level: its occupancy must fit in one `u64`.
@@ -46,31 +47,31 @@ impl Level {
         self.buckets
     }
 
-    /// The length of one tick in nanoseconds.
-    pub fn span(self) -> u64 {
-        1 << self.shift
+    /// The length of one tick.
+    pub fn span(self) -> Nanos {
+        Nanos::from_raw(1 << self.shift)
     }
 
-    /// The time that all buckets together cover, in nanoseconds.
-    fn range(self) -> u64 {
-        u64::from(self.buckets) << self.shift
+    /// The time that all buckets together cover.
+    fn range(self) -> Nanos {
+        Nanos::from_raw(u64::from(self.buckets) << self.shift)
     }
 
     /// The bucket of the tick that contains `instant`.
     #[inline]
-    pub fn index(self, instant: u64) -> u32 {
-        (instant >> self.shift) as u32 & (self.buckets - 1)
+    pub fn index(self, instant: Timestamp) -> u32 {
+        (instant.raw() >> self.shift) as u32 & (self.buckets - 1)
     }
 
     /// The bucket `offset` ticks after that of `instant`.
     #[inline]
-    pub fn index_after(self, instant: u64, offset: u32) -> u32 {
+    pub fn index_after(self, instant: Timestamp, offset: u32) -> u32 {
         (self.index(instant) + offset) & (self.buckets - 1)
     }
 
     /// `occupied`, which has one bit per bucket, rotated so that bit 0 is the bucket of `instant`.
     #[inline]
-    pub fn ahead(self, occupied: u64, instant: u64) -> u64 {
+    pub fn ahead(self, occupied: u64, instant: Timestamp) -> u64 {
         match self.index(instant) {
             0 => occupied,
             start => (occupied >> start | occupied << (self.buckets - start)) & self.all(),
@@ -84,8 +85,9 @@ impl Level {
     /// had passed. It ends with the tick that the clock is in now. Returns 0 if both are the same
     /// tick.
     #[inline]
-    pub fn due(self, was: u64, now: u64) -> u64 {
-        let ticks = (now >> self.shift).wrapping_sub(was >> self.shift) & (u64::MAX >> self.shift);
+    pub fn due(self, was: Timestamp, now: Timestamp) -> u64 {
+        let tick_of = |instant: Timestamp| instant.raw() >> self.shift;
+        let ticks = tick_of(now).wrapping_sub(tick_of(was)) & (u64::MAX >> self.shift);
         match ticks {
             0 => 0,
             ticks if ticks >= u64::from(self.buckets) => self.all(),
@@ -96,8 +98,9 @@ impl Level {
     /// The time from `instant` until the bucket `offset` ticks ahead is due. The current bucket is
     /// next due when its tick has passed.
     #[inline]
-    pub fn delay(self, instant: u64, offset: u32) -> u64 {
-        (u64::from(offset.max(1)) << self.shift) - (instant & (self.span() - 1))
+    pub fn delay(self, instant: Timestamp, offset: u32) -> Nanos {
+        let into_tick = instant.raw() & (self.span().raw() - 1);
+        Nanos::from_raw((u64::from(offset.max(1)) << self.shift) - into_tick)
     }
 
     fn all(self) -> u64 {
@@ -158,9 +161,11 @@ impl Geometry {
         assert!(last.buckets == 1 && last.shift <= 61, "last level: one bucket, tick <= 2^61 ns");
         // Each level's range is a power of two, so the logarithm of the time left decides the
         // level.
-        let level_for =
-            |left: u64| levels[..levels.len() - 1].iter().take_while(|l| left >= l.range()).count();
-        let by_magnitude = std::array::from_fn(|magnitude| level_for(1 << magnitude) as u8);
+        let level_for = |left: Nanos| {
+            levels[..levels.len() - 1].iter().take_while(|l| left >= l.range()).count()
+        };
+        let by_magnitude =
+            std::array::from_fn(|magnitude| level_for(Nanos::from_raw(1 << magnitude)) as u8);
         Self { levels: levels.into(), by_magnitude }
     }
 
@@ -170,7 +175,7 @@ impl Geometry {
     /// but at least 2^19 ns (0.52 ms). Each finer level multiplies the tick by up to 64, so a long
     /// lifetime passes through at most two more levels.
     pub fn with_resolution(resolution: Duration) -> Self {
-        let nanos = u64::try_from(resolution.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = nanos(resolution).raw();
         let coarse = DEFAULT[0].shift;
         let mut shift = nanos.checked_ilog2().unwrap_or(0).clamp(FINEST_SHIFT, coarse);
         let mut levels = Vec::new();
@@ -186,7 +191,7 @@ impl Geometry {
     /// The finest tick. It limits the lateness of an entry, if the wheel is advanced whenever it
     /// asks for it.
     pub fn tick(&self) -> Duration {
-        Duration::from_nanos(self.levels[0].span())
+        self.levels[0].span().to_duration()
     }
 
     /// The levels, finest first.
@@ -197,27 +202,27 @@ impl Geometry {
     /// The bucket for a deadline. A deadline that has passed goes to the current
     /// bucket of the finest level. The bucket that it missed comes round only a whole turn later.
     #[inline]
-    pub fn position(&self, clock: u64, deadline: u64) -> Position {
+    pub fn position(&self, clock: Timestamp, deadline: Timestamp) -> Position {
         let Some(left) = time_left(clock, deadline) else {
             return Position { level: 0, index: self.levels[0].index(clock) };
         };
-        let level = usize::from(self.by_magnitude[left.ilog2() as usize]);
+        let level = usize::from(self.by_magnitude[left.raw().ilog2() as usize]);
         Position { level, index: self.levels[level].index(deadline) }
     }
 }
 
 /// The time from `clock` to the deadline; `None` once the deadline has come.
 #[inline]
-pub fn time_left(clock: u64, deadline: u64) -> Option<u64> {
-    let left = deadline.wrapping_sub(clock);
-    (left.cast_signed() > 0).then_some(left)
+pub fn time_left(clock: Timestamp, deadline: Timestamp) -> Option<Nanos> {
+    let left = deadline.wrapping_since(clock);
+    (left.raw().cast_signed() > 0).then_some(left)
 }
 
 /// Whether `now` is after `clock`. A difference of less than 2^62 ns (146 years) backwards counts
 /// as a step back. All other differences count as steps forward, so that a clock that starts at the
 /// least signed instant may run past zero.
 #[inline]
-pub fn is_later(clock: u64, now: u64) -> bool {
-    let step = now.wrapping_sub(clock).cast_signed();
+pub fn is_later(clock: Timestamp, now: Timestamp) -> bool {
+    let step = now.wrapping_since(clock).raw().cast_signed();
     step > 0 || step <= -(1 << 62)
 }

@@ -5,6 +5,7 @@ use super::buckets::{Ring, is_linked};
 use super::geometry::time_left;
 use super::store::TimerStore;
 use super::{Location, Wheel};
+use crate::clock::Nanos;
 use crate::links::NodeId;
 
 impl Wheel {
@@ -60,7 +61,9 @@ impl Wheel {
                 let bucket = Ring::of(number, level.index_after(self.clock, offset));
                 let delay = level.delay(self.clock, offset);
                 count += self.buckets.validate(store, bucket, self.len - count, |id| {
-                    let left = store.deadline(id).map(|at| time_left(self.clock, at).unwrap_or(0));
+                    let left = store
+                        .deadline(id)
+                        .map(|at| time_left(self.clock, at).unwrap_or(Nanos::ZERO));
                     match left {
                         Some(left) if delay > left.max(tick_end) => {
                             Err(format!("{id} has {left} ns left, {bucket:?} comes in {delay}"))

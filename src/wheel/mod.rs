@@ -86,6 +86,7 @@ mod geometry;
 mod inspect;
 mod store;
 
+use crate::clock::{Nanos, Timestamp};
 use crate::links::{Links, NodeId};
 use crate::sync::seeded;
 use buckets::{Buckets, Ring, is_linked};
@@ -137,7 +138,7 @@ pub enum Location {
 pub struct Wheel {
     geometry: Geometry,
     buckets: Buckets,
-    clock: u64,
+    clock: Timestamp,
     len: usize,
     /// True while [`advance_with`](Self::advance_with) is on the stack.
     advancing: bool,
@@ -147,7 +148,7 @@ pub struct Wheel {
 
 impl Wheel {
     /// Creates an empty wheel whose clock reads `now`.
-    pub fn new(geometry: Geometry, now: u64) -> Self {
+    pub fn new(geometry: Geometry, now: Timestamp) -> Self {
         let buckets = Buckets::new(&geometry);
         Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NodeId::NONE }
     }
@@ -158,7 +159,7 @@ impl Wheel {
     }
 
     /// The instant to which the wheel was last advanced.
-    pub fn clock(&self) -> u64 {
+    pub fn clock(&self) -> Timestamp {
         self.clock
     }
 
@@ -189,7 +190,7 @@ impl Wheel {
         &mut self,
         store: &S,
         (id, links): (NodeId, &Links),
-        deadline: Option<u64>,
+        deadline: Option<Timestamp>,
     ) {
         self.detach(store, (id, links));
         let Some(deadline) = deadline else { return };
@@ -239,7 +240,7 @@ impl Wheel {
     /// Moves the clock to `now`, and the buckets that become due to the backlog. Returns the number
     /// of buckets that it moved. The time taken is proportional to that number and to the number of
     /// levels.
-    pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) -> usize {
+    pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) -> usize {
         if self.advancing || !is_later(self.clock, now) {
             return 0;
         }
@@ -277,7 +278,7 @@ impl Wheel {
     /// Ids are placed by their deadlines, and the clock will reach those again in order. Only the
     /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to the
     /// backlog, so that `poll` places its ids again.
-    pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: u64) {
+    pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
         self.recall_current(store);
         self.clock = now;
@@ -317,7 +318,7 @@ impl Wheel {
     pub fn advance_with<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
-        now: u64,
+        now: Timestamp,
         mut budget: u32,
         mut judge: impl FnMut(&mut Self, NodeId) -> Verdict,
     ) -> u32 {
@@ -347,9 +348,9 @@ impl Wheel {
     /// Otherwise it is the time until the next occupied bucket is due. That bucket may hold only
     /// ids that cascade. With an empty backlog, the delay is more than zero. It is no more than the
     /// time to the earliest deadline or to the next tick, whichever is later.
-    pub fn next_delay(&self) -> Option<u64> {
+    pub fn next_delay(&self) -> Option<Nanos> {
         if self.has_backlog() {
-            return Some(0);
+            return Some(Nanos::ZERO);
         }
         let levels = self.geometry.levels().iter().enumerate();
         levels
@@ -361,7 +362,7 @@ impl Wheel {
     }
 
     /// The instant at which [`next_delay`](Self::next_delay) ends.
-    pub fn next_deadline(&self) -> Option<u64> {
+    pub fn next_deadline(&self) -> Option<Timestamp> {
         self.next_delay().map(|delay| self.clock.wrapping_add(delay))
     }
 
@@ -384,7 +385,7 @@ impl Wheel {
         &mut self,
         store: &S,
         node: (NodeId, &Links),
-        deadline: u64,
+        deadline: Timestamp,
     ) {
         let Position { level, index } = self.geometry.position(self.clock, deadline);
         self.link(store, Ring::of(level, index), node);

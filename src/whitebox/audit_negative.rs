@@ -4,7 +4,7 @@
 
 use crate::buffer::write::DrainLimits;
 use crate::cache::Cache;
-use crate::clock::{Clock, ManualClock};
+use crate::clock::{Clock, ManualClock, Nanos, Timestamp};
 use crate::engine::{Core, Maintenance};
 use crate::entry::Entry;
 use crate::hash::Hash32;
@@ -79,7 +79,7 @@ impl Subject {
     }
 
     fn timers(&self) -> Timers<'_> {
-        Timers { pool: &self.core().pool, now: 0 }
+        Timers { pool: &self.core().pool, now: Timestamp::from_raw(0) }
     }
 
     fn pool(&self) -> &RawPool {
@@ -125,7 +125,7 @@ const DAMAGES: &[Damage] = &[
     }),
     ("a removal that is not announced", "removals are not announced", |s, look| {
         let (id, meta) = s.node(s.removed);
-        s.core().announce(id, RemovalCause::Explicit, meta.deadline(), 0);
+        s.core().announce(id, RemovalCause::Explicit, meta.deadline(), Timestamp::from_raw(0));
         look();
         s.cache.run_pending_tasks();
         s.recorder().inserted();
@@ -223,9 +223,10 @@ const DAMAGES: &[Damage] = &[
     ("wheel: an entry that is scheduled too late", " ns left", |s, look| {
         let (_, meta) = s.one();
         let deadline = meta.deadline();
-        assert!(meta.change_deadline(deadline, 1));
+        let soon = Timestamp::from_raw(1);
+        assert!(meta.change_deadline(deadline, soon));
         look();
-        assert!(meta.change_deadline(1, deadline));
+        assert!(meta.change_deadline(soon, deadline));
     }),
     ("policy: a wrong link", "points back to", |s, look| {
         let links = &s.one().1.queue;
@@ -261,7 +262,7 @@ const DAMAGES: &[Damage] = &[
     ("statistics: an insert too many", "42 values given, 41 inside or removed", |s, look| {
         s.recorder().inserted();
         look();
-        s.recorder().removed(RemovalCause::Explicit, 0);
+        s.recorder().removed(RemovalCause::Explicit, Nanos::ZERO);
     }),
 ];
 

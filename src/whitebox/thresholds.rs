@@ -4,7 +4,7 @@
 //! a test moves it. Each pass is one that a caller runs in passing.
 
 use crate::cache::Cache;
-use crate::clock::{Clock, ManualClock};
+use crate::clock::{Clock, ManualClock, Nanos};
 use crate::engine::Core;
 use crate::node::NO_PERIOD;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -270,7 +270,10 @@ fn or_weigh_more_than_a_64th_of_the_capacity() {
 fn who_waits_is_looked_after() {
     let _alone = alone();
     let (cache, _hand) = settled(None, 50);
-    let due = |after: u64| core(&cache).hot.is_pass_due(core(&cache).ticker.now() + after);
+    let due = |after: u64| {
+        let (hot, ticker) = (&core(&cache).hot, &core(&cache).ticker);
+        hot.is_pass_due(ticker.now() + Nanos::from_raw(after))
+    };
     assert!(!due(1 << 40), "no node waits and no entry expires");
     let guard = crate::epoch::pin();
     cache.invalidate(&0);
@@ -294,7 +297,8 @@ fn with_a_scheduler_operations_need_not() {
     cache.invalidate(&0);
     cache.run_pending_tasks();
     assert!(unreclaimed(&cache) > 0);
-    assert!(!core(&cache).hot.is_pass_due(core(&cache).ticker.now() + (1 << 40)));
+    let much_later = core(&cache).ticker.now() + Nanos::from_raw(1 << 40);
+    assert!(!core(&cache).hot.is_pass_due(much_later));
     drop(guard);
     clean(&cache);
     cache.audit();

@@ -2,6 +2,7 @@
 //! it is needed. In counts of nodes, by a clock of the test's own.
 
 use crate::common::audited::{Audited, audited};
+use cortado::internals::clock::{Nanos, Timestamp};
 use cortado::internals::hash::Hash32;
 use cortado::internals::pool::{Column, Columns, Pool, Surplus};
 use cortado::{Cache, Clock, ManualClock};
@@ -78,11 +79,12 @@ fn a_pass_looks_at_a_few_only() {
     let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
     drop(drafts);
     let raw = pool.raw();
-    let (begin, window) = (1 << 60, WINDOW.as_nanos() as u64);
-    assert_eq!(raw.trim(begin, 100), Surplus::UndecidedUntil(begin + window));
-    assert_eq!(raw.trim(begin + window - 1, 100), Surplus::UndecidedUntil(begin + window));
+    let (begin, window) = (Timestamp::from_raw(1 << 60), WINDOW.as_nanos() as u64);
+    let (soon, end) = (Nanos::from_raw(window - 1), begin + Nanos::from_raw(window));
+    assert_eq!(raw.trim(begin, 100), Surplus::UndecidedUntil(end));
+    assert_eq!(raw.trim(begin + soon, 100), Surplus::UndecidedUntil(end));
     let mut calls = 0;
-    while raw.trim(begin + window, 1000) == Surplus::Some {
+    while raw.trim(end, 1000) == Surplus::Some {
         calls += 1;
         assert!(raw.parked() <= 1000 * calls + 256, "{} after {calls} calls", raw.parked());
     }

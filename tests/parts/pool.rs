@@ -1,4 +1,5 @@
 //! The pool by itself: ids and their nodes, one life after the other.
+use cortado::internals::clock::Timestamp;
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
 use cortado::internals::node::Meta;
@@ -13,7 +14,11 @@ use std::thread;
 const MANY: u32 = 1_000;
 
 /// A deadline, or a cap, that never comes.
-const NEVER: u64 = u64::MAX;
+const NEVER: Timestamp = Timestamp::from_raw(u64::MAX);
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_raw(nanos)
+}
 
 fn free_ids(raw: &RawPool) -> BTreeSet<NodeId> {
     let mut free = Vec::new();
@@ -171,27 +176,27 @@ fn each_node_has_a_hard_deadline_of_its_own() {
         (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
-        node.meta().init(5, 1, 1, 0);
+        node.meta().init(at(5), at(1), 1, 0);
         assert_eq!(cap(node).load(), NEVER, "at first there is none");
     }
     for (n, node) in (1..).zip(nodes.iter().step_by(2)) {
-        cap(node).store(n * 1_000, false);
+        cap(node).store(at(n * 1_000), false);
     }
     for (n, pair) in (1..).zip(nodes.chunks(2)) {
-        assert_eq!((cap(&pair[0]).load(), cap(&pair[1]).load()), (n * 1_000, NEVER));
-        assert!(!cap(&pair[0]).exchange(1, 2), "not as judged");
-        assert!(cap(&pair[0]).exchange(n * 1_000, n));
-        assert_eq!(cap(&pair[0]).load(), n);
+        assert_eq!((cap(&pair[0]).load(), cap(&pair[1]).load()), (at(n * 1_000), NEVER));
+        assert!(!cap(&pair[0]).exchange(at(1), at(2)), "not as judged");
+        assert!(cap(&pair[0]).exchange(at(n * 1_000), at(n)));
+        assert_eq!(cap(&pair[0]).load(), at(n));
         cap(&pair[0]).store(NEVER, false);
         assert_eq!(cap(&pair[0]).load(), NEVER);
     }
     assert!((0..).zip(&nodes).all(|(n, node)| *node.value() == n), "caps lie beside the nodes");
     // Where reads change caps, the word is kept also for one that never comes.
     let node = &nodes[0];
-    node.meta().init(5, 1, 1, 0);
+    node.meta().init(at(5), at(1), 1, 0);
     cap(node).store(NEVER, true);
-    assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, 7));
-    assert_eq!(cap(node).load(), 7);
+    assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, at(7)));
+    assert_eq!(cap(node).load(), at(7));
     let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = plain.draft(Hash32::FIRST, 0);
     assert!(plain.raw().hard_deadline(node.share().id()).is_none());
@@ -230,7 +235,7 @@ fn columns_are_apart() {
 fn nodes_are_seen_as_they_are() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = pool.draft(Hash32::from_raw(77), 1).fill(1);
-    node.meta().init(9, 1, 5, 0);
+    node.meta().init(at(9), at(1), 5, 0);
     let (raw, id) = (pool.raw(), node.id());
     assert_eq!(
         (PolicyStore::hash(&**raw, id).raw(), raw.weight(id), raw.region(id)),
@@ -241,19 +246,20 @@ fn nodes_are_seen_as_they_are() {
         assert_eq!(raw.region(id), region);
     }
     let light = pool.draft(Hash32::from_raw(78), 2).fill(2);
-    light.meta().init(9, 1, 0, 0);
+    light.meta().init(at(9), at(1), 0, 0);
     for region in [Region::Weightless, Region::None] {
         PolicyNode::set_region(raw.node(light.id()), region);
         assert_eq!(raw.region(light.id()), region);
     }
-    let now = 3 * FARTHEST;
+    let now = at(3 * FARTHEST.raw());
     let show = |deadline| Timers { pool: raw, now }.show(deadline);
-    assert_eq!(
-        (show(now), show(now + 1), show(now - 1)),
-        (Some(now), Some(now + 1), Some(now - 1))
-    );
-    assert_eq!(show(0), Some(now - FARTHEST), "overdue by as much as can be shown");
-    let early = Timers { pool: raw, now: 5 };
-    assert_eq!(early.show(u64::MAX / 2), Some(FARTHEST + 5), "where the wheel looks again");
-    assert_eq!((early.show(0), early.show(NEVER)), (Some(0), None));
+    for near in [now, at(now.raw() + 1), at(now.raw() - 1)] {
+        assert_eq!(show(near), Some(near));
+    }
+    let farthest_back = now.saturating_sub(FARTHEST);
+    assert_eq!(show(at(0)), Some(farthest_back), "overdue by as much as can be shown");
+    let early = Timers { pool: raw, now: at(5) };
+    let looks_again = at(5) + FARTHEST;
+    assert_eq!(early.show(at(u64::MAX / 2)), Some(looks_again), "where the wheel looks again");
+    assert_eq!((early.show(at(0)), early.show(NEVER)), (Some(at(0)), None));
 }

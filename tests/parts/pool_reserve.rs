@@ -1,5 +1,6 @@
 //! The pool's reserve by itself: which free ids go there and come back, when, and whose memory is
 //! given back.
+use cortado::internals::clock::Timestamp;
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
 use cortado::internals::pool::{Columns, Local, Pool, RawPool, Surplus};
@@ -57,10 +58,14 @@ fn by_block(ids: impl IntoIterator<Item = NodeId>) -> BTreeMap<u32, u32> {
     blocks
 }
 
+fn undecided_until(time: u64) -> Surplus {
+    Surplus::UndecidedUntil(Timestamp::from_raw(time))
+}
+
 /// Trims until there is nothing more to do at this time.
 fn trim(raw: &RawPool, now: u64) -> Surplus {
     (0..10_000)
-        .map(|_| raw.trim(now, 128))
+        .map(|_| raw.trim(Timestamp::from_raw(now), 128))
         .find(|left| *left != Surplus::Some)
         .expect("it comes to an end")
 }
@@ -164,9 +169,9 @@ fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
         }
         nodes.truncate(nodes.len() - 30);
         let later = |windows: u64| NOW + windows * WINDOW;
-        assert_eq!(trim(raw, later(2) + 1), Surplus::UndecidedUntil(later(3)), "{made}, {shelved}");
-        assert_eq!(trim(raw, later(3)), Surplus::UndecidedUntil(later(4)));
-        assert_eq!(trim(raw, later(4) - 1), Surplus::UndecidedUntil(later(4)));
+        assert_eq!(trim(raw, later(2) + 1), undecided_until(later(3)), "{made}, {shelved}");
+        assert_eq!(trim(raw, later(3)), undecided_until(later(4)));
+        assert_eq!(trim(raw, later(4) - 1), undecided_until(later(4)));
         if moves {
             assert_eq!(trim(raw, later(4)), Surplus::None);
         }
@@ -190,16 +195,12 @@ fn the_least_of_a_window_is_moved() {
     let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     drop(take(&pool, 50_000));
-    assert_eq!(trim(raw, NOW), Surplus::UndecidedUntil(NOW + WINDOW));
-    assert_eq!(
-        trim(raw, NOW - 1),
-        Surplus::UndecidedUntil(NOW - 1 + WINDOW),
-        "the clock was set back"
-    );
+    assert_eq!(trim(raw, NOW), undecided_until(NOW + WINDOW));
+    assert_eq!(trim(raw, NOW - 1), undecided_until(NOW - 1 + WINDOW), "the clock was set back");
     let needed = take(&pool, 40_000);
-    assert_eq!(trim(raw, NOW + 1), Surplus::UndecidedUntil(NOW - 1 + WINDOW));
+    assert_eq!(trim(raw, NOW + 1), undecided_until(NOW - 1 + WINDOW));
     drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
+    assert_eq!(trim(raw, NOW + WINDOW), undecided_until(NOW + 2 * WINDOW));
     assert_eq!(raw.shelve(usize::MAX), 40_000);
 }
 
@@ -211,10 +212,10 @@ fn what_is_needed_after_all_is_no_surplus() {
     let raw = pool.raw();
     drop(take(&pool, 50_000));
     trim(raw, NOW);
-    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::Some);
+    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Some);
     let needed = take(&pool, 50_000);
     assert_eq!(raw.ids().count(), 50_000);
-    assert_eq!(raw.trim(NOW + WINDOW, 100), Surplus::None);
+    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::None);
     drop(needed);
     assert_eq!(raw.shelve(usize::MAX), 50_000);
 }
@@ -235,7 +236,7 @@ fn scattered_ids_are_exchanged() {
     assert_eq!(raw.shelve(usize::MAX), 0, "what was taken beyond need is back");
     let scattered = free_ids(raw).len();
     drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), Surplus::UndecidedUntil(NOW + 2 * WINDOW));
+    assert_eq!(trim(raw, NOW + WINDOW), undecided_until(NOW + 2 * WINDOW));
     assert_eq!(raw.shelve(usize::MAX), 4_000 - scattered / SWAP_SHARE);
     drop(kept);
 }

@@ -1,6 +1,7 @@
 //! What the wheel's work is bounded by, counted, not timed.
 
 use crate::model::store::{Poll, Timers, Wheel};
+use cortado::internals::clock::Timestamp;
 use cortado::internals::wheel::Geometry;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ fn looks(geometry: &Geometry, start: u64, lifetime: u64) -> u64 {
         let before = timers.reads.get();
         if poll_all(&mut wheel, &timers) == [1] {
             let late = next - (start + lifetime);
-            assert!(late < geometry.levels()[0].span(), "{late} ns late");
+            assert!(late < geometry.levels()[0].span().raw(), "{late} ns late");
         }
         looks += timers.reads.get() - before;
         wheel.validate(&timers).unwrap();
@@ -44,7 +45,8 @@ fn a_fine_tick_keeps_long_lifetimes_cheap() {
     let (runs, mut total, mut coarse) = (2_000, 0, 0);
     for run in 0..runs {
         let (start, lifetime) = (run * 7_919 * MILLISECOND, DAY + run * 1_013 * MILLISECOND);
-        let level = fine.position(start, start + lifetime).level as u64;
+        let instants = [start, start + lifetime].map(Timestamp::from_raw);
+        let level = fine.position(instants[0], instants[1]).level as u64;
         assert_eq!(level, 4, "a day is in the fifth of seven levels");
         let looks = looks(&fine, start, lifetime);
         // Once on entering the tick of each level, from this one down, and once when the finest is

@@ -1,6 +1,7 @@
 //! cortado's wheel, with the ticks it has by default and with the finest.
 
 use super::{TICK_SHIFT, Timers};
+use cortado::internals::clock::Timestamp;
 use cortado::internals::links::{Links, NodeId};
 use cortado::internals::wheel::{Geometry, Poll, TimerStore, Wheel as Mechanism};
 use std::cell::Cell;
@@ -14,8 +15,9 @@ impl TimerStore for Store {
         &self.0[id.index()].0
     }
 
-    fn deadline(&self, id: NodeId) -> Option<u64> {
-        Some(self.0[id.index()].1.get()).filter(|&deadline| deadline != u64::MAX)
+    fn deadline(&self, id: NodeId) -> Option<Timestamp> {
+        let deadline = self.0[id.index()].1.get();
+        (deadline != u64::MAX).then_some(Timestamp::from_raw(deadline))
     }
 }
 
@@ -29,7 +31,7 @@ impl Wheel {
     fn with(geometry: Geometry, ids: u32) -> Self {
         let node = || (Links::new(), Cell::new(u64::MAX));
         let store = Store((0..=ids).map(|_| node()).collect());
-        Self { store, wheel: Mechanism::new(geometry, 0) }
+        Self { store, wheel: Mechanism::new(geometry, Timestamp::from_raw(0)) }
     }
 }
 
@@ -58,7 +60,7 @@ impl Timers for Wheel {
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
-        self.wheel.advance(&self.store, now);
+        self.wheel.advance(&self.store, Timestamp::from_raw(now));
         let mut budget = u32::MAX;
         while let Poll::Due(id) = self.wheel.poll(&self.store, &mut budget) {
             due(id.raw());

@@ -2,6 +2,7 @@
 
 use super::notices::Notice;
 use super::shared::Core;
+use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::links::NodeId;
 use crate::removal::RemovalCause;
@@ -12,18 +13,18 @@ impl Core {
     /// Counts a removal and queues its notice. To be called when the node has just left the index,
     /// under its bucket's lock: so notices of one key are in the order of its removals.
     #[inline(always)]
-    pub fn announce(&self, id: NodeId, cause: RemovalCause, deadline: u64, now: u64) {
+    pub fn announce(&self, id: NodeId, cause: RemovalCause, deadline: Timestamp, now: Timestamp) {
         if self.recorder.is_some() || self.notices.has_listener() {
             self.announce_slow(id, cause, deadline, now);
         }
     }
 
     #[inline(never)]
-    fn announce_slow(&self, id: NodeId, cause: RemovalCause, deadline: u64, now: u64) {
+    fn announce_slow(&self, id: NodeId, cause: RemovalCause, deadline: Timestamp, now: Timestamp) {
         // Another thread may have claimed the expiry by a later reading of the clock.
         let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
         if let Some(recorder) = &self.recorder {
-            recorder.removed(cause, at.saturating_sub(deadline));
+            recorder.removed(cause, at.saturating_since(deadline));
         }
         let notices = &self.notices;
         if !notices.has_listener() || notices.discards() {
@@ -36,13 +37,13 @@ impl Core {
     /// Announces a value that was refused after the cache was closed. A value that the cache's own
     /// listener put back is only counted: announcing it would have no end.
     #[cold]
-    pub fn refuse_closed(&self, id: NodeId, deadline: u64, now: u64) {
+    pub fn refuse_closed(&self, id: NodeId, deadline: Timestamp, now: Timestamp) {
         if !reentrancy::delivers(self.id()) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
         self.notices.count_refusal();
         if let Some(recorder) = &self.recorder {
-            recorder.removed(RemovalCause::Explicit, 0);
+            recorder.removed(RemovalCause::Explicit, Nanos::ZERO);
         }
     }
 

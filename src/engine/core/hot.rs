@@ -1,7 +1,7 @@
 //! The words that every read looks at beside the index and the node. A pass writes them once at
 //! most, so they share a cache line that readers keep.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::node::{GENERATIONS, Meta, NO_PERIOD};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ impl Hot {
         Self {
             generation: AtomicU64::new(0),
             published: AtomicU64::new(0),
-            next_pass: AtomicU64::new(NEVER),
+            next_pass: AtomicU64::new(NEVER.raw()),
             record_period: AtomicU8::new(NO_PERIOD),
             reads_prolong: AtomicBool::new(reads_prolong),
         }
@@ -84,21 +84,21 @@ impl Hot {
 
     /// Whether a pass is due at `now`.
     #[inline]
-    pub fn is_pass_due(&self, now: u64) -> bool {
-        now >= self.next_pass.load(Ordering::Relaxed)
+    pub fn is_pass_due(&self, now: Timestamp) -> bool {
+        now.raw() >= self.next_pass.load(Ordering::Relaxed)
     }
 
     /// Requests a pass that begins after this call, at `at` or earlier. Some operation or the
     /// scheduler runs it.
-    pub fn request_pass_by(&self, at: u64) {
+    pub fn request_pass_by(&self, at: Timestamp) {
         // AcqRel pairs with `clear_pass_requests`: a pass that takes this request back sees the
         // work that it was made for.
-        self.next_pass.fetch_min(at, Ordering::AcqRel);
+        self.next_pass.fetch_min(at.raw(), Ordering::AcqRel);
     }
 
     /// Takes back all requests for a pass: one is beginning.
     pub fn clear_pass_requests(&self) {
-        self.next_pass.swap(NEVER, Ordering::AcqRel);
+        self.next_pass.swap(NEVER.raw(), Ordering::AcqRel);
     }
 
     #[inline]

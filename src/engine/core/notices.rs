@@ -1,5 +1,6 @@
 //! What is still to be told to the listener, and what is still to be dropped.
 
+use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
@@ -17,8 +18,8 @@ use std::time::Duration;
 pub struct Notice {
     pub id: NodeId,
     pub cause: RemovalCause,
-    pub deadline: u64,
-    pub at: u64,
+    pub deadline: Timestamp,
+    pub at: Timestamp,
 }
 
 /// See the [module](self).

@@ -2,7 +2,7 @@
 
 use super::shared::Core;
 use super::state::Maintenance;
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::scheduler::Registration;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
@@ -25,14 +25,14 @@ impl Core {
     }
 
     /// When, as of the last pass, a pass will have something to expire.
-    pub fn next_due(&self) -> u64 {
-        self.upkeep.published.next_due.load(Ordering::Relaxed)
+    pub fn next_due(&self) -> Timestamp {
+        self.upkeep.published.next_due()
     }
 
     /// How long until a pass has something to expire; `None` if nothing is to expire.
     pub fn next_expiration(&self) -> Option<Duration> {
         let due = self.next_due();
-        (due != NEVER).then(|| Duration::from_nanos(due.saturating_sub(self.ticker.now())))
+        (due != NEVER).then(|| due.saturating_since(self.ticker.now()).to_duration())
     }
 
     /// Dead nodes that the cache still has its count on.

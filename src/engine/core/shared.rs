@@ -4,7 +4,7 @@ use super::hot::Hot;
 use super::notices::Notices;
 use super::state::Maintenance;
 use super::upkeep::Upkeep;
-use crate::clock::Ticker;
+use crate::clock::{Ticker, Timestamp};
 use crate::config::Config;
 use crate::engine::flights::Flights;
 use crate::engine::reentrancy::{CacheId, Subject};
@@ -100,8 +100,8 @@ impl Core {
     pub fn effective_cause(
         &self,
         meta: &Meta,
-        deadline: u64,
-        now: u64,
+        deadline: Timestamp,
+        now: Timestamp,
         cause: RemovalCause,
     ) -> RemovalCause {
         if self.hot.is_cleared(meta) {
@@ -116,7 +116,7 @@ impl Core {
     /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
     /// change of a deadline is made under that lock too.
     #[inline(always)]
-    pub fn mark_gone(&self, meta: &Meta) -> u64 {
+    pub fn mark_gone(&self, meta: &Meta) -> Timestamp {
         if self.hot.reads_prolong() { meta.mark_gone() } else { meta.mark_gone_alone() }
     }
 

@@ -1,6 +1,6 @@
 //! What the maintenance lock protects, and what passes tell everybody else.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::config::{Config, Eviction};
 use crate::hash::Hash32;
 use crate::index::EmptyOverflows;
@@ -43,7 +43,7 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    pub fn new(config: &Config, now: u64) -> Self {
+    pub fn new(config: &Config, now: Timestamp) -> Self {
         Self {
             wheel: Wheel::new(config.geometry.clone(), now),
             policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
@@ -90,11 +90,11 @@ pub struct Dead {
     /// How many passes have kept them back.
     pub passes: u32,
     /// When the batch before them was handed over.
-    pub since: u64,
+    pub since: Timestamp,
 }
 
 impl Dead {
-    pub fn new(now: u64) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         Self { ids: Vec::new(), weight: 0, counted: 0, passes: 0, since: now }
     }
 }
@@ -120,22 +120,38 @@ pub struct Published {
     /// The generation up to which everything older is swept.
     pub swept: AtomicU64,
     /// When a pass will have something to expire.
-    pub next_due: AtomicU64,
+    next_due: AtomicU64,
     /// When the pass ran.
-    pub last_pass: AtomicU64,
+    last_pass: AtomicU64,
     /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
 }
 
 impl Published {
-    pub fn new(now: u64) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         Self {
             entries: AtomicU64::new(0),
             weight: AtomicU64::new(0),
             swept: AtomicU64::new(0),
-            next_due: AtomicU64::new(NEVER),
-            last_pass: AtomicU64::new(now),
+            next_due: AtomicU64::new(NEVER.raw()),
+            last_pass: AtomicU64::new(now.raw()),
             unreclaimed: AtomicUsize::new(0),
         }
+    }
+
+    pub fn next_due(&self) -> Timestamp {
+        Timestamp::from_raw(self.next_due.load(Ordering::Relaxed))
+    }
+
+    pub fn set_next_due(&self, due: Timestamp) {
+        self.next_due.store(due.raw(), Ordering::Relaxed);
+    }
+
+    pub fn last_pass(&self) -> Timestamp {
+        Timestamp::from_raw(self.last_pass.load(Ordering::Relaxed))
+    }
+
+    pub fn set_last_pass(&self, now: Timestamp) {
+        self.last_pass.store(now.raw(), Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@ use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
+use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::scheduler::Registration;
@@ -66,7 +67,7 @@ fn write_buffer(limits: WriteLimits) -> WriteBuffer {
 }
 
 impl Upkeep {
-    pub fn new(config: &Config, max_capacity: u64, now: u64) -> Self {
+    pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
         Self {
             reads: ReadBuffer::new(),
             writes: write_buffer(write_limits(config.weighs, max_capacity)),

@@ -11,7 +11,6 @@ use crate::node::remaining;
 use crate::pool::RawHandle;
 use crate::removal::RemovalCause;
 use crate::sync::{catch_user_panic, seeded};
-use std::time::Duration;
 
 /// A caller delivers at most this many notices beside its operation.
 pub const CALLER_NOTICES: usize = 64;
@@ -176,12 +175,12 @@ impl<K, V, S> Engine<K, V, S> {
         let Notice { id, cause, deadline, at } = notice;
         let node = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
         let created = node.meta().created();
-        let late = Duration::from_nanos(at.saturating_sub(deadline));
+        let late = at.saturating_since(deadline).to_duration();
         let facts = Facts {
             cause,
             deadline: remaining(deadline, at).map(|_| self.core.ticker.instant_of(deadline)),
             late_by: (cause == RemovalCause::Expired).then_some(late),
-            age: Duration::from_nanos(at.saturating_sub(created)),
+            age: at.saturating_since(created).to_duration(),
         };
         Removed::new(node, facts)
     }

@@ -1,6 +1,6 @@
 //! The commit of a loaded value.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Entered, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
@@ -29,14 +29,14 @@ impl<'a, K, V> Replaces<'a, K, V> {
 }
 
 /// The outcome of a load for its waiters. `ends` is the end of the value's life.
-pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: u64) -> LoadedNode {
+pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
     LoadedNode { node: entry.node().raw().clone(), ends }
 }
 
 /// The commit of a value that ended.
 struct Committed<K, V> {
     entry: Entry<K, V>,
-    ends: u64,
+    ends: Timestamp,
 }
 
 impl<K, V, S> Engine<K, V, S>
@@ -65,7 +65,7 @@ where
         lifetime: Lifetime,
         flight: &Entered,
         replaces: &mut Replaces<'_, K, V>,
-    ) -> (Entry<K, V>, u64) {
+    ) -> (Entry<K, V>, Timestamp) {
         let terms = Terms { weight: self.weigh(&node), lifetime };
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
         loop {

@@ -11,6 +11,7 @@
 //! load and no computation, since either may be waiting for the pass.
 
 use super::budget::{Budget, Leftover};
+use crate::clock::{Nanos, Timestamp};
 use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
@@ -25,7 +26,7 @@ pub const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// If the time of a pass is this far behind the wheel's, the cache's clock was set back. The wheel
 /// then follows; otherwise new entries would stay until the clock has caught up. A pass whose
 /// thread was merely held up lags less.
-const SET_BACK: u64 = 1 << 30;
+const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
 
 /// How many events a pass takes out of a write buffer for `capacity` events.
 pub fn drain_limit(capacity: usize) -> usize {
@@ -37,7 +38,7 @@ pub struct Pass<'a> {
     pub core: &'a Core,
     pub state: &'a mut Maintenance,
     pub guard: &'a Guard,
-    pub now: u64,
+    pub now: Timestamp,
     /// Whether something was handed to the epoch.
     pub retired: bool,
     /// Whether the pass waits for a bucket that another thread holds.
@@ -57,7 +58,7 @@ impl Core {
         &self,
         guard: &Guard,
         state: &mut Maintenance,
-        now: u64,
+        now: Timestamp,
         budget: &mut Budget,
     ) -> Leftover {
         let running = self.upkeep.status.begin();
@@ -116,8 +117,9 @@ impl<'a> Pass<'a> {
         let wheel = &mut self.state.wheel;
         // One step of the wheel in either direction is less than a quarter of its circle. A longer
         // step would be taken for one in the other direction.
+        let step = FARTHEST - Nanos::from_raw(1);
         while self.now.saturating_add(SET_BACK) < wheel.clock() {
-            let now = self.now.max(wheel.clock().saturating_sub(FARTHEST - 1));
+            let now = self.now.max(wheel.clock().saturating_sub(step));
             wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
         }
     }

@@ -7,6 +7,7 @@
 
 use super::budget::Budget;
 use super::pass::Pass;
+use crate::clock::{Nanos, Timestamp};
 use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
 use crate::links::NodeId;
 use crate::node::{Meta, life};
@@ -27,8 +28,8 @@ const AHEAD: usize = 16;
 const RETIRE_BATCH: usize = 256;
 /// A batch of this share of the entries, or of the capacity by weight, is handed over by the pass.
 const RETIRE_SHARE: u64 = 64;
-/// Any batch is handed over if the one before was this long ago, in nanoseconds.
-const RETIRE_DELAY: u64 = 1_000_000;
+/// Any batch is handed over if the one before was this long ago.
+const RETIRE_DELAY: Nanos = Nanos::from_raw(1_000_000);
 /// Any batch is handed over after this many passes, whatever the clock does. Batches are few
 /// because each costs the epoch two kilobytes, however small it is, as long as a thread that is off
 /// its core holds the epoch up. A batch at the end of every pass took up to 17 MB for 70,000 nodes,
@@ -38,9 +39,9 @@ const RETIRE_PASSES: u32 = 16;
 /// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
 const HELD_UP: u64 = 1024;
 
-/// How long, in nanoseconds, dead nodes of a cache without a scheduler wait for an extra pass. Not
-/// less: a simulated clock may move by milliseconds between two operations.
-const GRACE_CHECK_DELAY: u64 = 16_000_000;
+/// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
+/// simulated clock may move by milliseconds between two operations.
+const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
 
 /// A pass of a caller's looks at this many free nodes in order to give memory back.
 const CALLER_TRIM: usize = 128;
@@ -127,7 +128,7 @@ impl Pass<'_> {
 
 impl Core {
     /// Gives back memory of nodes that were free for a while.
-    pub fn trim(&self, now: u64, budget: &Budget) -> Surplus {
+    pub fn trim(&self, now: Timestamp, budget: &Budget) -> Surplus {
         // A model has no time. The pool has models of its own.
         if cfg!(cortado_loom) {
             return Surplus::None;
@@ -143,7 +144,7 @@ impl Core {
 
     /// Without a scheduler, operations (also reads) run a pass now and then while nodes wait for
     /// their grace period.
-    pub fn request_grace_check(&self, now: u64) {
+    pub fn request_grace_check(&self, now: Timestamp) {
         // A model's clock stands still.
         if !cfg!(cortado_loom) && !self.upkeep.scheduled && self.waits_for_grace() {
             self.hot.request_pass_by(now.saturating_add(GRACE_CHECK_DELAY));

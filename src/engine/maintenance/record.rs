@@ -3,18 +3,18 @@
 use super::run::QUIET;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
+use crate::clock::Timestamp;
 use crate::drain::Urge;
 use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
-use crate::sync::atomic::Ordering;
 use crate::sync::seeded;
 
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
     #[inline(always)]
-    pub fn is_maintenance_due(&self, now: u64) -> bool {
+    pub fn is_maintenance_due(&self, now: Timestamp) -> bool {
         self.hot.is_pass_due(now) || self.upkeep.status.should_drain(Urge::Delayable)
     }
 
@@ -57,7 +57,7 @@ impl Core {
     /// Records a write. To be called right after the commit, with no lock held. No user code runs
     /// between the commit and this call or inside it (the clock was read before): a panic that kept
     /// the event back would leave a node in the index of which the maintenance never hears.
-    pub fn write_event(&self, event: Packed, weight: u32, now: u64) {
+    pub fn write_event(&self, event: Packed, weight: u32, now: Timestamp) {
         let event = event.word();
         let pressure = match self.upkeep.writes.push(event, weight) {
             Ok(pressure) => pressure,
@@ -77,8 +77,8 @@ impl Core {
                 }
             }
             Pressure::First => {
-                let last = self.upkeep.published.last_pass.load(Ordering::Relaxed);
-                if now.saturating_sub(last) >= QUIET {
+                let last = self.upkeep.published.last_pass();
+                if now.saturating_since(last) >= QUIET {
                     self.require_pass();
                 } else {
                     // Without this, a cache that is only read from now on would keep the event.
@@ -94,7 +94,7 @@ impl Core {
     /// Makes room for an event that the write buffer has refused. While another thread, which may
     /// be off its core, has the maintenance lock, the event is spilled instead.
     #[cold]
-    fn push_again(&self, mut event: u64, weight: u32, now: u64) -> Pressure {
+    fn push_again(&self, mut event: u64, weight: u32, now: Timestamp) -> Pressure {
         let mut is_first = true;
         loop {
             if self.upkeep.has_lock_waiters() || !is_first || !self.pass_if_free(now) {

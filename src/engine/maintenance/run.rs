@@ -8,7 +8,7 @@
 //! [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, Leftover};
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY};
 use crate::epoch::Guard;
 use crate::pool::Surplus;
@@ -17,9 +17,9 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, seeded};
 use std::time::Duration;
 
-/// A write that finds the last pass this long ago, in nanoseconds, runs a pass at once instead of
-/// waiting for a batch.
-pub const QUIET: u64 = 1_000_000;
+/// A write that finds the last pass this long ago runs a pass at once instead of waiting for a
+/// batch.
+pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 /// Units of a pass that no caller waits for, or that a caller asked for.
 pub const PATIENT_UNITS: u32 = 4096;
 /// After this many flushes of the epoch that bring nothing back, the rest is left to later passes:
@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Runs a pass at the caller's `now`, unless another thread is at it. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, now: u64) -> bool {
+    pub(super) fn pass_if_free(&self, now: Timestamp) -> bool {
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
         let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller());
@@ -47,7 +47,7 @@ impl Core {
     }
 
     /// Runs a pass at the caller's `now`, after waiting for the maintenance lock.
-    pub(super) fn pass_now(&self, now: u64) {
+    pub(super) fn pass_now(&self, now: Timestamp) {
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
         let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller().patiently());
@@ -57,7 +57,7 @@ impl Core {
         &self,
         guard: &Guard,
         mut state: MutexGuard<'_, Maintenance>,
-        now: u64,
+        now: Timestamp,
         budget: &mut Budget,
     ) -> Leftover {
         if state.ended {
@@ -179,7 +179,7 @@ impl Core {
 
     /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
     /// scheduler reads it once per tick.
-    fn until(&self, time: u64) -> Duration {
+    fn until(&self, time: Timestamp) -> Duration {
         self.ticker.real_delay(time).unwrap_or(self.upkeep.tick)
     }
 }

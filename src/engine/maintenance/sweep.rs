@@ -98,9 +98,9 @@ impl Pass<'_> {
         published.entries.store(self.state.count, Ordering::Relaxed);
         published.weight.store(self.state.weight, Ordering::Relaxed);
         published.swept.store(self.state.swept, Ordering::Release);
-        published.last_pass.store(self.now, Ordering::Relaxed);
+        published.set_last_pass(self.now);
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
-        published.next_due.store(due, Ordering::Relaxed);
+        published.set_next_due(due);
         self.update_record_period();
         if seeded("pass-forgets-wishes") {
             core.hot.clear_pass_requests();

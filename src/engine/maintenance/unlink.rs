@@ -1,6 +1,7 @@
 //! Taking a node out of the index on behalf of the maintenance.
 
 use super::pass::Pass;
+use crate::clock::Timestamp;
 use crate::hash::Hash32;
 use crate::index::{Held, Locked};
 use crate::links::NodeId;
@@ -14,7 +15,7 @@ pub enum Judged {
     /// Whatever its deadline is.
     Anyhow,
     /// If this is still its deadline.
-    At(u64),
+    At(Timestamp),
 }
 
 impl<'a> Pass<'a> {

@@ -7,6 +7,7 @@
 
 use super::lookup::NodeRef;
 use super::slow::{HookMemo, Lookup, ReadStep};
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::reentrancy;
 use crate::epoch::Guard;
@@ -61,7 +62,7 @@ impl<K, V, S> Engine<K, V, S> {
         hash: Hash32,
         key: &Q,
         node: NodeRef<'g, K, V>,
-        coarse: u64,
+        coarse: Timestamp,
     ) -> Lookup<'g, K, V>
     where
         Q: Equivalent<K> + ?Sized,
@@ -85,7 +86,7 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-        (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, u64),
+        (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, Timestamp),
         mut memo: HookMemo,
     ) -> Lookup<'g, K, V>
     where
@@ -106,7 +107,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs
     /// its life nor is counted. Judged by the deadline that the node had then.
     #[inline(always)]
-    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
         seen > self.mode.freshness_bound(coarse) && !self.core.hot.is_cleared(node.meta())
     }

@@ -1,6 +1,7 @@
 //! From a key to its node. Only here do nodes that were found in the index get their types.
 #![expect(unsafe_code, reason = "a guard protects keys and values found in the index")]
 
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::entry::{Entry, Origin};
@@ -21,7 +22,7 @@ pub struct NodeRef<'g, K, V> {
     address: NodeAddress<'g, K, V>,
     id: NodeId,
     /// Its deadline when it was found. Later changes by other threads do not count.
-    seen: u64,
+    seen: Timestamp,
 }
 
 impl<K, V> Clone for NodeRef<'_, K, V> {
@@ -45,13 +46,13 @@ impl<'g, K, V> NodeRef<'g, K, V> {
 
     /// The deadline when the node was found, or as this thread has changed it since.
     #[inline]
-    pub fn seen(self) -> u64 {
+    pub fn seen(self) -> Timestamp {
         self.seen
     }
 
     /// The same node, after this thread has changed its deadline.
     #[inline]
-    pub fn with_deadline(self, seen: u64) -> Self {
+    pub fn with_deadline(self, seen: Timestamp) -> Self {
         Self { seen, ..self }
     }
 
@@ -241,7 +242,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// The deadline of that moment decides. A node that was replaced since is gone, and its
     /// successor was not looked at; so a key that is present all the time is always found.
     #[inline(always)]
-    pub fn is_live_at(&self, node: NodeRef<'_, K, V>, coarse: u64) -> bool {
+    pub fn is_live_at(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen };
         self.lives(seen, node.meta(), coarse)
     }
@@ -269,12 +270,12 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Whether a node that the caller holds, with this deadline, is in the cache and alive.
-    pub fn is_living(&self, deadline: u64, meta: &Meta) -> bool {
+    pub fn is_living(&self, deadline: Timestamp, meta: &Meta) -> bool {
         self.lives(deadline, meta, self.core.ticker.coarse())
     }
 
     #[inline(always)]
-    fn lives(&self, deadline: u64, meta: &Meta, coarse: u64) -> bool {
+    fn lives(&self, deadline: Timestamp, meta: &Meta, coarse: Timestamp) -> bool {
         // GONE is before every reading, and NEVER is after all of them.
         !self.core.ticker.has_passed(deadline, coarse) && !self.core.hot.is_cleared(meta)
     }

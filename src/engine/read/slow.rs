@@ -1,6 +1,7 @@
 //! Reads that are no [plain hits](super::fast): judge, renew, record.
 
 use super::lookup::NodeRef;
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::event::Event;
 use crate::engine::reentrancy::ReentrancyMark;
@@ -91,7 +92,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub(super) fn read_slow<'g>(
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
-        coarse: u64,
+        coarse: Timestamp,
         memo: HookMemo,
     ) -> ReadStep<'g, K, V> {
         let mut due = self.core.is_maintenance_due(coarse);
@@ -139,7 +140,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn renew<'g>(
         &self,
         node: NodeRef<'g, K, V>,
-        coarse: u64,
+        coarse: Timestamp,
         mut memo: HookMemo,
         due: &mut bool,
     ) -> Renewed<'g, K, V> {
@@ -239,12 +240,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// remaining life, and a cache without an idle time, which would prolong from the present on.
     /// If the hook leaves the lifetime as it is, the reading does not matter. If the hook
     /// answers with a long lifetime, the lag matters as little as for a new entry.
-    fn may_ask_coarsely(&self, deadline: u64, coarse: u64) -> bool {
+    fn may_ask_coarsely(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
         self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
     }
 
     /// Whether the remaining life is so long that the lag of a coarse reading does not matter.
-    fn is_long(&self, deadline: u64, coarse: u64) -> bool {
+    fn is_long(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
         deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
     }
 
@@ -253,10 +254,10 @@ impl<K, V, S> Engine<K, V, S> {
     fn hard_deadline_after_read(
         &self,
         node: NodeRef<'_, K, V>,
-        now: u64,
-        hard_deadline: u64,
+        now: Timestamp,
+        hard_deadline: Timestamp,
         memo: &mut HookMemo,
-    ) -> u64 {
+    ) -> Timestamp {
         let Some(expiry) = self.hooks.expiry.as_deref().filter(|_| self.mode.asks()) else {
             return hard_deadline;
         };
@@ -278,8 +279,8 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         expiry: &dyn Expiry<K, V>,
         node: NodeRef<'_, K, V>,
-        now: u64,
-        hard_deadline: u64,
+        now: Timestamp,
+        hard_deadline: Timestamp,
     ) -> HookMemo {
         let current = remaining(hard_deadline, now);
         let answer = if self.mode.is_unknown() {
@@ -295,7 +296,7 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         expiry: &dyn Expiry<K, V>,
         node: NodeRef<'_, K, V>,
-        now: u64,
+        now: Timestamp,
         current: Option<Duration>,
     ) -> Option<Duration> {
         let ticker = &self.core.ticker;
@@ -308,7 +309,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Asks the read hook about an entry with a long remaining life, by the coarse clock. If the
     /// hook leaves the lifetime as it is, this is all that the read has to do.
     #[inline(always)]
-    pub(super) fn ask_coarsely(&self, node: NodeRef<'_, K, V>, coarse: u64) -> HookMemo {
+    pub(super) fn ask_coarsely(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> HookMemo {
         match self.hooks.expiry.as_deref() {
             Some(expiry) if self.mode.asks_coarsely() && self.is_long(node.seen(), coarse) => {
                 let current = remaining(node.seen(), coarse);

@@ -1,6 +1,7 @@
 //! The sections under a bucket's lock. They run no user code, do not wait, and know no `K` and no
 //! `V`.
 
+use crate::clock::Timestamp;
 use crate::engine::core::{Core, Search};
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
@@ -16,8 +17,8 @@ use crate::sync::seeded;
 pub struct Put {
     pub id: NodeId,
     pub hash: Hash32,
-    pub now: u64,
-    pub deadline: u64,
+    pub now: Timestamp,
+    pub deadline: Timestamp,
     /// The generation for which the node was made.
     pub generation: u64,
     /// The generation of the entry from which the value was computed, if there was an entry.
@@ -39,10 +40,10 @@ pub struct Done {
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub hash: Hash32,
-    pub now: u64,
+    pub now: Timestamp,
     /// The entry's deadline when it was found.
-    pub seen: u64,
-    pub hard_deadline: u64,
+    pub seen: Timestamp,
+    pub hard_deadline: Timestamp,
 }
 
 /// The outcome of a new hard deadline.
@@ -51,6 +52,14 @@ pub struct DeadlineChange {
     pub changed: bool,
     /// The event for the maintenance.
     pub event: Option<Packed>,
+}
+
+/// How a node left.
+struct Gone {
+    /// The effective cause.
+    cause: RemovalCause,
+    /// The deadline that the node had.
+    deadline: Timestamp,
 }
 
 impl Core {
@@ -123,10 +132,10 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
-                let (_, end) = self.gone((old, before), put.now, RemovalCause::Replaced);
+                let gone = self.gone((old, before), put.now, RemovalCause::Replaced);
                 // The wheel looks at the old node no later than by its deadline. The exception is a
                 // deadline that was made earlier and whose event is on the way.
-                let later = put.deadline >= end && !before.was_shortened();
+                let later = put.deadline >= gone.deadline && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
         };
@@ -138,7 +147,7 @@ impl Core {
         &self,
         found: Search<'g>,
         hash: Hash32,
-        now: u64,
+        now: Timestamp,
         cause: RemovalCause,
         clearance: Clearance<'_>,
     ) -> Result<Option<(NodeId, RemovalCause)>, Obstacle> {
@@ -248,24 +257,18 @@ impl Core {
         &self,
         locked: &mut Locked<'_>,
         id: NodeId,
-        now: u64,
+        now: Timestamp,
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone((id, self.pool.meta(id)), now, cause).0
+        self.gone((id, self.pool.meta(id)), now, cause).cause
     }
 
-    /// Marks a node that has just been unlinked and announces it. Returns the effective cause, and
-    /// the deadline that the node had.
-    fn gone(
-        &self,
-        (id, meta): (NodeId, &Meta),
-        now: u64,
-        cause: RemovalCause,
-    ) -> (RemovalCause, u64) {
+    /// Marks a node that has just been unlinked and announces it.
+    fn gone(&self, (id, meta): (NodeId, &Meta), now: Timestamp, cause: RemovalCause) -> Gone {
         let deadline = self.mark_gone(meta);
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
-        (cause, ended_at(deadline))
+        Gone { cause, deadline: ended_at(deadline) }
     }
 }

@@ -1,7 +1,7 @@
 //! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A
 //! mark on the thread says which key is being asked about.
 
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, ReentrancyMark};
@@ -19,16 +19,16 @@ use std::time::Instant;
 /// An expiry hook's answer about a new value.
 #[derive(Clone, Copy)]
 pub enum HookLifetime {
-    /// So many nanoseconds from the present; [`NEVER`] means for ever.
-    For(u64),
+    /// So long from the present; [`Nanos::FOREVER`] means for ever.
+    For(Nanos),
     /// The same end as before.
-    Same(u64),
+    Same(Timestamp),
 }
 
 impl HookLifetime {
-    pub fn end(self, now: u64) -> u64 {
+    pub fn end(self, now: Timestamp) -> Timestamp {
         match self {
-            Self::For(nanos) => now.saturating_add(nanos),
+            Self::For(lifetime) => now.saturating_add(lifetime),
             Self::Same(end) => end,
         }
     }
@@ -38,7 +38,7 @@ impl HookLifetime {
 #[derive(Clone, Copy)]
 pub struct Answer {
     pub hook: HookLifetime,
-    pub now: u64,
+    pub now: Timestamp,
 }
 
 /// The key's entry when the hooks were asked, where their answer depends on it.
@@ -47,7 +47,7 @@ pub enum Basis<K, V> {
     Absent,
     /// This entry, whose hard deadline was `ends`. The count keeps its id from being given to
     /// another entry.
-    Entry { node: Handle<K, V>, ends: u64 },
+    Entry { node: Handle<K, V>, ends: Timestamp },
 }
 
 impl<K, V> Basis<K, V> {
@@ -64,8 +64,8 @@ impl<K, V> Basis<K, V> {
 /// When an entry ends: at the latest, and unless it is read before.
 #[derive(Clone, Copy)]
 pub struct Ends {
-    pub hard_deadline: u64,
-    pub deadline: u64,
+    pub hard_deadline: Timestamp,
+    pub deadline: Timestamp,
 }
 
 /// Which readings of the clock a hook is told.
@@ -111,7 +111,7 @@ impl<K, V, S> Engine<K, V, S> {
         let mut hook = self.ask_at(node, basis, now);
         if coarsely {
             let ends = self.ends(Lifetime::Policy, hook, now);
-            if ticker.is_short(ends.deadline.saturating_sub(now)) {
+            if ticker.is_short(ends.deadline.saturating_since(now)) {
                 now = ticker.now();
                 if let HookLifetime::For(_) = hook {
                     // The hook may have computed the answer from the reading that it was told.
@@ -127,7 +127,7 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: &Local<'_, K, V>,
         basis: Option<&Basis<K, V>>,
-        now: u64,
+        now: Timestamp,
     ) -> HookLifetime {
         let Some(expiry) = &self.hooks.expiry else { return HookLifetime::Same(NEVER) };
         let instant = self.core.ticker.instant_of(now);
@@ -144,8 +144,8 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         expiry: &dyn Expiry<K, V>,
         node: &Local<'_, K, V>,
-        (instant, now): (Instant, u64),
-        hard_deadline: u64,
+        (instant, now): (Instant, Timestamp),
+        hard_deadline: Timestamp,
     ) -> HookLifetime {
         let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
         let current = remaining(hard_deadline, now);
@@ -163,10 +163,10 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The deadlines of an entry written at `now`.
     #[inline(always)]
-    pub fn ends(&self, lifetime: Lifetime, hook: HookLifetime, now: u64) -> Ends {
+    pub fn ends(&self, lifetime: Lifetime, hook: HookLifetime, now: Timestamp) -> Ends {
         let lifetimes = &self.core.lifetimes;
         let hard_deadline = match lifetime {
-            Lifetime::For(nanos) => now.saturating_add(nanos),
+            Lifetime::For(lifetime) => now.saturating_add(lifetime),
             Lifetime::Until(instant) => instant,
             Lifetime::Policy => lifetimes.hard_deadline(now, hook.end(now)),
         };

@@ -3,6 +3,7 @@
 use super::commit::Done;
 use super::hooks::{Answer, Basis, Readings};
 use super::prepare::Terms;
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
@@ -207,7 +208,7 @@ where
         (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
         node: &Local<'_, K, V>,
         attempt: &InsertState<K, V>,
-    ) -> Result<(Done, u64), Obstacle> {
+    ) -> Result<(Done, Timestamp), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)
             && !basis.is_still(self.living_for((answer.now, basis), old)?)

@@ -1,6 +1,7 @@
 //! Lifetimes by key: asking for them, changing them.
 
 use super::commit::Limit;
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, Obstacle, Step, block_on};
@@ -9,9 +10,17 @@ use crate::hash::Hash32;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
+/// A living entry's deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    pub deadline: Timestamp,
+    /// When the entry was found.
+    pub now: Timestamp,
+}
+
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// The deadline of the key's living entry, and the present time.
-    pub fn deadline<Q>(&self, key: &Q) -> Option<(u64, u64)>
+    /// The deadline of the key's living entry.
+    pub fn deadline<Q>(&self, key: &Q) -> Option<Seen>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
@@ -23,7 +32,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             // entry more life than is left by this reading.
             let now = self.core.ticker.now();
             if node.seen() > now && !self.core.hot.is_cleared(node.meta()) {
-                return Some((node.seen(), now));
+                return Some(Seen { deadline: node.seen(), now });
             }
             if self.confirm_miss(node) {
                 return None;
@@ -33,7 +42,11 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub fn set_hard_deadline<Q>(&self, key: &Q, hard_deadline: impl Fn(u64) -> u64) -> bool
+    pub fn set_hard_deadline<Q>(
+        &self,
+        key: &Q,
+        hard_deadline: impl Fn(Timestamp) -> Timestamp,
+    ) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
@@ -54,7 +67,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     fn step_set_hard_deadline<Q>(
         &self,
         (hash, key): (Hash32, &Q),
-        hard_deadline: &impl Fn(u64) -> u64,
+        hard_deadline: &impl Fn(Timestamp) -> Timestamp,
         clearance: &mut Clearance<'static>,
     ) -> Step<bool>
     where
@@ -74,7 +87,7 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
         hash: Hash32,
-        hard_deadline: impl Fn(u64) -> u64,
+        hard_deadline: impl Fn(Timestamp) -> Timestamp,
         clearance: Clearance<'_>,
     ) -> Result<bool, Obstacle> {
         let Some(node) = node else { return Ok(false) };

@@ -2,7 +2,7 @@
 
 use super::commit::{Done, Put};
 use super::hooks::{Answer, Basis, HookLifetime, Readings};
-use crate::clock::NEVER;
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::core::mark_of;
 use crate::engine::flights::{Clearance, Obstacle};
@@ -22,7 +22,7 @@ pub struct Terms {
 }
 
 /// The entry of a node that this call has just committed. The node may have left the cache since.
-pub fn fresh<K, V>(node: Handle<K, V>, now: u64, deadline: u64) -> Entry<K, V> {
+pub fn fresh<K, V>(node: Handle<K, V>, now: Timestamp, deadline: Timestamp) -> Entry<K, V> {
     Entry::new(node, now, deadline.max(now), Origin::Inserted)
 }
 
@@ -48,7 +48,7 @@ impl<K, V, S> Engine<K, V, S> {
             present = present.max(now);
         }
         let mut ends = self.ends(terms.lifetime, hook, now);
-        if answer.is_none() && core.ticker.is_short(ends.deadline.saturating_sub(now)) {
+        if answer.is_none() && core.ticker.is_short(ends.deadline.saturating_since(now)) {
             now = core.ticker.now();
             present = now;
             ends = self.ends(terms.lifetime, hook, now);
@@ -75,7 +75,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`Obstacle::Changed`] if the entry was prolonged just when it was found expired.
     pub fn living_for<'g>(
         &self,
-        (asked_at, basis): (u64, &Basis<K, V>),
+        (asked_at, basis): (Timestamp, &Basis<K, V>),
         old: Option<NodeRef<'g, K, V>>,
     ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
         let Some(old) = old else { return Ok(None) };
@@ -97,7 +97,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// write buffer. No user code may run between the commit and this call: unwinding would drop
     /// `node`, and with it the count of a node that is in the index.
     #[inline(always)]
-    pub fn finish_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: u64) {
+    pub fn finish_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: Timestamp) {
         if done.published {
             node.into_count();
         }

@@ -60,8 +60,8 @@ impl Judge {
                 self.panic()
             }
             4 => {
-                assert!(wheel.cancel(&*model.timers, id), "it is in the hand");
-                assert!(!wheel.cancel(&*model.timers, id));
+                assert!(wheel.cancel(&model.timers, id), "it is in the hand");
+                assert!(!wheel.cancel(&model.timers, id));
                 self.keep_or_panic()
             }
             5 => {
@@ -77,18 +77,18 @@ impl Judge {
                 let other = self.anyone();
                 let there = model.timers.is_linked(other) || other == id;
                 model.remove(other);
-                assert_eq!(wheel.cancel(&*model.timers, other), there);
+                assert_eq!(wheel.cancel(&model.timers, other), there);
                 Verdict::Expire
             }
             9 => {
                 let later = wheel.clock().wrapping_add(1 << 50);
-                assert_eq!(wheel.advance(&*model.timers, later), 0);
-                assert_eq!(wheel.advance_with(&*model.timers, later, 7, |_, _| unreachable!()), 7);
+                assert_eq!(wheel.advance(&model.timers, later), 0);
+                assert_eq!(wheel.advance_with(&model.timers, later, 7, |_, _| unreachable!()), 7);
                 Verdict::Expire
             }
             10 => {
                 let mut budget = 2;
-                while let Poll::Due(other) = wheel.poll(&*model.timers, &mut budget) {
+                while let Poll::Due(other) = wheel.poll(&model.timers, &mut budget) {
                     model.take(other);
                 }
                 Verdict::Expire
@@ -104,7 +104,7 @@ impl Judge {
     fn schedule(&mut self, model: &mut Model, wheel: &mut Wheel<&mut wheel::Wheel>, id: u32) {
         let offset = self.offset();
         model.insert(id, model.instant(offset));
-        wheel.schedule(&*model.timers, id);
+        wheel.schedule(&model.timers, id);
     }
 
     /// What becomes of an id that the callback has seen to itself does not depend on the verdict.

@@ -97,18 +97,18 @@ impl Model {
             Op::Schedule { id, deadline } => {
                 let deadline = self.instant(deadline);
                 self.insert(id, deadline);
-                wheel.schedule(&*self.timers, id);
+                wheel.schedule(&self.timers, id);
             }
             Op::ScheduleNear { id, other, offset } => {
                 let origin = self.deadlines.get(&other).copied().unwrap_or(self.clock);
                 let latest = self.clock + (1 << 59);
                 self.insert(id, (origin + i128::from(offset)).min(latest));
-                wheel.schedule(&*self.timers, id);
+                wheel.schedule(&self.timers, id);
             }
             Op::ScheduleNever { id } => {
                 self.remove(id);
                 self.timers.set(id, None);
-                wheel.schedule(&*self.timers, id);
+                wheel.schedule(&self.timers, id);
                 assert!(!self.timers.is_linked(id));
             }
             Op::Reschedule { id, deadline } => {
@@ -117,7 +117,7 @@ impl Model {
                 if linked {
                     self.insert(id, deadline);
                 }
-                assert_eq!(wheel.reschedule(&*self.timers, id), linked);
+                assert_eq!(wheel.reschedule(&self.timers, id), linked);
             }
             Op::Extend { id, by } => self.extend(id, by),
             Op::Lapse { id } => {
@@ -130,7 +130,7 @@ impl Model {
             Op::Cancel { id } => {
                 let linked = self.timers.is_linked(id);
                 self.remove(id);
-                assert_eq!(wheel.cancel(&*self.timers, id), linked);
+                assert_eq!(wheel.cancel(&self.timers, id), linked);
             }
             Op::Advance { by, budget } => {
                 self.advance(wheel, self.clock + i128::from(by));
@@ -146,7 +146,7 @@ impl Model {
             }
             Op::AdvanceWith { by, budget, seed } => self.advance_with(wheel, by, budget, seed),
             Op::Back { by } => {
-                let moved = wheel.advance(&*self.timers, (self.clock - i128::from(by)) as u64);
+                let moved = wheel.advance(&self.timers, (self.clock - i128::from(by)) as u64);
                 assert_eq!(moved, 0, "time going back is ignored");
             }
             Op::Rewind { by } => self.rewind(wheel, by),
@@ -188,7 +188,7 @@ impl Model {
 
     fn advance(&mut self, wheel: &mut Wheel, now: i128) {
         self.note_advance(now);
-        let moved = wheel.advance(&*self.timers, self.clock as u64);
+        let moved = wheel.advance(&self.timers, self.clock as u64);
         let occupied = self.deadlines.len() + self.lapsed.len();
         assert!(moved <= occupied, "{moved} buckets for {occupied} timers");
     }
@@ -206,14 +206,14 @@ impl Model {
     fn rewind(&mut self, wheel: &mut Wheel, by: u64) {
         self.clock = (self.clock - i128::from(by)).max(self.start - REACH);
         self.ticked.1 = self.ticked.1.min(self.clock);
-        wheel.rewind(&*self.timers, self.clock as u64);
+        wheel.rewind(&self.timers, self.clock as u64);
     }
 
     /// Polls until the budget is used up or the backlog is.
     fn poll(&mut self, wheel: &mut Wheel, budget: u32) {
         let (mut left, before) = (budget, self.timers.reads.get());
         loop {
-            match wheel.poll(&*self.timers, &mut left) {
+            match wheel.poll(&self.timers, &mut left) {
                 Poll::Due(id) => drop(self.take(id)),
                 Poll::Exhausted => {
                     assert!(left == 0 && wheel.has_backlog());
@@ -237,7 +237,7 @@ impl Model {
         let now = self.clock as u64;
         let mut judge = Judge::new(seed);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            wheel.advance_with(&*timers, now, budget, |wheel, id| judge.judge(self, wheel, id))
+            wheel.advance_with(&timers, now, budget, |wheel, id| judge.judge(self, wheel, id))
         }));
         match result {
             Ok(left) => {
@@ -279,7 +279,7 @@ impl Model {
             return;
         }
         let reads = self.timers.reads.get();
-        wheel.validate(&*self.timers).unwrap();
+        wheel.validate(&self.timers).unwrap();
         assert_eq!(wheel.clock(), self.clock as u64);
         let linked: Vec<u32> = (1..=TIMERS).filter(|&id| self.timers.is_linked(id)).collect();
         for &id in &linked {
@@ -291,8 +291,8 @@ impl Model {
         assert_eq!(wheel.len(), linked.len());
         assert_eq!(wheel.is_empty(), linked.is_empty());
 
-        let soonest: Vec<u32> = wheel.soonest(&*self.timers).collect();
-        let mut latest: Vec<u32> = wheel.latest(&*self.timers).collect();
+        let soonest: Vec<u32> = wheel.soonest(&self.timers).collect();
+        let mut latest: Vec<u32> = wheel.latest(&self.timers).collect();
         latest.reverse();
         assert_eq!(soonest, latest);
         latest.sort_unstable();
@@ -311,7 +311,7 @@ impl Model {
         );
         if let (Some(delay @ 1..), Some((&(least, _), _))) = (delay, self.waiting.first_key_value())
         {
-            let tick = i128::from(self.geometry.levels()[0].span());
+            let tick = i128::from(self.geometry.levels()[0].span().raw());
             let tick_end = tick - self.clock.rem_euclid(tick);
             let left = (least - self.clock).max(tick_end);
             assert!(i128::from(delay) <= left, "{delay} ns, but {left} left");
@@ -321,7 +321,7 @@ impl Model {
     /// Follows the wheel's own calls until it is empty, and times what it hands out.
     fn drain(&mut self, wheel: &mut Wheel) {
         self.poll(wheel, u32::MAX);
-        let (begun, tick) = (self.clock, i128::from(self.geometry.levels()[0].span()));
+        let (begun, tick) = (self.clock, i128::from(self.geometry.levels()[0].span().raw()));
         for _ in 0..200 {
             let Some(delay) = wheel.next_delay() else { break };
             if self.clock + i128::from(delay) > self.start + REACH {
@@ -337,9 +337,9 @@ impl Model {
             }
         }
         let last = self.waiting.last_key_value().map_or(self.clock, |(&(at, _), _)| at);
-        let far = self.geometry.levels().last().map_or(0, |level| level.span());
+        let far = self.geometry.levels().last().map_or(0, |level| level.span().raw());
         self.note_advance_anywhere(last.max(self.clock) + i128::from(far));
-        wheel.advance(&*self.timers, self.clock as u64);
+        wheel.advance(&self.timers, self.clock as u64);
         self.poll(wheel, u32::MAX);
         self.check(wheel);
         assert!(wheel.is_empty(), "{} are left", wheel.len());

@@ -2,6 +2,7 @@
 //! 3, a time is so many nanoseconds.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use cortado::internals::clock::{Nanos, Timestamp};
 use cortado::internals::links::{Links, NodeId};
 use cortado::internals::wheel::{self, Geometry, Level, Location, TimerStore, Verdict};
 use std::borrow::BorrowMut;
@@ -56,9 +57,9 @@ impl TimerStore for Timers {
         &self.timers[id.index()].0
     }
 
-    fn deadline(&self, id: NodeId) -> Option<u64> {
+    fn deadline(&self, id: NodeId) -> Option<Timestamp> {
         self.reads.set(self.reads.get() + 1);
-        self.timers[id.index()].1.get()
+        self.timers[id.index()].1.get().map(Timestamp::from_raw)
     }
 }
 
@@ -75,7 +76,7 @@ pub enum Poll {
 
 impl Wheel {
     pub fn new(geometry: Geometry, now: u64) -> Self {
-        Self(wheel::Wheel::new(geometry, now))
+        Self(wheel::Wheel::new(geometry, Timestamp::from_raw(now)))
     }
 }
 
@@ -93,7 +94,7 @@ impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
     }
 
     pub fn clock(&self) -> u64 {
-        self.get().clock()
+        self.get().clock().raw()
     }
 
     pub fn len(&self) -> usize {
@@ -109,11 +110,11 @@ impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
     }
 
     pub fn next_delay(&self) -> Option<u64> {
-        self.get().next_delay()
+        self.get().next_delay().map(Nanos::raw)
     }
 
     pub fn next_deadline(&self) -> Option<u64> {
-        self.get().next_deadline()
+        self.get().next_deadline().map(Timestamp::raw)
     }
 
     pub fn location(&self, timers: &Timers, id: u32) -> Option<Location> {
@@ -149,11 +150,11 @@ impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
     }
 
     pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {
-        self.get_mut().advance(timers, now)
+        self.get_mut().advance(timers, Timestamp::from_raw(now))
     }
 
     pub fn rewind(&mut self, timers: &Timers, now: u64) {
-        self.get_mut().rewind(timers, now);
+        self.get_mut().rewind(timers, Timestamp::from_raw(now));
     }
 
     pub fn poll(&mut self, timers: &Timers, budget: &mut u32) -> Poll {
@@ -172,6 +173,6 @@ impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
         mut judge: impl FnMut(&mut Wheel<&mut wheel::Wheel>, u32) -> Verdict,
     ) -> u32 {
         let judge = |wheel: &mut wheel::Wheel, id: NodeId| judge(&mut Wheel(wheel), id.raw());
-        self.get_mut().advance_with(timers, now, budget, judge)
+        self.get_mut().advance_with(timers, Timestamp::from_raw(now), budget, judge)
     }
 }
