@@ -24,8 +24,8 @@ mod time;
 
 pub use time::{Nanos, Timestamp, nanos};
 
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::Arc;
+use crate::primitives::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc as Shared;
 use std::time::{Duration, Instant};

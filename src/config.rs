@@ -8,6 +8,7 @@ use crate::expiration::Lifetimes;
 use crate::wheel::Geometry;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// All settings of a cache that do not depend on the user's types.
 #[derive(Debug)]
@@ -77,6 +78,48 @@ impl EvictionPolicy {
     #[must_use]
     pub fn lru() -> Self {
         Self(Eviction::Lru)
+    }
+}
+
+/// The settings of a cache that decide how long entries stay; see
+/// [`Cache::policy`](crate::Cache::policy).
+#[derive(Clone, Debug)]
+pub struct Policy {
+    pub(crate) max_capacity: Option<u64>,
+    pub(crate) time_to_live: Option<Duration>,
+    pub(crate) time_to_idle: Option<Duration>,
+    pub(crate) eviction: EvictionPolicy,
+}
+
+impl Policy {
+    /// The bound on the cache's size or weight. `None` means unbounded.
+    #[must_use]
+    pub fn max_capacity(&self) -> Option<u64> {
+        self.max_capacity
+    }
+
+    /// The fixed lifetime. `None` means that there is none.
+    #[must_use]
+    pub fn time_to_live(&self) -> Option<Duration> {
+        self.time_to_live
+    }
+
+    /// The idle time. `None` means that there is none.
+    #[must_use]
+    pub fn time_to_idle(&self) -> Option<Duration> {
+        self.time_to_idle
+    }
+
+    /// How the cache chooses the entries that leave when it is full.
+    #[must_use]
+    pub fn eviction_policy(&self) -> EvictionPolicy {
+        self.eviction.clone()
+    }
+
+    /// The number of segments, which is always 1: a cache is not split. For programs that ask moka.
+    #[must_use]
+    pub fn num_segments(&self) -> usize {
+        1
     }
 }
 

@@ -54,8 +54,8 @@
 //! * Returning from a request after a mere load that shows `REQUIRED` or `PROCESSING_TO_REQUIRED`:
 //!   the load may be stale, and the pass that it relies on long over.
 
-use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
-use crate::sync::{ordering_unless_seeded, seeded};
+use crate::primitives::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use crate::primitives::{ordering_unless_seeded, seeded};
 
 /// This bit says that another pass is wanted, after the one that may be running.
 const REQUIRED: u32 = 0b01;

@@ -2,6 +2,7 @@
 //! have left it ([`Removed`]).
 
 use crate::clock::Timestamp;
+use crate::hash::Hash32;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
 use crate::removal::RemovalCause;
@@ -53,6 +54,15 @@ impl<K, V> Entry<K, V> {
 
     pub(crate) fn node(&self) -> &Handle<K, V> {
         &self.node
+    }
+
+    pub(crate) fn hash(&self) -> Hash32 {
+        self.node.meta().hash()
+    }
+
+    /// The key, without the value.
+    pub(crate) fn into_key(self) -> Key<K, V> {
+        Key(self.node)
     }
 
     /// The deadline of the entry, as of the lookup.
@@ -150,10 +160,6 @@ impl<K, V> Key<K, V> {
     /// The key of a node that was to be made. The node has no value.
     pub(crate) fn of_draft(draft: OwnedDraft<K, V>) -> Self {
         Self(draft.into_key())
-    }
-
-    pub(crate) fn of_node(node: Handle<K, V>) -> Self {
-        Self(node)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The error of a builder.
+//! The errors of builders and caches.
 
 use std::fmt;
 
@@ -28,3 +28,22 @@ impl fmt::Display for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+/// The result of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which
+/// carries nothing: the entries are gone when the call returns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PredicateId;
+
+/// The error of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which never
+/// occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PredicateError {}
+
+impl fmt::Display for PredicateError {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+impl std::error::Error for PredicateError {}

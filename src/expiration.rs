@@ -5,7 +5,9 @@
 //! Without an idle time both are the same, and only the deadline is kept.
 
 use crate::clock::{Nanos, Timestamp, nanos};
-use crate::sync::seeded;
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedU64;
+use crate::primitives::seeded;
 
 /// The fixed lifetimes of a cache.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,14 +27,60 @@ pub enum Lifetime {
     Until(Timestamp),
 }
 
-impl Lifetimes {
+/// The fixed lifetimes of a cache that is in use. They can be changed, and order nothing: a write
+/// that reads an old one happened before the change. [`Nanos::FOREVER`] stands for none.
+#[derive(Debug)]
+pub struct FixedLifetimes {
+    live: GuardedU64,
+    idle: GuardedU64,
+    has_idle: bool,
+}
+
+impl FixedLifetimes {
+    pub fn new(lifetimes: Lifetimes) -> Self {
+        let raw = |lifetime: Option<Nanos>| lifetime.unwrap_or(Nanos::FOREVER).raw();
+        Self {
+            live: GuardedU64::new(raw(lifetimes.live)),
+            idle: GuardedU64::new(raw(lifetimes.idle)),
+            has_idle: lifetimes.idle.is_some(),
+        }
+    }
+
+    /// Whether the cache was built with an idle time.
+    #[inline]
+    pub fn has_idle(&self) -> bool {
+        self.has_idle
+    }
+
+    pub fn present(&self) -> Lifetimes {
+        let option = |lifetime| (lifetime != Nanos::FOREVER).then_some(lifetime);
+        Lifetimes { live: option(self.live()), idle: option(self.idle()) }
+    }
+
+    pub fn set_live(&self, live: Option<Nanos>) {
+        self.live.store(live.unwrap_or(Nanos::FOREVER).raw(), Relaxed);
+    }
+
+    /// To be called only if the cache was built with an idle time.
+    pub fn set_idle(&self, idle: Nanos) {
+        self.idle.store(idle.raw(), Relaxed);
+    }
+
+    #[inline]
+    fn live(&self) -> Nanos {
+        Nanos::from_raw(self.live.load(Relaxed))
+    }
+
+    #[inline]
+    fn idle(&self) -> Nanos {
+        Nanos::from_raw(self.idle.load(Relaxed))
+    }
+
     /// The hard deadline of an entry created at `created` whose variable lifetime ends at
     /// `variable`.
+    #[inline]
     pub fn hard_deadline(&self, created: Timestamp, variable: Timestamp) -> Timestamp {
-        match self.live {
-            Some(live) => created.saturating_add(live).min(variable),
-            None => variable,
-        }
+        created.saturating_add(self.live()).min(variable)
     }
 
     /// The hard deadline after a read whose hook ends the variable lifetime at `variable`.
@@ -46,20 +94,14 @@ impl Lifetimes {
         hard_deadline: Timestamp,
         variable: Timestamp,
     ) -> Timestamp {
-        match self.live {
-            Some(live) => created.saturating_add(live).max(hard_deadline).min(variable),
-            None => variable,
-        }
+        created.saturating_add(self.live()).max(hard_deadline).min(variable)
     }
 
     /// The deadline of an entry with this hard deadline. `now` is the present of the write or the
     /// read.
     #[inline]
     pub fn deadline(&self, now: Timestamp, hard_deadline: Timestamp) -> Timestamp {
-        match self.idle {
-            Some(idle) => now.saturating_add(idle).min(hard_deadline),
-            None => hard_deadline,
-        }
+        now.saturating_add(self.idle()).min(hard_deadline)
     }
 }
 

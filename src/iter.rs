@@ -1,14 +1,15 @@
 //! Iterators over a cache.
 
 use crate::engine::Engine;
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 use crate::hash::Hash32;
 use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 
-/// Iterator over handles on the living entries; see [`Cache::iter`](crate::Cache::iter).
-pub struct Iter<'c, K, V, S> {
+/// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
+pub struct Entries<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<Hash32>,
@@ -17,13 +18,13 @@ pub struct Iter<'c, K, V, S> {
     batch: VecDeque<Handle<K, V>>,
 }
 
-impl<'c, K, V, S> Iter<'c, K, V, S> {
+impl<'c, K, V, S> Entries<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
         Self { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() }
     }
 }
 
-impl<K: Eq, V, S> Iterator for Iter<'_, K, V, S> {
+impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
@@ -38,28 +39,58 @@ impl<K: Eq, V, S> Iterator for Iter<'_, K, V, S> {
     }
 }
 
-impl<K: Eq, V, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
+/// Iterator over the entries that it removes; see [`Cache::drain`](crate::Cache::drain).
+pub struct Drain<'c, K, V, S>(Entries<'c, K, V, S>);
 
-impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
+impl<'c, K, V, S> Drain<'c, K, V, S> {
+    pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {
+        Self(entries)
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Iterator for Drain<'_, K, V, S> {
+    type Item = Entry<K, V>;
+
+    fn next(&mut self) -> Option<Entry<K, V>> {
+        loop {
+            let entry = self.0.next()?;
+            let engine = self.0.engine;
+            // The entry that the key has by now, which may be another one.
+            if let Some(removed) = engine.remove(entry.hash(), entry.key(), None) {
+                return Some(removed);
+            }
+        }
+    }
+}
+
+impl<K, V, S> fmt::Debug for Drain<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("cache", &self.engine.name()).finish_non_exhaustive()
+        f.debug_tuple("Drain").field(&self.0).finish()
+    }
+}
+
+impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
+
+impl<K, V, S> fmt::Debug for Entries<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entries").field("cache", &self.engine.name()).finish_non_exhaustive()
     }
 }
 
 macro_rules! projection {
-    ($(#[$doc:meta])* $name:ident, $item:ident, $project:expr) => {
+    ($(#[$doc:meta])* $name:ident, $cloned:ident, $item:ty, $project:expr) => {
         $(#[$doc])*
-        pub struct $name<'c, K, V, S>(Iter<'c, K, V, S>);
+        pub struct $name<'c, K, V, S>(Entries<'c, K, V, S>);
 
         impl<'c, K, V, S> $name<'c, K, V, S> {
-            pub(crate) fn new(iter: Iter<'c, K, V, S>) -> Self {
-                Self(iter)
+            pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {
+                Self(entries)
             }
         }
 
         impl<K: Eq, V, S> Iterator for $name<'_, K, V, S>
         where
-            $item: Clone,
+            $cloned: Clone,
         {
             type Item = $item;
 
@@ -68,7 +99,7 @@ macro_rules! projection {
             }
         }
 
-        impl<K: Eq, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $item: Clone {}
+        impl<K: Eq, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $cloned: Clone {}
 
         impl<K, V, S> fmt::Debug for $name<'_, K, V, S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,10 +110,18 @@ macro_rules! projection {
 }
 
 projection!(
+    /// Iterator over handles on the keys and clones of the values; see
+    /// [`Cache::iter`](crate::Cache::iter).
+    Iter, V, (Key<K, V>, V), |entry| {
+        let value = entry.value().clone();
+        (entry.into_key(), value)
+    }
+);
+projection!(
     /// Iterator over clones of the keys; see [`Cache::keys`](crate::Cache::keys).
-    Keys, K, |entry| entry.key().clone()
+    Keys, K, K, |entry| entry.key().clone()
 );
 projection!(
     /// Iterator over clones of the values; see [`Cache::values`](crate::Cache::values).
-    Values, V, |entry| entry.value().clone()
+    Values, V, V, |entry| entry.value().clone()
 );

@@ -123,7 +123,7 @@ mod clock;
 mod epoch;
 mod hash;
 mod prefetch;
-mod sync;
+mod primitives;
 #[cfg_attr(cortado_loom, allow(dead_code))]
 mod system;
 
@@ -145,10 +145,10 @@ mod expiry;
 mod removal;
 mod stats;
 
+mod eviction;
 mod expiration;
 mod loaded;
 mod node;
-mod policy;
 mod pool;
 
 mod compute;
@@ -160,6 +160,8 @@ mod cache;
 mod iter;
 mod pinned;
 
+pub mod sync;
+
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;
 
@@ -168,23 +170,42 @@ mod whitebox;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use builder::Builder;
+pub use builder::{Builder, Builder as CacheBuilder};
 pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
-pub use config::{EvictionPolicy, Overflow};
+pub use config::{EvictionPolicy, Overflow, Policy};
 pub use engine::Pending;
 pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
-pub use error::BuildError;
+pub use error::{BuildError, PredicateError, PredicateId};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
-pub use iter::{Iter, Keys, Values};
+pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use stats::{Lateness, Stats};
+
+/// The names that programs know from moka's `notification`.
+pub mod notification {
+    pub use crate::removal::RemovalCause;
+}
+
+/// The names that programs know from moka's `policy`.
+pub mod policy {
+    pub use crate::config::{EvictionPolicy, Policy};
+    pub use crate::expiry::Expiry;
+}
+
+/// The names that programs know from moka's `ops`.
+pub mod ops {
+    /// The decisions and results of computations.
+    pub mod compute {
+        pub use crate::compute::{CompResult, Op};
+    }
+}
 
 /// The default hasher of a [`Cache`]: aHash with random keys, which resists attacks by
 /// colliding keys.
@@ -232,7 +253,7 @@ pub mod internals {
         pub use crate::outbox::*;
     }
     pub mod policy {
-        pub use crate::policy::*;
+        pub use crate::eviction::*;
     }
     pub mod pool {
         pub use crate::pool::*;
@@ -244,7 +265,7 @@ pub mod internals {
         pub use crate::sketch::*;
     }
     pub mod sync {
-        pub use crate::sync::*;
+        pub use crate::primitives::*;
     }
     pub mod wheel {
         pub use crate::wheel::*;

@@ -6,8 +6,8 @@
 //! atomics. So a stale id can cost hit rate but never memory safety, and no mechanism needs
 //! `unsafe`.
 
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::guarded::GuardedU32;
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedU32;
 use std::fmt;
 
 /// The name of a node: its number in the pool.

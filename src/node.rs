@@ -35,9 +35,9 @@
 use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::hash::Hash32;
 use crate::links::Links;
-use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use crate::sync::guarded::{GuardedU32, GuardedU64};
-use crate::sync::seeded;
+use crate::primitives::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::primitives::guarded::{GuardedU32, GuardedU64};
+use crate::primitives::seeded;
 
 /// The deadline of a node that is no longer in the index.
 pub const GONE: Timestamp = Timestamp::from_raw(0);

@@ -37,13 +37,13 @@
 //! * Lowering `delivering` by a store: this needs a `SeqCst` fence on both sides, or the second
 //!   look proves nothing.
 
-use crate::sync::atomic::{
+use crate::primitives::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
     fence,
 };
-use crate::sync::queue::SegQueue;
-use crate::sync::{Condvar, Mutex, seeded};
+use crate::primitives::queue::SegQueue;
+use crate::primitives::{Condvar, Mutex, seeded};
 use std::time::Duration;
 
 /// The result of [`Outbox::deliver`].

@@ -1,386 +1,63 @@
-//! The only access to atomics, locks, threads and queues.
-//!
-//! With `--cfg cortado_loom` the same names come from loom, so that the model checker sees every
-//! access. loom cannot see into crossbeam's queues. They are replaced by queues with the same
-//! contract, built on loom's mutex.
-//!
-//! Locks here do not poison. No user code runs under a lock, so a panic never leaves cortado's data
-//! half-changed under one. Poisoning would protect nothing.
+//! The names that programs know from moka's `sync`, for a change of `use` lines.
 
-/// std's own types, under loom too. They are for handles that outlive the execution of a model, and
-/// for handles that loom's types cannot express (`Weak`, unsized). They order nothing that a model
-/// examines.
-pub mod plain {
-    pub use std::sync::{Arc, OnceLock, Weak};
-}
+pub use crate::builder::Builder as CacheBuilder;
+pub use crate::cache::{
+    Cache, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef as RefKeyEntrySelector,
+};
+pub use crate::error::PredicateId;
+pub use crate::iter::Iter;
 
-/// Words that are synchronised by a lock or by another word. They are std's atomics, under loom
-/// too, so that they add no interleavings to a model of the engine. The models of the parts show
-/// that such words *are* synchronised: they keep the data in loom's cells.
-pub mod guarded {
-    pub use std::sync::atomic::{
-        AtomicU8 as GuardedU8, AtomicU32 as GuardedU32, AtomicU64 as GuardedU64,
-    };
-}
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Deref;
 
-/// Runs user code. Catches a panic of that code, and returns `None` then.
-pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
-    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    ran.map_err(discard).ok()
-}
+/// A cache that moka would split into segments. Here it is one [`Cache`], to which it
+/// dereferences: its locks are those of single buckets.
+pub struct SegmentedCache<K, V, S = crate::RandomState>(Cache<K, V, S>);
 
-/// Drops the payload of a panic. Its destructor may panic, and so may the destructor of the new
-/// payload. After four payloads, a longer chain than any real one, the rest is leaked.
-fn discard(mut payload: Box<dyn std::any::Any + Send>) {
-    for _ in 0..4 {
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
-            Ok(()) => return,
-            Err(thrown) => payload = thrown,
-        }
+impl<K, V> SegmentedCache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Makes a cache; see [`Cache::new`]. The number of segments is ignored.
+    #[must_use]
+    pub fn new(max_capacity: u64, _num_segments: usize) -> Self {
+        Self(Cache::new(max_capacity))
     }
-    std::mem::forget(payload);
-}
 
-/// A wait without limit, for something that takes a few instructions, unless the thread that does
-/// it was preempted. Therefore it spins first, and then yields the core each time.
-#[derive(Default)]
-pub struct Spin(u32);
-
-impl Spin {
-    /// This many spin hints take longer than any step of a thread that has a core.
-    const HINTS: u32 = 64;
-
-    pub fn pause(&mut self) {
-        if self.0 < Self::HINTS {
-            self.0 += 1;
-            spin_hint();
-        } else {
-            thread::yield_now();
-        }
+    /// Returns a builder of a [`Cache`]. The number of segments is ignored.
+    pub fn builder(_num_segments: usize) -> CacheBuilder<K, V> {
+        Cache::builder()
     }
 }
 
-/// `Relaxed` if the named defect is [`seeded`], else `ordering`.
-#[inline(always)]
-pub fn ordering_unless_seeded(bug: &str, ordering: atomic::Ordering) -> atomic::Ordering {
-    if seeded(bug) { atomic::Ordering::Relaxed } else { ordering }
-}
-
-/// How to deal with another thread that holds something and may have lost its core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Wait for it, however long that takes.
-    Wait,
-    /// Give up after a moment: the caller can do without it for now.
-    Skip,
-}
-
-/// A wait that ends. It is long enough for a holder that has a core, and it does not yield the
-/// core.
-#[derive(Default)]
-pub struct ShortWait(u32);
-
-impl ShortWait {
-    /// This many spin hints are enough for a holder that has a core. The model checker lets other
-    /// threads run at each hint, so one is enough for it.
-    const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
-
-    /// Waits a little. Returns false once the wait has been long enough.
-    pub fn pause(&mut self) -> bool {
-        let goes_on = self.0 < Self::HINTS;
-        if goes_on {
-            self.0 += 1;
-            spin_hint();
-        }
-        goes_on
+impl<K, V, S> From<Cache<K, V, S>> for SegmentedCache<K, V, S> {
+    fn from(cache: Cache<K, V, S>) -> Self {
+        Self(cache)
     }
 }
 
-/// Thread-locals with constant initial values and without destructors. An access is one
-/// instruction, even while other thread-locals of the thread are being destroyed. (loom's
-/// thread-locals support no constants.)
-macro_rules! thread_cells {
-    ($($(#[$doc:meta])* static $name:ident: $type:ty = $init:expr;)*) => {
-        #[cfg(not(cortado_loom))]
-        std::thread_local! { $($(#[$doc])* static $name: $type = const { $init };)* }
-        #[cfg(cortado_loom)]
-        $crate::sync::thread_local! { $($(#[$doc])* static $name: $type = $init;)* }
-    };
-}
-pub(crate) use thread_cells;
+impl<K, V, S> Deref for SegmentedCache<K, V, S> {
+    type Target = Cache<K, V, S>;
 
-#[cfg(not(cortado_loom))]
-mod real {
-    pub use std::sync::Arc;
-    pub use std::sync::atomic;
-    pub use std::{thread, thread_local};
-
-    pub mod queue {
-        pub use crossbeam_queue::{ArrayQueue, SegQueue};
-    }
-
-    use std::sync::PoisonError;
-
-    /// `std::sync::Mutex` without poisoning.
-    #[derive(Debug, Default)]
-    pub struct Mutex<T>(std::sync::Mutex<T>);
-    pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
-
-    impl<T> Mutex<T> {
-        pub const fn new(value: T) -> Self {
-            Self(std::sync::Mutex::new(value))
-        }
-
-        #[inline]
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        #[inline]
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            match self.0.try_lock() {
-                Ok(guard) => Some(guard),
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) => None,
-            }
-        }
-
-        pub fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-
-    /// `std::sync::Condvar` without poisoning.
-    #[derive(Debug, Default)]
-    pub struct Condvar(std::sync::Condvar);
-
-    impl Condvar {
-        pub const fn new() -> Self {
-            Self(std::sync::Condvar::new())
-        }
-
-        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
-        }
-
-        /// Waits at most `timeout`; may wake up early.
-        pub fn wait_timeout<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            timeout: std::time::Duration,
-        ) -> MutexGuard<'a, T> {
-            self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
-        }
-
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        pub fn notify_one(&self) {
-            self.0.notify_one();
-        }
-    }
-
-    /// Tells the processor that this thread is spinning, so that it may let another thread run.
-    #[inline]
-    pub fn spin_hint() {
-        std::hint::spin_loop();
-    }
-
-    /// A small number for choosing a stripe. It differs between threads that run at the same time.
-    #[inline]
-    pub fn thread_stripe() -> usize {
-        use std::cell::Cell;
-        use std::sync::atomic::{AtomicUsize, Ordering};
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-        }
-        STRIPE
-            .try_with(|stripe| {
-                let known = stripe.get();
-                if known != usize::MAX {
-                    return known;
-                }
-                let new = NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1);
-                stripe.set(new);
-                new
-            })
-            .unwrap_or(0)
-    }
-
-    /// Whether the named defect is seeded. Always false outside of model checking and of builds
-    /// with `--cfg cortado_seeded`.
-    #[cfg(not(cortado_seeded))]
-    #[inline(always)]
-    pub const fn seeded(_bug: &str) -> bool {
-        false
-    }
-
-    /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
-    /// suite that guards against the defect fails (`.ci/deep/seeds`).
-    #[cfg(cortado_seeded)]
-    pub fn seeded(bug: &str) -> bool {
-        static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
-        let name = NAME.get_or_init(|| std::env::var_os("CORTADO_SEEDED_BUG"));
-        name.as_deref().is_some_and(|name| name == bug)
+    fn deref(&self) -> &Cache<K, V, S> {
+        &self.0
     }
 }
 
-#[cfg(cortado_loom)]
-mod model {
-    pub use loom::sync::{Arc, atomic};
-    pub use loom::{thread, thread_local};
-
-    pub mod queue {
-        use std::collections::VecDeque;
-
-        /// Bounded queue with the contract of crossbeam's `ArrayQueue`.
-        #[derive(Debug)]
-        pub struct ArrayQueue<T> {
-            items: super::Mutex<VecDeque<T>>,
-            capacity: usize,
-        }
-
-        impl<T> ArrayQueue<T> {
-            pub fn new(capacity: usize) -> Self {
-                assert!(capacity > 0, "capacity must be non-zero");
-                Self { items: super::Mutex::new(VecDeque::new()), capacity }
-            }
-
-            pub fn push(&self, item: T) -> Result<(), T> {
-                let mut items = self.items.lock();
-                if items.len() == self.capacity {
-                    return Err(item);
-                }
-                items.push_back(item);
-                Ok(())
-            }
-
-            pub fn pop(&self) -> Option<T> {
-                self.items.lock().pop_front()
-            }
-
-            pub fn len(&self) -> usize {
-                self.items.lock().len()
-            }
-
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            pub fn capacity(&self) -> usize {
-                self.capacity
-            }
-        }
-
-        /// Unbounded queue with the contract of crossbeam's `SegQueue`.
-        #[derive(Debug)]
-        pub struct SegQueue<T> {
-            items: super::Mutex<VecDeque<T>>,
-        }
-
-        impl<T> SegQueue<T> {
-            pub fn new() -> Self {
-                Self { items: super::Mutex::new(VecDeque::new()) }
-            }
-
-            pub fn push(&self, item: T) {
-                self.items.lock().push_back(item);
-            }
-
-            pub fn pop(&self) -> Option<T> {
-                self.items.lock().pop_front()
-            }
-
-            pub fn len(&self) -> usize {
-                self.items.lock().len()
-            }
-
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-    pub type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
-
-        pub fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Condvar(loom::sync::Condvar);
-
-    impl Condvar {
-        pub fn new() -> Self {
-            Self(loom::sync::Condvar::new())
-        }
-
-        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-
-        /// loom has no time, so this waits without a limit.
-        pub fn wait_timeout<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            _timeout: std::time::Duration,
-        ) -> MutexGuard<'a, T> {
-            self.wait(guard)
-        }
-
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        pub fn notify_one(&self) {
-            self.0.notify_one();
-        }
-    }
-
-    pub fn spin_hint() {
-        thread::yield_now();
-    }
-
-    thread_local! {
-        static STRIPE: std::cell::Cell<usize> = std::cell::Cell::new(0);
-    }
-
-    /// The stripe that the model chose for this thread by [`set_thread_stripe`], else 0.
-    pub fn thread_stripe() -> usize {
-        STRIPE.with(std::cell::Cell::get)
-    }
-
-    /// Chooses the stripe of this thread.
-    pub fn set_thread_stripe(stripe: usize) {
-        STRIPE.with(|cell| cell.set(stripe));
-    }
-
-    /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
-    /// model that guards against the defect fails.
-    pub fn seeded(bug: &str) -> bool {
-        std::env::var_os("CORTADO_SEEDED_BUG").is_some_and(|name| name == bug)
+impl<K, V, S> Clone for SegmentedCache<K, V, S> {
+    /// Returns another handle on the same cache.
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }
 
-#[cfg(cortado_loom)]
-pub use model::*;
-#[cfg(not(cortado_loom))]
-pub use real::*;
+impl<K, V, S> fmt::Debug for SegmentedCache<K, V, S>
+where
+    Cache<K, V, S>: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

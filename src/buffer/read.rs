@@ -23,7 +23,7 @@
 use super::ring::Ring;
 use super::stripes::Stripes;
 use crate::links::NodeId;
-use crate::sync::{Patience, seeded};
+use crate::primitives::{Patience, seeded};
 
 /// A stripe holds this many ids.
 #[cfg(not(cortado_loom))]

@@ -40,12 +40,12 @@
 //!   would then depend on the moment at which the pusher in front gets its core back. So would the
 //!   promise of `run_pending_tasks` to apply all earlier writes.
 
-use crate::sync::atomic::{
+use crate::primitives::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::guarded::GuardedU32;
-use crate::sync::{Patience, ShortWait, Spin, ordering_unless_seeded, seeded};
+use crate::primitives::guarded::GuardedU32;
+use crate::primitives::{Patience, ShortWait, Spin, ordering_unless_seeded, seeded};
 
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;

@@ -23,10 +23,10 @@
 //! | the queue's own | pushers, the drainer | both | crossbeam's | the events |
 //! | `account` | pushers before they push, the drainer after it has applied the events; by read-modify-write only | both | Relaxed | nothing: a pusher raises it before the event can be taken out, so it is never below what the queue holds. A pusher requests a pass after it has pushed, and that pass finds both the account and the event |
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::sync::guarded::GuardedU64;
-use crate::sync::queue::SegQueue;
-use crate::sync::seeded;
+use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::primitives::guarded::GuardedU64;
+use crate::primitives::queue::SegQueue;
+use crate::primitives::seeded;
 
 /// No spill holds more events than this, whatever its limit. They take 6 MiB (24 bytes each).
 pub const MAX_EVENTS: u64 = if cfg!(cortado_loom) { 4 } else { 1 << 18 };

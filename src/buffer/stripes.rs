@@ -2,8 +2,8 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::thread_stripe;
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::thread_stripe;
 
 /// There are at most this many stripes: more would only lengthen the drain.
 #[cfg(not(cortado_loom))]
@@ -15,9 +15,10 @@ const MAX_STRIPES: usize = 16;
 /// Tests and benches set `CORTADO_STRIPES` to run as on a machine with more or fewer threads.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
-    static COUNT: crate::sync::plain::OnceLock<usize> = crate::sync::plain::OnceLock::new();
+    static COUNT: crate::primitives::plain::OnceLock<usize> =
+        crate::primitives::plain::OnceLock::new();
     *COUNT.get_or_init(|| {
-        let threads = crate::sync::thread::available_parallelism();
+        let threads = crate::primitives::thread::available_parallelism();
         let threads = threads.map_or(4, |threads| threads.get());
         forced_stripes().unwrap_or(threads).clamp(1, MAX_STRIPES).next_power_of_two()
     })

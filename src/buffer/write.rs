@@ -42,9 +42,9 @@
 //!   sides, or an event is forgotten when the load is stale.
 //! * A drainer that looks the weight up again: the weight can have changed.
 
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::guarded::GuardedU64;
-use crate::sync::{Patience, seeded};
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedU64;
+use crate::primitives::{Patience, seeded};
 
 use super::ring::{Account, MAX_CAPACITY, Ring};
 use super::spill::Spill;

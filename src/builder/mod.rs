@@ -4,6 +4,8 @@ mod build;
 mod lifetimes;
 mod listeners;
 
+#[cfg(doc)]
+use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
@@ -52,22 +54,15 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    pub(crate) fn new() -> Self {
-        Self {
-            name: None,
-            max_capacity: None,
-            eviction: EvictionPolicy::default(),
-            initial_capacity: 0,
-            time_to_live: None,
-            time_to_idle: None,
-            resolution: None,
-            record_stats: false,
-            scheduler: false,
-            executor: None,
-            notifications: Notifications::default(),
-            clock: Clock::system(),
-            hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
-        }
+    /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
+    pub fn new(max_capacity: u64) -> Self {
+        Self::default().max_capacity(max_capacity)
+    }
+
+    /// Does nothing: [`invalidate_entries_if`](Cache::invalidate_entries_if) needs no setting. For
+    /// programs that come from moka.
+    pub fn support_invalidation_closures(self) -> Self {
+        self
     }
 
     /// Names the cache, for `Debug` and for telling caches apart in your metrics.
@@ -169,6 +164,27 @@ where
     pub fn scheduler(mut self, scheduler: bool) -> Self {
         self.scheduler = scheduler;
         self
+    }
+}
+
+impl<K, V> Default for Builder<K, V> {
+    /// Makes a builder with the default settings, without a bound.
+    fn default() -> Self {
+        Self {
+            name: None,
+            max_capacity: None,
+            eviction: EvictionPolicy::default(),
+            initial_capacity: 0,
+            time_to_live: None,
+            time_to_idle: None,
+            resolution: None,
+            record_stats: false,
+            scheduler: false,
+            executor: None,
+            notifications: Notifications::default(),
+            clock: Clock::system(),
+            hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Questions about a cache as a whole.
 
 use super::Cache;
+use crate::clock::nanos;
+use crate::config::Policy;
 use crate::stats::Stats;
 use std::time::Duration;
 
@@ -29,10 +31,81 @@ impl<K, V, S> Cache<K, V, S> {
         self.engine().core.weight()
     }
 
-    /// Returns the bound that the builder set; `None` if there is none.
+    /// Returns the present bound on the cache's size or weight; `None` if there is none.
     #[must_use]
     pub fn max_capacity(&self) -> Option<u64> {
         self.engine().core.capacity()
+    }
+
+    /// Changes the bound on the cache's size or weight. Returns false, and does nothing, if the
+    /// cache was built without a bound.
+    ///
+    /// A lower bound evicts, as `Size`, in the course of the maintenance;
+    /// [`run_pending_tasks`](Self::run_pending_tasks) does it at once. The slack for writes that
+    /// are not yet applied follows the bound. After a bound far beyond the built one, writes
+    /// are applied in the small batches of a small cache. So build a cache with the largest
+    /// bound that you mean to set.
+    ///
+    /// *Blocking*: waits for a maintenance pass that is running.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(1_000);
+    /// cache.insert_many((0..1_000).map(|n| (n, n)));
+    /// assert!(cache.set_max_capacity(10));
+    /// cache.run_pending_tasks();
+    /// assert_eq!(cache.entry_count(), 10);
+    /// ```
+    pub fn set_max_capacity(&self, max_capacity: u64) -> bool {
+        self.engine().core.change_max_capacity(max_capacity)
+    }
+
+    /// Changes the [`time_to_live`](crate::Builder::time_to_live) of entries that are written from
+    /// now on. `None` means no fixed lifetime. Entries that are there keep their deadlines.
+    ///
+    /// ```
+    /// use cortado::{Cache, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let cache = Cache::new(100);
+    /// cache.set_time_to_live(Some(Duration::ZERO));
+    /// cache.insert("k", 1);
+    /// assert_eq!(cache.get("k"), None);
+    /// cache.set_time_to_live(None);
+    /// cache.insert("k", 1);
+    /// assert_eq!(cache.expires_in("k"), Expiration::Never);
+    /// ```
+    pub fn set_time_to_live(&self, time_to_live: Option<Duration>) {
+        self.engine().core.lifetimes.set_live(time_to_live.map(nanos));
+    }
+
+    /// Changes the [`time_to_idle`](crate::Builder::time_to_idle). Returns false, and does nothing,
+    /// if the cache was built without an idle time.
+    ///
+    /// Entries that are there keep their deadlines until they are next read or written. A shorter
+    /// idle time does not shorten a life by a read.
+    pub fn set_time_to_idle(&self, time_to_idle: Duration) -> bool {
+        self.engine().change_idle_time(nanos(time_to_idle))
+    }
+
+    /// Returns the settings that decide how long entries stay.
+    ///
+    /// ```
+    /// use cortado::{Cache, EvictionPolicy};
+    /// use std::time::Duration;
+    ///
+    /// let cache: Cache<u32, u32> = Cache::builder()
+    ///     .max_capacity(100)
+    ///     .time_to_live(Duration::from_secs(60))
+    ///     .build();
+    /// let policy = cache.policy();
+    /// assert_eq!(policy.max_capacity(), Some(100));
+    /// assert_eq!(policy.time_to_live(), Some(Duration::from_secs(60)));
+    /// assert_eq!(policy.time_to_idle(), None);
+    /// assert_eq!(policy.eviction_policy(), EvictionPolicy::tiny_lfu());
+    /// ```
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.engine().policy()
     }
 
     /// Returns what the cache has done so far, if the builder said `record_stats(true)`; otherwise

@@ -1,8 +1,9 @@
 //! Iteration.
 
 use super::Cache;
-use crate::entry::Entry;
-use crate::iter::{Iter, Keys, Values};
+use crate::entry::{Entry, Key};
+use crate::iter::{Drain, Entries, Iter, Keys, Values};
+use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 
 impl<K, V, S> Cache<K, V, S>
@@ -11,7 +12,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Iterates over handles on the living entries, in no particular order.
+    /// Iterates over the living entries, in no particular order: handles on their keys and clones
+    /// of their values. [`entries`](Self::entries) clones nothing.
     ///
     /// *Consistency*: weak.
     ///
@@ -26,12 +28,76 @@ where
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
-    /// (0..10).for_each(|n| cache.insert(n, n * n));
-    /// let sum: i32 = cache.iter().map(|entry| *entry.value()).sum();
+    /// cache.insert_many((0..10).map(|n| (n, n * n)));
+    /// let mut sum = 0;
+    /// for (n, square) in &cache {
+    ///     assert_eq!(*n * *n, square);
+    ///     sum += square;
+    /// }
     /// assert_eq!(sum, 285);
     /// ```
-    pub fn iter(&self) -> Iter<'_, K, V, S> {
-        Iter::new(self.engine())
+    pub fn iter(&self) -> Iter<'_, K, V, S>
+    where
+        V: Clone,
+    {
+        Iter::new(self.entries())
+    }
+
+    /// Iterates over handles on the living entries; otherwise like [`iter`](Self::iter).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", vec![1, 2, 3]);
+    /// let longest = cache.entries().max_by_key(|entry| entry.len()).unwrap();
+    /// assert_eq!(*longest.key(), "k");
+    /// ```
+    pub fn entries(&self) -> Entries<'_, K, V, S> {
+        Entries::new(self.engine())
+    }
+
+    /// Removes entries one by one, as `Explicit`, and returns handles on them.
+    ///
+    /// Goes through the cache like [`iter`](Self::iter). Entries that come meanwhile may stay. A
+    /// drain that is dropped early leaves the rest in the cache.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// let sum: i32 = cache.drain().map(|entry| *entry).sum();
+    /// assert_eq!((sum, cache.iter().count()), (3, 0));
+    /// ```
+    #[must_use = "a drain removes nothing unless it is iterated"]
+    pub fn drain(&self) -> Drain<'_, K, V, S> {
+        Drain::new(self.entries())
+    }
+
+    /// Returns handles on the entries that expire next, the soonest first; at most `limit`.
+    ///
+    /// Entries that never expire are left out. The call looks at every entry, like
+    /// [`entries`](Self::entries).
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::Duration;
+    ///
+    /// let leases = Cache::new(100);
+    /// for n in 1..=9 {
+    ///     leases.insert_with_ttl(n, (), Duration::from_secs(60 * n));
+    /// }
+    /// let next: Vec<_> = leases.soonest_to_expire(2).iter().map(|lease| *lease.key()).collect();
+    /// assert_eq!(next, [1, 2]);
+    /// ```
+    pub fn soonest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
+        least(self.entries().filter(|entry| entry.expires_in().is_some()), limit, |entry| {
+            entry.deadline()
+        })
+    }
+
+    /// Returns handles on the entries that expire last, the latest first; at most `limit`. Entries
+    /// that never expire come first. Otherwise like
+    /// [`soonest_to_expire`](Self::soonest_to_expire).
+    pub fn latest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
+        least(self.entries(), limit, |entry| Reverse(entry.deadline()))
     }
 
     /// Iterates over clones of the keys of living entries; otherwise like [`iter`](Self::iter).
@@ -39,7 +105,7 @@ where
     where
         K: Clone,
     {
-        Keys::new(self.iter())
+        Keys::new(self.entries())
     }
 
     /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
@@ -47,20 +113,39 @@ where
     where
         V: Clone,
     {
-        Values::new(self.iter())
+        Values::new(self.entries())
     }
 }
 
 impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    type Item = Entry<K, V>;
+    type Item = (Key<K, V>, V);
     type IntoIter = Iter<'c, K, V, S>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// The `limit` entries with the least rank, in order. Holds at most twice as many at a time.
+fn least<K, V, R: Ord>(
+    entries: impl Iterator<Item = Entry<K, V>>,
+    limit: usize,
+    rank: impl Fn(&Entry<K, V>) -> R,
+) -> Vec<Entry<K, V>> {
+    let mut least = Vec::new();
+    for entry in entries {
+        least.push(entry);
+        if least.len() >= limit.saturating_mul(2).max(64) {
+            least.sort_by_key(&rank);
+            least.truncate(limit);
+        }
+    }
+    least.sort_by_key(&rank);
+    least.truncate(limit);
+    least
 }

@@ -63,7 +63,7 @@ where
 
     /// Returns a builder, which configures a cache.
     pub fn builder() -> Builder<K, V> {
-        Builder::new()
+        Builder::default()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::Cache;
 use crate::clock::nanos;
+use crate::compute::Op;
 use crate::entry::Entry;
+use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -69,6 +71,39 @@ where
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
         let until = self.engine().core.ticker.time_of(deadline);
         self.engine().insert(key, value, Lifetime::Until(until));
+    }
+
+    /// Replaces the key's value, if the key has a living entry. Returns a handle on the old entry.
+    ///
+    /// *Atomicity*: as a computation. Otherwise like [`insert`](Self::insert).
+    ///
+    /// # Errors
+    /// Returns the value if there is no living entry.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// assert_eq!(cache.replace("k", 1).unwrap_err(), 1);
+    /// cache.insert("k", 2);
+    /// assert_eq!(*cache.replace("k", 3).unwrap(), 2);
+    /// assert_eq!(cache.get("k"), Some(3));
+    /// ```
+    pub fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
+        let (mut value, mut replaced) = (Some(value), None);
+        self.entry(key).and_compute_with(|old| {
+            replaced = old;
+            match (&replaced, value.take()) {
+                (Some(_), Some(value)) => Op::Put(value),
+                (_, kept) => {
+                    value = kept;
+                    Op::Nop
+                }
+            }
+        });
+        match (replaced, value) {
+            (Some(old), _) => Ok(old),
+            (None, Some(value)) => Err(value),
+            (None, None) => unreachable!("a value without an entry to replace is kept"),
+        }
     }
 
     /// Removes the key's entry and returns a clone of its value.
@@ -161,5 +196,27 @@ where
     /// A panic of `keep` reaches the caller; earlier removals stand.
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.engine().retain(keep);
+    }
+
+    /// Removes the entries for which `predicate` holds, as `Explicit`, at once.
+    ///
+    /// It is [`retain`](Self::retain) with the opposite condition, for programs that come from
+    /// moka. It never fails, and its result carries nothing.
+    ///
+    /// # Errors
+    /// None.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// cache.invalidate_entries_if(|_, value| *value == 1).unwrap();
+    /// assert_eq!(cache.iter().count(), 1);
+    /// ```
+    pub fn invalidate_entries_if(
+        &self,
+        mut predicate: impl FnMut(&K, &V) -> bool,
+    ) -> Result<PredicateId, PredicateError> {
+        self.retain(|key, value| !predicate(key, value));
+        Ok(PredicateId::default())
     }
 }

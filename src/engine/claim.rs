@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::flight::board::Version;
 use crate::hash::Hash32;
 use crate::pool::RawHandle;
-use crate::sync::{Arc, seeded};
+use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 

@@ -33,8 +33,8 @@ use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::loaded::NoValue;
 use crate::pool::RawHandle;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Patience, seeded};
+use crate::primitives::atomic::{AtomicBool, Ordering};
+use crate::primitives::{Arc, Patience, seeded};
 use std::time::Instant;
 
 /// Why a commit did not happen.

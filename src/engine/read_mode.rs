@@ -5,7 +5,8 @@
 //! All words are relaxed. A read that sees the older mode asks a hook that changes nothing.
 
 use crate::clock::{Nanos, Timestamp};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use crate::primitives::Mutex;
+use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A read that would prolong a life by less than this part of the idle time leaves the deadline,
 /// and the cache line, as they are. With an idle time of an hour, reads within 3.5 s of each other
@@ -28,7 +29,7 @@ pub struct Facts {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct ReadMode {
-    facts: Facts,
+    facts: Mutex<Facts>,
     /// Whether a read may change a lifetime.
     renews: AtomicBool,
     /// Whether the expiry policy is asked after a read.
@@ -50,7 +51,7 @@ impl ReadMode {
     /// The mode of a cache with a policy, whose read hook may be anything, or without a policy.
     pub fn new(facts: Facts, has_policy: bool) -> Self {
         let mode = Self {
-            facts,
+            facts: Mutex::new(facts),
             renews: AtomicBool::new(false),
             asks: AtomicBool::new(false),
             unknown: AtomicBool::new(has_policy),
@@ -58,12 +59,20 @@ impl ReadMode {
             coarsely: AtomicBool::new(false),
             freshness: AtomicU64::new(Nanos::FOREVER.raw()),
         };
-        mode.set(has_policy);
+        mode.set(&facts, has_policy);
         mode
     }
 
-    fn set(&self, asks: bool) {
-        let Facts { margin, idle, idles_coarsely, counts } = self.facts;
+    /// Follows a change of the idle time. `coarsely` says whether it may be counted from a coarse
+    /// reading.
+    pub fn change_idle(&self, idle: Nanos, coarsely: bool) {
+        let mut facts = self.facts.lock();
+        (facts.idle, facts.idles_coarsely) = (Some(idle), coarsely);
+        self.set(&facts, self.asks());
+    }
+
+    fn set(&self, facts: &Facts, asks: bool) {
+        let Facts { margin, idle, idles_coarsely, counts } = *facts;
         let coarsely = !asks && idles_coarsely;
         // A read leaves a remaining life of more than this alone.
         let enough = match idle {
@@ -84,11 +93,12 @@ impl ReadMode {
     /// it.
     #[cold]
     pub fn learn(&self, is_default: bool) {
+        let facts = self.facts.lock();
         self.unknown.store(false, Relaxed);
         if is_default {
-            return self.set(false);
+            return self.set(&facts, false);
         }
-        let Facts { margin, idle, counts, .. } = self.facts;
+        let Facts { margin, idle, counts, .. } = *facts;
         self.asks_coarsely.store(margin > Nanos::ZERO && idle.is_none() && !counts, Relaxed);
     }
 

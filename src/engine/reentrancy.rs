@@ -17,7 +17,7 @@
 use crate::executor::Running;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Weak;
@@ -89,13 +89,13 @@ impl Frame {
 
 // The first frame has a cell of its own without a destructor. Most stacks are one frame high, so
 // most frames cost a few instructions. The cell also outlives the thread's other locals.
-crate::sync::thread_cells! {
+crate::primitives::thread_cells! {
     static FIRST: Cell<Option<Frame>> = Cell::new(None);
     static HAS_DEFERRED: Cell<bool> = Cell::new(false);
     /// Callbacks among the frames.
     static CALLBACKS: Cell<u32> = Cell::new(0);
 }
-crate::sync::thread_local! {
+crate::primitives::thread_local! {
     static REST: RefCell<Vec<Frame>> = RefCell::default();
     static DEFERRED: RefCell<Vec<Weak<dyn Deliver>>> = RefCell::default();
 }

@@ -3,19 +3,20 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
-use crate::clock::Ticker;
-use crate::config::Config;
+use crate::clock::{Nanos, Ticker};
+use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
+use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::pool::{Column, Columns, Pool};
+use crate::primitives::atomic::AtomicBool;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
-use crate::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::sync::Weak;
 
 /// Says how long an entry lives.
-pub type Policy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
+pub type ExpiryPolicy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
 /// Hears of removals.
@@ -23,7 +24,7 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// What the user plugs in.
 pub struct Hooks<K, V> {
-    pub expiry: Option<Policy<K, V>>,
+    pub expiry: Option<ExpiryPolicy<K, V>>,
     pub weigher: Option<Weigher<K, V>>,
     pub listeners: Vec<Listener<K, V>>,
 }
@@ -40,6 +41,7 @@ pub struct Engine<K, V, S> {
     /// hook.
     pub updates_create: AtomicBool,
     name: Option<String>,
+    eviction: EvictionPolicy,
 }
 
 impl<K, V, S> Engine<K, V, S>
@@ -73,6 +75,7 @@ where
             updates_create: AtomicBool::new(false),
             hooks,
             name: config.name,
+            eviction: config.eviction,
         });
         // A model has no process, and so no scheduler of one.
         #[cfg(not(cortado_loom))]
@@ -93,6 +96,28 @@ impl<K, V, S> Engine<K, V, S> {
     #[cfg(feature = "internals")]
     pub fn has_read_hook(&self) -> bool {
         self.mode.asks()
+    }
+
+    /// Changes the idle time. Does nothing and returns false if the cache was built without one.
+    pub fn change_idle_time(&self, idle: Nanos) -> bool {
+        let core = &self.core;
+        if !core.lifetimes.has_idle() {
+            return false;
+        }
+        core.lifetimes.set_idle(idle);
+        self.mode.change_idle(idle, core.ticker.may_begin_coarsely(idle));
+        true
+    }
+
+    /// The settings that decide how long entries stay.
+    pub fn policy(&self) -> Policy {
+        let Lifetimes { live, idle } = self.core.lifetimes.present();
+        Policy {
+            max_capacity: self.core.capacity(),
+            time_to_live: live.map(Nanos::to_duration),
+            time_to_idle: idle.map(Nanos::to_duration),
+            eviction: self.eviction.clone(),
+        }
     }
 
     pub fn name(&self) -> Option<&str> {

@@ -60,9 +60,9 @@
 //! * A count of requests: a job does all the work that it finds, no matter which thread requested
 //!   it.
 
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
-use crate::sync::{ordering_unless_seeded, seeded};
+use crate::primitives::Arc;
+use crate::primitives::atomic::{AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use crate::primitives::{ordering_unless_seeded, seeded};
 
 /// This bit says that a job is wanted that begins after the request.
 const WANTED: u32 = 0b01;

@@ -2,9 +2,9 @@
 
 use super::job::{Execute, Job};
 use super::workers::{Counts, Limits, Shared};
-use crate::sync::Arc;
+use crate::primitives::Arc;
 #[cfg(not(cortado_loom))]
-use crate::sync::plain::OnceLock;
+use crate::primitives::plain::OnceLock;
 use std::fmt;
 
 /// Threads that start when there are jobs, and end when there are none. See the [module](super).

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::job::Job;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
+use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// A job may run for this long before it counts as blocked. A job that only works takes less, even
 /// if its thread loses its core for a time slice. For the jobs behind it, a delay of this length

@@ -48,8 +48,8 @@ use crossbeam_utils::CachePadded;
 use hashbrown::HashTable;
 
 use crate::hash::Hash32;
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Arc, Mutex, MutexGuard, Patience, seeded};
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::{Arc, Mutex, MutexGuard, Patience, seeded};
 
 /// This many top bits of the hash choose the shard.
 #[cfg(not(cortado_loom))]

@@ -32,7 +32,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use crate::sync::{Arc, Condvar, Mutex, catch_user_panic, seeded};
+use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 
 /// How a flight ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 use super::fingerprint::{EMPTY, Fingerprints, SLOTS, WORD_FINGERPRINTS};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::sync::atomic::{
+use crate::primitives::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{ordering_unless_seeded, seeded};
+use crate::primitives::{ordering_unless_seeded, seeded};
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]

@@ -21,7 +21,7 @@ use super::write::{Changed, Found, Locked, Seen, search};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::sync::Spin;
+use crate::primitives::Spin;
 
 /// The result of a search for all entries of a hash.
 #[must_use = "a search changes nothing"]

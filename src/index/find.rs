@@ -7,7 +7,7 @@ use super::bucket::{Bucket, fingerprint_of};
 use super::memory::Chain;
 use super::table::Root;
 use crate::links::NodeId;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 
 /// The caller's verdict on a node whose fingerprint matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::table::Table;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::prefetch::prefetch_address;
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::ptr;
 
 /// The address of the current table's first bucket. Its low bits are free, and hold the table's

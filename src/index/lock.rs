@@ -2,7 +2,7 @@
 //! overflow.
 
 use super::bucket::{Bucket, Ctrl};
-use crate::sync::{Patience, ShortWait, Spin};
+use crate::primitives::{Patience, ShortWait, Spin};
 use std::mem;
 
 /// Another thread has locked the bucket, or keeps changing it.

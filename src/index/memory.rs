@@ -11,8 +11,8 @@ use crossbeam_epoch::{Atomic, Owned, Shared};
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
 use super::retired::{Retire, RetiredTables};
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::sync::{Arc, seeded};
+use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::primitives::{Arc, seeded};
 #[cfg(not(cortado_loom))]
 use crate::system;
 

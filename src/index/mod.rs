@@ -164,7 +164,7 @@ use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 
-pub use crate::sync::Patience;
+pub use crate::primitives::Patience;
 pub use exact::{Exact, Search};
 pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
@@ -174,7 +174,7 @@ pub use resize::moves_for;
 pub use table::HashOf;
 pub use write::{Changed, Found, Locked};
 
-use crate::sync::Mutex;
+use crate::primitives::Mutex;
 use hint::Hint;
 use memory::Preparation;
 use table::{Root, Table};

@@ -12,7 +12,7 @@ use super::lock::{Held, HomeLock};
 use super::memory::{Chain, Preparation, append, retire_moved};
 use super::table::Root;
 use super::table::{HashOf, LOAD, Table};
-use crate::sync::{Mutex, Patience, ShortWait, seeded};
+use crate::primitives::{Mutex, Patience, ShortWait, seeded};
 
 /// The number of buckets to request from [`Index::help`](super::Index::help) for `additions`
 /// additions to the index.

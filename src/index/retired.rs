@@ -5,8 +5,8 @@
 //! The memory is freed in one go in two cases: where the system takes no memory back while its
 //! addresses stay, and at the end of the cache.
 
-use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::sync::queue::SegQueue;
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::queue::SegQueue;
 
 /// The number of bytes that [`RetiredTables::free_retired`] gives back at a time.
 const PIECE: usize = 1 << 19;

@@ -8,8 +8,8 @@ use crossbeam_utils::CachePadded;
 use super::bucket::Bucket;
 use super::memory::{self, Buckets, Link, LinkedTable, free_chains};
 use super::retired::Retire;
-use crate::sync::Patience;
-use crate::sync::{Mutex, MutexGuard};
+use crate::primitives::Patience;
+use crate::primitives::{Mutex, MutexGuard};
 
 /// The view of the caller's nodes that moving and walking need.
 pub trait HashOf {

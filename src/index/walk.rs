@@ -12,7 +12,7 @@ use super::memory::Chain;
 use super::table::Root;
 use super::table::{HashOf, Table};
 use crate::links::NodeId;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 
 /// All hashes are below this value.
 const END: u64 = 1 << 32;

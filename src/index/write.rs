@@ -9,8 +9,8 @@ use super::lock::{Held, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::table::Root;
 use crate::links::NodeId;
-use crate::sync::ShortWait;
-use crate::sync::{Spin, seeded};
+use crate::primitives::ShortWait;
+use crate::primitives::{Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 

@@ -2,8 +2,8 @@
 
 use super::address::{Address, NodeMemory};
 use crate::links::NodeId;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{seeded, thread_stripe};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::{seeded, thread_stripe};
 use crossbeam_utils::CachePadded;
 
 const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 4 };

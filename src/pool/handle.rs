@@ -4,7 +4,7 @@
 use super::raw::RawPool;
 use crate::links::NodeId;
 use crate::node::{Meta, life};
-use crate::sync::Arc;
+use crate::primitives::Arc;
 use std::marker::PhantomData;
 
 /// One count on a node, without the node's types. It keeps key and value, even after the cache has

@@ -2,7 +2,7 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::node::Meta;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicU64, Ordering};
 
 /// A node's hard deadline. Most nodes of most caches have none, which a bit in the node's [`Meta`]
 /// says. The word is in another cache line than the node, so it is read only if the bit is set.

@@ -4,8 +4,8 @@
 use super::address::NodeMemory;
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, seeded};
+use crate::primitives::atomic::{AtomicUsize, Ordering};
+use crate::primitives::{Mutex, seeded};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// log2 of the bytes in a block. A block may be larger, but by less than a factor of two, unless it

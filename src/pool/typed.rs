@@ -8,7 +8,7 @@ use super::raw::{RawPool, Shape, pair_offset, stride_of};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Meta, life};
-use crate::sync::Arc;
+use crate::primitives::Arc;
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::addr_of_mut;

@@ -2,12 +2,12 @@
 
 use super::raw::RawPool;
 use crate::clock::{NEVER, Nanos, Timestamp};
+use crate::eviction::{PolicyNode, PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::index::HashOf;
 use crate::links::{Links, NodeId};
 use crate::list::LinkStore;
 use crate::node::{Meta, ended_at};
-use crate::policy::{PolicyNode, PolicyStore, Region};
 use crate::wheel::TimerStore;
 
 /// The longest time to a deadline that the wheel is shown: a quarter of its circle, 146 years.

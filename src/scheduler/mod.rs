@@ -56,10 +56,10 @@ mod serve;
 use std::io;
 use std::time::Duration;
 
-use crate::sync::Arc;
+use crate::primitives::Arc;
 #[cfg(not(cortado_loom))]
-use crate::sync::plain::OnceLock;
-use crate::sync::plain::Weak;
+use crate::primitives::plain::OnceLock;
+use crate::primitives::plain::Weak;
 
 use serve::{Armed, ClientId, Shared};
 pub use serve::{Counts, Scheduled};

@@ -5,9 +5,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::clock::{LAST, NEVER, Timestamp, nanos};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
-use crate::sync::plain::Weak;
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
+use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use crate::primitives::plain::Weak;
+use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// A client of the scheduler: anything that has work to do at certain times.
 pub trait Scheduled: Send + Sync {

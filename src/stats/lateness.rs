@@ -5,7 +5,7 @@
 //! synchronise.
 
 use crate::clock::Nanos;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// log2 of the buckets in an octave.

@@ -5,9 +5,9 @@ mod lateness;
 pub use lateness::Lateness;
 
 use crate::clock::{Nanos, nanos};
+use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::primitives::thread_stripe;
 use crate::removal::RemovalCause;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::sync::thread_stripe;
 use crossbeam_utils::CachePadded;
 use lateness::Histogram;
 use std::time::Duration;

@@ -88,7 +88,7 @@ mod store;
 
 use crate::clock::{Nanos, Timestamp};
 use crate::links::{Links, NodeId};
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use buckets::{Buckets, Ring, is_linked};
 use geometry::{Position, is_later, time_left};
 

@@ -7,14 +7,14 @@ use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos, Timestamp};
 use crate::engine::{Core, Maintenance};
 use crate::entry::Entry;
+use crate::eviction::Policy;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, life};
-use crate::policy::Policy;
 use crate::pool::{RawPool, Timers};
+use crate::primitives::atomic::Ordering::Relaxed;
 use crate::removal::RemovalCause;
 use crate::stats::Recorder;
-use crate::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const CAPACITY: u64 = 1000;
@@ -119,7 +119,7 @@ const DAMAGES: &[Damage] = &[
         let _ = s.core().upkeep.writes.drain(
             &mut Vec::new(),
             DrainLimits { stripes: 1, spill: 0 },
-            crate::sync::Patience::Wait,
+            crate::primitives::Patience::Wait,
             |_| (),
         );
     }),

@@ -4,8 +4,8 @@
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::engine::Core;
+use crate::primitives::thread;
 use crate::scheduler::Scheduled;
-use crate::sync::thread;
 use std::time::Duration;
 
 /// A cache with this many applied entries, an index that need not grow, and a clock that stands

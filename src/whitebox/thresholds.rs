@@ -7,8 +7,8 @@ use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos};
 use crate::engine::Core;
 use crate::node::NO_PERIOD;
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::sync::{Mutex, MutexGuard};
+use crate::primitives::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::primitives::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 type Numbers = Cache<u32, u32>;

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::node::GENERATIONS;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
 
 /// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node

@@ -1,7 +1,7 @@
 //! The end of a cache: closing it, dropping it.
 
 use crate::engine::Engine;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {

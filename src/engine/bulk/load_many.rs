@@ -8,7 +8,7 @@ use crate::expiration::Lifetime;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
-use crate::sync::{Arc, plain};
+use crate::primitives::{Arc, plain};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 

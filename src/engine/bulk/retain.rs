@@ -5,7 +5,7 @@ use crate::engine::flights::block_on;
 use crate::engine::write::{Condition, Removal};
 use crate::hash::Hash32;
 use crate::pool::Handle;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {

@@ -5,7 +5,7 @@ use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::pool::Handle;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
     /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each

@@ -5,8 +5,8 @@ use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::links::NodeId;
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
-use crate::sync::seeded;
 use std::sync::Weak;
 
 impl Core {

@@ -3,7 +3,7 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::node::{GENERATIONS, Meta, NO_PERIOD};
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// See the [module](self).
 #[derive(Debug)]

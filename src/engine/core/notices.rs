@@ -6,10 +6,10 @@ use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::queue::SegQueue;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 use super::shared::Core;
 use super::state::Maintenance;
 use crate::clock::{NEVER, Timestamp};
+use crate::primitives::MutexGuard;
+use crate::primitives::atomic::Ordering;
 use crate::scheduler::Registration;
-use crate::sync::MutexGuard;
-use crate::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Core {

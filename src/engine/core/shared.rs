@@ -8,16 +8,16 @@ use crate::clock::{Ticker, Timestamp};
 use crate::config::Config;
 use crate::engine::flights::Flights;
 use crate::engine::reentrancy::{CacheId, Subject};
-use crate::expiration::Lifetimes;
+use crate::expiration::FixedLifetimes;
 use crate::index::{self, Index};
 use crate::links::NodeId;
 use crate::node::Meta;
 use crate::pool::RawPool;
+use crate::primitives::Arc;
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedU64;
 use crate::removal::RemovalCause;
 use crate::stats::{Recorder, Stats};
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::guarded::GuardedU64;
 use crossbeam_utils::CachePadded;
 
 /// A key's slot in the index, for a write.
@@ -28,7 +28,7 @@ pub struct Core {
     pub pool: Arc<RawPool>,
     pub index: Index,
     pub ticker: Ticker,
-    pub lifetimes: Lifetimes,
+    pub lifetimes: FixedLifetimes,
     pub flights: Arc<Flights>,
     pub recorder: Option<Box<Recorder>>,
     /// The bound on the weight; `u64::MAX` without one. The maintenance lock orders its changes.
@@ -44,7 +44,7 @@ impl Core {
         let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
         Self {
             index: Index::with_capacity(config.initial_capacity),
-            lifetimes: config.lifetimes,
+            lifetimes: FixedLifetimes::new(config.lifetimes),
             flights: Arc::new(Flights::new()),
             recorder: config.record_stats.then(|| Box::new(Recorder::new())),
             max_capacity: GuardedU64::new(max_capacity),

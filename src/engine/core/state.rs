@@ -2,12 +2,12 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::config::{Config, Eviction};
+use crate::eviction::Policy;
 use crate::hash::Hash32;
 use crate::index::EmptyOverflows;
 use crate::links::NodeId;
-use crate::policy::Policy;
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::Arc;
+use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::Wheel;
 use std::collections::VecDeque;
 

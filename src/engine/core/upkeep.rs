@@ -9,10 +9,10 @@ use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
+use crate::primitives::atomic::{AtomicUsize, Ordering};
+use crate::primitives::guarded::GuardedU32;
+use crate::primitives::{Arc, Mutex, MutexGuard};
 use crate::scheduler::Registration;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::guarded::GuardedU32;
-use crate::sync::{Arc, Mutex, MutexGuard};
 use std::sync::OnceLock;
 use std::time::Duration;
 

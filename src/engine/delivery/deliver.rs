@@ -9,8 +9,8 @@ use crate::executor::Running;
 use crate::links::NodeId;
 use crate::node::remaining;
 use crate::pool::RawHandle;
+use crate::primitives::{catch_user_panic, seeded};
 use crate::removal::RemovalCause;
-use crate::sync::{catch_user_panic, seeded};
 
 /// A caller delivers at most this many notices beside its operation.
 pub const CALLER_NOTICES: usize = 64;

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
 use crate::engine::reentrancy;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use std::time::Duration;
 
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.

@@ -10,7 +10,7 @@ use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
-use crate::sync::{Arc, seeded};
+use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;

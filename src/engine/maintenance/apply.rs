@@ -12,7 +12,7 @@ use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
-use crate::sync::seeded;
+use crate::primitives::seeded;
 
 /// Prefetch distance, in events.
 const AHEAD: usize = 8;

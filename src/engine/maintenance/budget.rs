@@ -1,7 +1,7 @@
 //! How much a maintenance pass may do, and what it leaves.
 
 use crate::pool::Surplus;
-use crate::sync::{Patience, seeded};
+use crate::primitives::{Patience, seeded};
 
 /// Units of a pass that a caller runs beside its operation.
 const CALLER_UNITS: u32 = 64;

@@ -3,9 +3,9 @@
 use super::budget::Budget;
 use super::pass::Pass;
 use super::unlink::Judged;
+use crate::eviction::Policy;
 use crate::links::NodeId;
 use crate::node::GONE;
-use crate::policy::Policy;
 use crate::removal::RemovalCause;
 
 /// A pass leaves the rest to a later one after this many victims that computations use, or whose

@@ -6,8 +6,8 @@ use super::unlink::Judged;
 use crate::links::NodeId;
 use crate::node::GONE;
 use crate::pool::{FARTHEST, Timers};
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
-use crate::sync::seeded;
 use crate::wheel::Poll;
 
 /// How many removals of due entries are prepared together, so that their cache misses overlap.

@@ -16,7 +16,7 @@ use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Surplus, Timers};
-use crate::sync::{Patience, seeded};
+use crate::primitives::{Patience, seeded};
 
 /// A pass may evict this many entries more than it may drain writes.
 const EVICTIONS: u32 = 64;

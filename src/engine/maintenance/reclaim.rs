@@ -12,8 +12,8 @@ use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
 use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::pool::Surplus;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, seeded};
+use crate::primitives::atomic::{AtomicBool, Ordering};
+use crate::primitives::{Arc, seeded};
 use std::collections::VecDeque;
 
 /// A pass gives up about this many dead nodes; it exceeds the number by less than a batch.

@@ -9,7 +9,7 @@ use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.

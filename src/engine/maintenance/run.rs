@@ -12,9 +12,9 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY};
 use crate::epoch::Guard;
 use crate::pool::Surplus;
+use crate::primitives::atomic::Ordering;
+use crate::primitives::{MutexGuard, seeded};
 use crate::scheduler::Scheduled;
-use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, seeded};
 use std::time::Duration;
 
 /// A write that finds the last pass this long ago runs a pass at once instead of waiting for a

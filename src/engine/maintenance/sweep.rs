@@ -7,8 +7,8 @@ use crate::engine::core::{Sweep, mark_of};
 use crate::hash::Hash32;
 use crate::index::moves_for;
 use crate::node::NO_PERIOD;
-use crate::sync::atomic::Ordering;
-use crate::sync::seeded;
+use crate::primitives::atomic::Ordering;
+use crate::primitives::seeded;
 
 /// Old buckets of a growing index that a pass moves, beside those that its additions ask for.
 const MOVES: usize = 64;

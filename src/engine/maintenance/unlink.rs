@@ -6,8 +6,8 @@ use crate::hash::Hash32;
 use crate::index::{Held, Locked};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, ended_at, life};
+use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
-use crate::sync::{Patience, seeded};
 
 /// On which condition a node is unlinked.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::engine::reentrancy;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 

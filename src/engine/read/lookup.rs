@@ -12,7 +12,7 @@ use crate::index::{Found, HomeLookup, Probe};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, NodeAddress, RawHandle};
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 

@@ -12,7 +12,7 @@ use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
 use crate::node::{GONE, remaining};
 use crate::pool::HardDeadline;
-use crate::sync::seeded;
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -241,7 +241,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// If the hook leaves the lifetime as it is, the reading does not matter. If the hook
     /// answers with a long lifetime, the lag matters as little as for a new entry.
     fn may_ask_coarsely(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
-        self.core.lifetimes.idle.is_none() && self.is_long(deadline, coarse)
+        !self.core.lifetimes.has_idle() && self.is_long(deadline, coarse)
     }
 
     /// Whether the remaining life is so long that the lag of a coarse reading does not matter.

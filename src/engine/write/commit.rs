@@ -9,8 +9,8 @@ use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
 use crate::node::{Meta, ended_at, life};
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
-use crate::sync::seeded;
 
 /// A node to publish.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ impl Core {
                 if seeded("gone-before-replaced") {
                     self.pool.meta(old).mark_gone();
                     // On a busy machine no other thread would run at this moment by chance.
-                    crate::sync::thread::yield_now();
+                    crate::primitives::thread::yield_now();
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);

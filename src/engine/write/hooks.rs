@@ -11,7 +11,7 @@ use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
 use crate::node::remaining;
 use crate::pool::{Handle, HardDeadline, Local, RawHandle};
-use crate::sync::atomic::Ordering;
+use crate::primitives::atomic::Ordering;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;

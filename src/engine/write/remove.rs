@@ -10,8 +10,8 @@ use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::pool::Handle;
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
-use crate::sync::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
