@@ -99,7 +99,7 @@ fn what_a_view_holds_back_is_released_after_it() {
     for round in 2..6 {
         let (key, shown) = {
             let view = cache.pin();
-            let key = cache.iter().next().expect("it is full").key().to_owned();
+            let key = cache.entries().next().expect("it is full").key().to_owned();
             let seen = view.get(&key).expect("it has just been there");
             // Writers do not wait for the view, nor does the maintenance; what they take out stays.
             write(&cache, &living, round, writes);
@@ -117,7 +117,7 @@ fn what_a_view_holds_back_is_released_after_it() {
     assert!(last <= first + first / 20, "{after_round:?} bytes after the rounds");
 
     // A handle holds back its own value and nothing else.
-    let handle: Entry<u64, Counted> = cache.iter().next().expect("it is full");
+    let handle: Entry<u64, Counted> = cache.entries().next().expect("it is full");
     cache.invalidate(handle.key());
     write(&cache, &living, 6, writes);
     let begun = Instant::now();

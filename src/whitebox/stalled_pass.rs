@@ -110,7 +110,7 @@ fn writers_wait_where_the_bound_or_the_index_would_suffer() {
             assert!(!writer.is_finished(), "the writer does not wait");
             thread::yield_now();
         }
-        let written = cache.iter().count() as u64 - u64::from(entries);
+        let written = cache.entries().count() as u64 - u64::from(entries);
         assert!(written <= most + 1, "{written} of {capacity} written, {most} may wait");
         drop(lock);
         writer.join().expect("no panic");

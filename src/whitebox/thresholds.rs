@@ -70,7 +70,7 @@ fn evict(cache: &Numbers, entries: u32) {
 
 /// The keys in the cache, sorted.
 fn inside(cache: &Numbers) -> Vec<u32> {
-    let mut keys: Vec<u32> = cache.iter().map(|entry| *entry.key()).collect();
+    let mut keys: Vec<u32> = cache.entries().map(|entry| *entry.key()).collect();
     keys.sort_unstable();
     keys
 }

@@ -15,7 +15,7 @@ fn three_hundred_clearings_in_a_row() {
         for clearing in 0..300 {
             (0..10).for_each(|n| cache.insert(clearing * 10 + n, clearing));
             cache.invalidate_all();
-            assert_eq!(cache.iter().count(), 0, "after {clearing}");
+            assert_eq!(cache.entries().count(), 0, "after {clearing}");
             assert!((0..10).all(|n| cache.get(&(clearing * 10 + n)).is_none()));
             assert!((0..10).all(|n| !cache.contains_key(&n)));
         }
@@ -222,7 +222,7 @@ fn between_passes_the_bound_is_exceeded_by_a_sixteenth_at_most() {
         for key in 0..3 * capacity as u32 {
             cache.insert(key, Arc::clone(&alive));
             if key % 97 == 0 {
-                most = most.max(cache.iter().count());
+                most = most.max(cache.entries().count());
             }
         }
         // One entry more for each stripe of the write buffer, and for the thread that writes.
@@ -246,7 +246,7 @@ fn values_are_dropped_when_they_are_gone_and_nobody_holds_them() {
     drop(cache.told());
     let alive = || values.iter().filter(|value| value.strong_count() > 0).count();
     eventually(&cache, || alive() as u64 == cache.entry_count());
-    let held = cache.iter().next().unwrap();
+    let held = cache.entries().next().unwrap();
     cache.hand.advance(2 * MINUTE);
     drop(cache.told());
     eventually(&cache, || alive() == 1);

@@ -98,8 +98,8 @@ fn a_clock_at_its_end_stops_nothing() {
             cache.hand.set(Duration::MAX);
             cache.settle();
             // What had an end has come to it.
-            let eternal = cache.iter().all(|entry| entry.expires_in().is_none());
-            assert!(eternal, "{:?}", cache.iter().map(|e| e.expires_in()).collect::<Vec<_>>());
+            let eternal = cache.entries().all(|entry| entry.expires_in().is_none());
+            assert!(eternal, "{:?}", cache.entries().map(|e| e.expires_in()).collect::<Vec<_>>());
             for key in 100..120 {
                 cache.insert(key, key);
                 // There is no later instant: for ever.
@@ -199,7 +199,7 @@ fn a_clock_that_jumps_to_and_fro_loses_nothing() {
             cache.audit();
             let told = cache.told().len() as u64;
             assert_eq!(told + cache.entry_count(), 2000);
-            assert!(cache.iter().all(|entry| entry.expires_in().is_some()));
+            assert!(cache.entries().all(|entry| entry.expires_in().is_some()));
             cache.hand.set(END - DAY);
             cache.pass(TICK);
             assert_eq!(cache.entry_count(), 0);

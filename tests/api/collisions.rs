@@ -17,10 +17,10 @@ fn keys_of_one_hash_are_told_apart() {
     (0..500).for_each(|key| cache.insert(key, key + 1));
     (0..500).filter(|key| key % 2 == 0).for_each(|key| cache.invalidate(&key));
     (0..500).for_each(|key| assert_eq!(cache.get(&key), (key % 2 == 1).then_some(key + 1)));
-    assert_eq!(cache.iter().count(), 250);
+    assert_eq!(cache.entries().count(), 250);
     cache.audit();
     cache.invalidate_all();
-    assert_eq!(cache.iter().count(), 0);
+    assert_eq!(cache.entries().count(), 0);
     cache.audit();
     assert_eq!(cache.entry_count(), 0);
 }

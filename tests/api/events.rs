@@ -52,7 +52,7 @@ fn a_hook_that_panics_leaves_the_operation_without_effect() {
     assert_eq!(panic_of(|| cache.entry(1).and_compute_with(|_| Op::Put(12))), "hook");
     hooks.breaks.store(false, SeqCst);
     assert_eq!(cache.expires_in(&1).into_options(), Some(Some(30 * SECOND)));
-    assert_eq!(cache.iter().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
+    assert_eq!(cache.entries().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
     assert_eq!(cache.told(), []);
     cache.audit();
     assert_eq!(cache.get_with(3, || 31), 31);
@@ -99,7 +99,7 @@ fn a_listener_may_call_anything_on_the_cache() {
                     cache.insert(key + 10, 2);
                     cache.get_with(key + 20, || 3);
                     cache.entry(key + 10).and_compute_with(|_| Op::Remove);
-                    assert_eq!(cache.iter().filter(|entry| *entry.key() == key + 20).count(), 1);
+                    assert_eq!(cache.entries().filter(|entry| *entry.key() == key + 20).count(), 1);
                 }
                 cache.retain(|_, _| true);
             })
@@ -122,7 +122,7 @@ fn invalidate_all_is_complete_at_once_and_announces_each_entry_once() {
     (0..5000).for_each(|n| cache.insert(n, n));
     cache.invalidate_all();
     assert!((0..5000).all(|n| cache.get(&n).is_none() && !cache.contains_key(&n)));
-    assert_eq!(cache.iter().count(), 0);
+    assert_eq!(cache.entries().count(), 0);
     assert_eq!(cache.remove(&7), None);
     assert_eq!(cache.expires_in(&7).into_options(), None);
     assert!(!cache.set_ttl(&7, SECOND) && !cache.persist(&7) && !cache.touch(&7));
@@ -193,7 +193,7 @@ fn capacity_zero_turns_caching_off() {
     assert_eq!(cache.get_with(2, || 23), 23);
     let inserted = cache.entry(3).and_compute_with(|_| Op::Put(3));
     assert!(matches!(inserted, CompResult::Inserted(three) if *three == 3));
-    assert_eq!(cache.iter().count(), 0);
+    assert_eq!(cache.entries().count(), 0);
     assert_eq!(cache.causes(), [(1, Size), (2, Size), (2, Size), (3, Size)]);
     assert_eq!((cache.entry_count(), cache.weighted_size()), (0, 0));
     cache.audit();

@@ -269,7 +269,7 @@ fn an_iterator_returns_nothing_that_has_ended_since_it_began() {
         let cache: Tested<u64, u64> = tested(|builder| builder.time_to_live(SECOND));
         cache.insert_with_ttl(0, 0, 60 * SECOND);
         (1..1000).for_each(|key| cache.insert(key, key));
-        let mut iterator = cache.iter();
+        let mut iterator = cache.entries();
         assert!(iterator.next().is_some());
         cache.hand.advance(SECOND);
         if is_set_back {
@@ -298,7 +298,7 @@ fn get_and_its_kin_ask_the_read_hook_and_quiet_reads_do_not() {
     assert_eq!(asked(&|| drop(cache.entry(1).or_insert_with(|| unreachable!()))), 1);
     assert_eq!(asked(&|| assert!(cache.contains_key(&1))), 0);
     assert_eq!(asked(&|| drop(cache.peek(&1))), 0);
-    assert_eq!(asked(&|| assert_eq!(cache.iter().count(), 1)), 0);
+    assert_eq!(asked(&|| assert_eq!(cache.entries().count(), 1)), 0);
     assert_eq!(asked(&|| assert_eq!(cache.keys().count() + cache.values().count(), 2)), 0);
     assert_eq!(asked(&|| assert!(cache.expires_in(&1).into_options().is_some())), 0);
     assert_eq!(asked(&|| assert!(cache.get(&2).is_none())), 0);

@@ -65,9 +65,9 @@ fn lifetimes_of_any_length_come_from_anywhere() {
             // At the end of each of them nothing is left of it, to the nanosecond.
             if let Some(Some(left)) = left {
                 cache.hand.advance(left - NANO);
-                assert_eq!(cache.iter().count(), 5);
+                assert_eq!(cache.entries().count(), 5);
                 cache.hand.advance(NANO);
-                assert_eq!(cache.iter().count(), 0);
+                assert_eq!(cache.entries().count(), 0);
             }
             cache.pass(TICK);
             let stays = if left == Some(None) { 5 } else { 0 };
@@ -153,9 +153,9 @@ fn weights_from_nothing_to_the_most() {
         // What is heavier than everything is never stored.
         let heavy = |told: &&crate::common::Told<u32, u32>| u64::from(told.weight) > capacity;
         assert!(told.iter().filter(heavy).all(|told| told.cause == Size && told.age.is_zero()));
-        assert!(cache.iter().all(|entry| entry.weight() == *entry));
+        assert!(cache.entries().all(|entry| entry.weight() == *entry));
         // Weightless entries are never evicted, unless caching is off.
-        let weightless = cache.iter().filter(|entry| **entry == 0).count();
+        let weightless = cache.entries().filter(|entry| **entry == 0).count();
         assert_eq!(weightless, if capacity == 0 { 0 } else { 30 });
         assert!(
             told.iter()

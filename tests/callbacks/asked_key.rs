@@ -165,7 +165,7 @@ fn a_callback_that_writes_the_key_that_it_was_asked_about_panics_and_changes_not
                     *subject.act.lock().unwrap() = Some((place, write, key));
                     let message = panic_of(|| subject.run(place, outer));
                     assert_eq!(message, REFUSED, "{place:?} {outer}, {name}");
-                    let entries = subject.cache.iter().map(|entry| (*entry.key(), *entry));
+                    let entries = subject.cache.entries().map(|entry| (*entry.key(), *entry));
                     let mut entries: Vec<_> = entries.collect();
                     entries.sort_unstable();
                     assert_eq!(entries, [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)], "{name}");

@@ -59,7 +59,7 @@ impl Subject {
             self.cache.run_pending_tasks();
             std::thread::yield_now();
         }
-        assert_eq!((self.cache.iter().count(), self.cache.entry_count()), (0, 0), "{name}");
+        assert_eq!((self.cache.entries().count(), self.cache.entry_count()), (0, 0), "{name}");
         assert_eq!(self.cache.stats().listener_panics, 0, "{name}");
     }
 }

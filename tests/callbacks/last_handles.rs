@@ -33,7 +33,7 @@ impl Drop for Farewell {
             cache.invalidate(&(key + 1000));
         }
         hand.advance(Duration::from_secs(2));
-        assert!(cache.iter().all(|entry| **entry < 300));
+        assert!(cache.entries().all(|entry| **entry < 300));
         cache.run_pending_tasks();
         done.fetch_add(1, SeqCst);
     }
@@ -325,6 +325,6 @@ fn listeners_may_close_each_others_caches() {
                 });
             }
         });
-        assert!(caches.iter().all(|cache| cache.iter().count() == 0), "both are closed");
+        assert!(caches.iter().all(|cache| cache.entries().count() == 0), "both are closed");
     });
 }

@@ -149,7 +149,7 @@ fn a_slow_one_holds_up_no_other_thread() {
             }
             hand.advance(2 * MINUTE);
             cache.run_pending_tasks();
-            assert_eq!(cache.entry_count(), cache.iter().count() as u64);
+            assert_eq!(cache.entry_count(), cache.entries().count() as u64);
             cache.invalidate_all();
             cache.run_pending_tasks();
             assert_eq!(cache.entry_count(), 0);

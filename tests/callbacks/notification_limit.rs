@@ -270,7 +270,7 @@ fn close_waits_for_a_stuck_listener_and_returns_when_all_is_told() {
                 cache.close();
                 gate.gone.load(SeqCst)
             });
-            eventually("it is closed", || cache.iter().count() == 0);
+            eventually("it is closed", || cache.entries().count() == 0);
             always(|| !closer.is_finished());
             drop(opens);
             assert_eq!(closer.join().unwrap(), 100);

@@ -14,7 +14,7 @@ type Read = (&'static str, fn(&Numbers));
 
 const READS: [Read; 7] = [
     ("peek", |cache| assert!(cache.peek(&1000).is_some())),
-    ("iterate", |cache| assert_eq!(cache.iter().count(), 1)),
+    ("iterate", |cache| assert_eq!(cache.entries().count(), 1)),
     ("touch", |cache| assert!(cache.touch(&1000))),
     ("view", |cache| assert!(cache.pin().get(&1000).is_some())),
     ("get", |cache| assert_eq!(cache.get(&1000), Some(0))),

@@ -44,7 +44,7 @@ const OUTER: [Outer; 15] = [
         });
     }),
     ("iterate", THERE, |s, _| {
-        s.cache.iter().for_each(|entry| drop(entry.value().clone()));
+        s.cache.entries().for_each(|entry| drop(entry.value().clone()));
     }),
     ("set_ttl", THERE, |s, key| _ = s.cache.set_ttl(&Name(key), SECOND)),
     ("load", MISSING, |s, key| {
@@ -83,7 +83,7 @@ const INNER: [Inner; 17] = [
     ("remove_if", |s, key| drop(s.cache.remove_if(&Name(key), |_, _| true))),
     ("invalidate_all", |s, _| s.cache.invalidate_all()),
     ("retain", |s, _| s.cache.retain(|_, _| false)),
-    ("iterate", |s, _| assert!(s.cache.iter().all(|entry| entry.serial > 0))),
+    ("iterate", |s, _| assert!(s.cache.entries().all(|entry| entry.serial > 0))),
     ("run_pending_tasks", |s, _| {
         s.advance(70 * SECOND);
         s.cache.run_pending_tasks();

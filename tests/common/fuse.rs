@@ -246,7 +246,7 @@ impl Subject {
         let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
         let told = self.told.lock().unwrap();
         assert_eq!(told.len() as u64, removed, "announced, removed");
-        let inside: Vec<u64> = self.cache.iter().map(|entry| entry.serial).collect();
+        let inside: Vec<u64> = self.cache.entries().map(|entry| entry.serial).collect();
         assert_eq!(inside.len() as u64, self.cache.entry_count());
         let mut serials: Vec<u64> = told.iter().map(|told| told.0).chain(inside).collect();
         let all = serials.len();

@@ -49,7 +49,7 @@ fn large() -> u64 {
 }
 
 fn held(cache: &Cache<u64, u32>) -> u64 {
-    cache.iter().map(|entry| u64::from(entry.weight())).sum()
+    cache.entries().map(|entry| u64::from(entry.weight())).sum()
 }
 
 fn write(

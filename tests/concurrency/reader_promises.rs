@@ -37,7 +37,7 @@ const LOOKUPS: [Lookup; 5] = [
     |cache, key| cache.pin().get(&key).map(|value| (*value, None)),
     |cache, key| cache.peek(&key).map(|entry| (*entry, entry.expires_in())),
     |cache, key| cache.get_entry(&key).map(|entry| (*entry, entry.expires_in())),
-    |cache, key| cache.iter().find(|entry| *entry.key() == key).map(|entry| (*entry, None)),
+    |cache, key| cache.entries().find(|entry| *entry.key() == key).map(|entry| (*entry, None)),
 ];
 
 /// Deadlines are given as instants, so each value knows its own exactly; the clock is moved by the
@@ -197,7 +197,7 @@ fn the_bound_holds_between_passes() {
                         }
                         if pause.wait().is_leader() {
                             let held: u64 =
-                                cache.iter().map(|entry| u64::from(entry.weight())).sum();
+                                cache.entries().map(|entry| u64::from(entry.weight())).sum();
                             most.fetch_max(held, Ordering::Relaxed);
                         }
                         pause.wait();

@@ -16,7 +16,7 @@ const TELLERS: [(&str, Tell); 7] = [
     ("expires_in", |cache| cache.expires_in(&1).into_options()),
     ("peek", |cache| cache.peek(&1).map(|entry| entry.expires_in())),
     ("get_entry", |cache| cache.get_entry(&1).map(|entry| entry.expires_in())),
-    ("iter", |cache| cache.iter().next().map(|entry| entry.expires_in())),
+    ("iter", |cache| cache.entries().next().map(|entry| entry.expires_in())),
     ("load", |cache| Some(cache.entry(1).or_insert_with(|| 9).expires_in())),
     ("remove_entry", |cache| cache.remove_entry(&1).map(|entry| entry.expires_in())),
     ("computation", |cache| {

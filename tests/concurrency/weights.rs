@@ -43,7 +43,7 @@ fn check(cache: &Cache<u64, u32>) {
     // Until the last tick in which something ends is over.
     cache.audit();
     let (mut count, mut weight) = (0, 0);
-    for entry in cache.iter() {
+    for entry in cache.entries() {
         assert_eq!(entry.weight(), *entry);
         count += 1;
         weight += u64::from(entry.weight());

@@ -109,7 +109,7 @@ fn step(cache: &Subject, hand: &ManualClock, register: &Arc<Register>, random: u
         29 => drop(cache.pin().get(&By(name)).map(|token| token.number)),
         30 => cache.retain(|key, _| key.name % 8 != random >> 56 & 7),
         _ if random >> 32 & 0xff == 0 => cache.invalidate_all(),
-        _ => drop(cache.iter().take(3).count()),
+        _ => drop(cache.entries().take(3).count()),
     }
 }
 

@@ -55,7 +55,7 @@ fn what_a_view_made_of_the_pool_is_given_back_after_it() {
         cache.audit();
         // Those that live are as they were.
         let seen =
-            cache.iter().filter(|entry| entry.value().starts_with(&format!("{round} "))).count();
+            cache.entries().filter(|entry| entry.value().starts_with(&format!("{round} "))).count();
         assert_eq!(seen as u64, cache.entry_count());
     }
     // The second and third rounds had what the first gave back.

@@ -230,7 +230,7 @@ fn handles_outlive_the_cache_and_release_what_they_hold() {
         Cache::builder().removal_listener(move |handle| noted.lock().unwrap().push(handle)).build(),
     );
     (0..10).for_each(|n| cache.insert(alive.key(n), alive.token()));
-    let entries: Vec<Entry<Key, Token>> = cache.iter().collect();
+    let entries: Vec<Entry<Key, Token>> = cache.entries().collect();
     let copy = entries[0].clone();
     (0..5).for_each(|n| cache.invalidate(&By(n)));
     cache.run_pending_tasks();

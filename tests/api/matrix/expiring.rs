@@ -104,7 +104,7 @@ fn a_ttl_of_zero_and_an_instant_in_the_past_end_a_life_now() {
         let past = bench.expires_at(&1).into_options().unwrap().unwrap() - 50 * SECOND;
         assert!(bench.set_ttl(&1, Duration::ZERO) && bench.set_expires_at(&2, past));
         assert!(bench.get(&1).is_none() && bench.get(&2).is_none());
-        assert_eq!(bench.iter().count(), 0);
+        assert_eq!(bench.entries().count(), 0);
         assert_eq!(bench.causes(), [(1, Expired), (2, Expired)]);
         assert_eq!(bench.entry_count(), 0);
     });
@@ -154,7 +154,7 @@ fn lives_that_end_at_different_times_end_in_order() {
                 assert!(told.late_by.unwrap() <= MINUTE + TICK, "{told:?}");
             }
             told.extend(now);
-            assert_eq!(bench.iter().count(), (0..331).filter(|&k| capped(k) > elapsed).count());
+            assert_eq!(bench.entries().count(), (0..331).filter(|&k| capped(k) > elapsed).count());
             assert!(elapsed < 200 * MINUTE, "{} have expired", told.len());
         }
     });

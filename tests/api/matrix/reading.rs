@@ -14,7 +14,7 @@ fn every_way_of_reading_sees_the_same_value() {
         assert_eq!(bench.pin().get_key_value(&1), Some((&1, &10)));
         assert_eq!(bench.get_with(1, || unreachable!()), 10);
         assert!(bench.contains_key(&1) && bench.touch(&1));
-        assert_eq!(bench.iter().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
+        assert_eq!(bench.entries().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
         assert!(bench.get(&2).is_none() && bench.get_entry(&2).is_none());
         assert!(bench.peek(&2).is_none() && bench.pin().get(&2).is_none());
         assert!(!bench.contains_key(&2) && !bench.touch(&2));
@@ -31,13 +31,13 @@ fn no_way_of_reading_sees_an_expired_value() {
         bench.insert(1, 10);
         bench.settle();
         let pinned = bench.pin();
-        let iter = bench.iter();
+        let iter = bench.entries();
         bench.hand.advance(LIFE);
         assert!(pinned.get(&1).is_none() && pinned.get_key_value(&1).is_none());
         assert_eq!(iter.count(), 0);
         assert!(bench.get(&1).is_none() && bench.get_entry(&1).is_none());
         assert!(bench.peek(&1).is_none() && !bench.contains_key(&1) && !bench.touch(&1));
-        assert_eq!(bench.iter().count() + bench.keys().count() + bench.values().count(), 0);
+        assert_eq!(bench.entries().count() + bench.keys().count() + bench.values().count(), 0);
         assert!(
             bench.expires_in(&1).into_options().is_none()
                 && bench.expires_at(&1).into_options().is_none()
@@ -71,7 +71,7 @@ fn reads_prolong_an_idle_life_and_no_other() {
     let quiet: [fn(&Bench); 7] = [
         |bench| drop(bench.peek(&1)),
         |bench| assert!(bench.contains_key(&1)),
-        |bench| assert_eq!(bench.iter().count(), 1),
+        |bench| assert_eq!(bench.entries().count(), 1),
         |bench| assert_eq!(bench.keys().count() + bench.values().count(), 2),
         |bench| assert!(bench.expires_at(&1).into_options().is_some()),
         |bench| assert_eq!(bench.remove_if(&1, |_, _| false), None),
@@ -115,7 +115,7 @@ fn iteration_returns_each_living_entry_once() {
         (0..300).for_each(|key| bench.insert(key, key + 1000));
         (0..300).filter(|key| key % 2 == 0).for_each(|key| bench.invalidate(&key));
         let odd = || (0..300u64).filter(|key| key % 2 == 1);
-        let mut entries: Vec<_> = bench.iter().map(|entry| (*entry.key(), *entry)).collect();
+        let mut entries: Vec<_> = bench.entries().map(|entry| (*entry.key(), *entry)).collect();
         entries.sort();
         assert_eq!(entries, odd().map(|key| (key, key + 1000)).collect::<Vec<_>>());
         let mut keys: Vec<_> = bench.keys().collect();
@@ -134,7 +134,7 @@ fn handles_and_iterators_survive_what_happens_meanwhile() {
     for_each_config(|bench| {
         (0..100).for_each(|key| bench.insert(key, key));
         let handle = bench.get_entry(&50).unwrap();
-        let mut iter = bench.iter();
+        let mut iter = bench.entries();
         let first = iter.next().unwrap();
         bench.invalidate_all();
         bench.pass(10 * LIFE);
@@ -192,7 +192,7 @@ fn a_clone_is_the_same_cache() {
         other.insert(2, 20);
         assert_eq!(bench.get(&2), Some(20));
         drop(other);
-        assert_eq!(bench.iter().count(), 2);
+        assert_eq!(bench.entries().count(), 2);
     });
 }
 
@@ -208,7 +208,7 @@ fn debug_shows_size_and_no_entries() {
         assert!(entry.contains("key: 1") && entry.contains("value: 424242"), "{entry}");
         for shown in [
             format!("{:?}", bench.pin()),
-            format!("{:?} {:?} {:?}", bench.iter(), bench.keys(), bench.values()),
+            format!("{:?} {:?} {:?}", bench.entries(), bench.keys(), bench.values()),
             format!("{:?}", bench.entry(1)),
         ] {
             assert!(!shown.is_empty() && !shown.contains("424242"), "{shown}");
@@ -232,7 +232,7 @@ fn the_bound_can_be_asked_for_and_holds_after_each_pass() {
         let told = bench.told();
         assert!(told.iter().all(|told| told.cause == cortado::RemovalCause::Size));
         assert_eq!(told.len() as u64 + count, 3 * CAPACITY);
-        assert_eq!(bench.iter().count() as u64, count);
-        assert_eq!(bench.iter().map(|entry| u64::from(entry.weight())).sum::<u64>(), weight);
+        assert_eq!(bench.entries().count() as u64, count);
+        assert_eq!(bench.entries().map(|entry| u64::from(entry.weight())).sum::<u64>(), weight);
     });
 }

@@ -34,7 +34,7 @@ fn main() {
     let entry = cache.get_entry("k").unwrap();
     let loaded = cache.entry("l".to_owned()).or_insert_with(|| borrowed.len() as u8);
     drop(view);
-    let sum: u8 = cache.iter().map(|entry| *entry).sum();
+    let sum: u8 = cache.entries().map(|entry| *entry).sum();
     drop(cache);
     std::thread::spawn(move || assert!(*entry + *loaded <= sum)).join().unwrap();
 }

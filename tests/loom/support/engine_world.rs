@@ -133,7 +133,7 @@ impl Ledger {
         let listens = self.overlaps.load(Relaxed);
         assert_eq!(listens, 0, "two notices were delivered at a time");
         finish(cache);
-        let there: Vec<u8> = cache.iter().map(|entry| entry.number()).collect();
+        let there: Vec<u8> = cache.entries().map(|entry| entry.number()).collect();
         for number in 1..=last {
             let stays = there.iter().filter(|there| **there == number).count();
             assert_eq!(self.cause(number).is_none(), stays == 1, "{number}: {there:?}");

@@ -58,7 +58,7 @@ impl Driver {
 
     pub(super) fn iterate(&mut self) {
         let now = self.oracle.now;
-        let mut seen: Vec<_> = self.cache.iter().map(|entry| Seen::of(&entry)).collect();
+        let mut seen: Vec<_> = self.cache.entries().map(|entry| Seen::of(&entry)).collect();
         seen.sort_by_key(|seen| seen.key);
         let expected: Vec<_> =
             self.oracle.all_visible().iter().map(|rec| Seen::expected(rec, now, false)).collect();
