@@ -109,8 +109,11 @@ pub(crate) mod default_hook {
 /// assert!(tokens.get_entry("alice").is_none());
 /// ```
 pub trait Expiry<K: ?Sized, V: ?Sized> {
-    /// The lifetime of a new entry.
-    fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration>;
+    /// The lifetime of a new entry. By default it never expires.
+    fn expire_after_create(&self, key: &K, value: &V, now: Instant) -> Option<Duration> {
+        let _ = (key, value, now);
+        None
+    }
 
     /// The lifetime of a value that replaces a living one. `current` is what was left of the old
     /// lifetime (`None`: for ever). By default a new value gets a new lifetime: the create hook is

@@ -152,7 +152,9 @@ where
             hand.advance(SECOND / 50);
         }
         cache.audit();
-        assert!(cache.entries().all(|entry| cache.get(entry.key()).as_ref() == Some(entry.value())));
+        assert!(
+            cache.entries().all(|entry| cache.get(entry.key()).as_ref() == Some(entry.value()))
+        );
         hand.advance(MINUTE + TICK);
         cache.audit();
         assert_eq!(cache.entry_count() == 0, idle || cache.entries().count() == 0);

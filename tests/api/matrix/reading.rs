@@ -14,7 +14,10 @@ fn every_way_of_reading_sees_the_same_value() {
         assert_eq!(bench.pin().get_key_value(&1), Some((&1, &10)));
         assert_eq!(bench.get_with(1, || unreachable!()), 10);
         assert!(bench.contains_key(&1) && bench.touch(&1));
-        assert_eq!(bench.entries().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(), [(1, 10)]);
+        assert_eq!(
+            bench.entries().map(|entry| (*entry.key(), *entry)).collect::<Vec<_>>(),
+            [(1, 10)]
+        );
         assert!(bench.get(&2).is_none() && bench.get_entry(&2).is_none());
         assert!(bench.peek(&2).is_none() && bench.pin().get(&2).is_none());
         assert!(!bench.contains_key(&2) && !bench.touch(&2));
