@@ -31,6 +31,7 @@ use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::hash::Hash32;
+use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Patience, seeded};
@@ -62,7 +63,7 @@ pub struct InFlight {
     draft: RawHandle,
     kind: Kind,
     /// The generation at take-off.
-    generation: u64,
+    generation: Generation,
     overtaken: AtomicBool,
     landing: Arc<Flight<Option<Landed>>>,
 }
@@ -153,7 +154,7 @@ impl InFlight {
 
     /// Whether the load's result may be outdated, given the present generation. To be called under
     /// the lock of the key's bucket.
-    pub fn is_overtaken(&self, generation: u64) -> bool {
+    pub fn is_overtaken(&self, generation: Generation) -> bool {
         self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
 }
@@ -250,7 +251,7 @@ impl CommitPermit<'_> {
         &self,
         flights: &Flights,
         hash: Hash32,
-        generation: impl FnOnce() -> u64,
+        generation: impl FnOnce() -> Generation,
     ) -> Result<(), Obstacle> {
         match self {
             Self::IfIdle if seeded("writers-ignore-flights") => Ok(()),
@@ -275,7 +276,7 @@ impl FlightGuard {
     /// Puts a flight on the board; `None` if another one of this hash took off since `seen`.
     pub fn take_off(
         flights: &Arc<Flights>,
-        (kind, generation): (Kind, u64),
+        (kind, generation): (Kind, Generation),
         draft: RawHandle,
         seen: Version,
     ) -> Option<Self> {
