@@ -56,3 +56,37 @@ impl<K, V> CompResult<K, V> {
         }
     }
 }
+
+/// A computation that puts its value only in the place of another one.
+pub(crate) enum Replacement<K, V> {
+    Open(Option<V>),
+    Done(Entry<K, V>),
+}
+
+impl<K, V> Replacement<K, V> {
+    pub(crate) fn new(value: V) -> Self {
+        Self::Open(Some(value))
+    }
+
+    pub(crate) fn decide(&mut self, old: Option<Entry<K, V>>) -> Op<V> {
+        match (old, &mut *self) {
+            (Some(old), Self::Open(value)) => {
+                let put = value.take().map_or(Op::Nop, Op::Put);
+                *self = Self::Done(old);
+                put
+            }
+            _ => Op::Nop,
+        }
+    }
+
+    /// The entry that was replaced, or else the value.
+    ///
+    /// # Panics
+    /// If the value was taken without an entry to replace, which `decide` does not do.
+    pub(crate) fn outcome(self) -> Result<Entry<K, V>, V> {
+        match self {
+            Self::Done(old) => Ok(old),
+            Self::Open(value) => Err(value.expect("the value is kept")),
+        }
+    }
+}

@@ -165,6 +165,7 @@ mod cache;
 mod iter;
 mod pinned;
 
+pub mod future;
 pub mod sync;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]

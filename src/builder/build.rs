@@ -23,8 +23,8 @@ macro_rules! build_methods {
             K: ::std::hash::Hash + Eq + Send + Sync + 'static,
             V: Send + Sync + 'static,
         {
-            /// Builds the cache with the default hasher: aHash with random keys, which resists attacks by
-            /// colliding keys.
+            /// Builds the cache with the default hasher: aHash with random keys, which resists
+            /// attacks by colliding keys.
             ///
             /// # Panics
             /// If [`try_build`](Self::try_build) returns an error: a setting makes no sense, or the
@@ -34,7 +34,8 @@ macro_rules! build_methods {
                 self.build_with_hasher(ahash::RandomState::new())
             }
 
-            /// Builds the cache like [`build`](Self::build), but returns an error instead of panicking.
+            /// Builds the cache like [`build`](Self::build), but returns an error instead of
+            /// panicking.
             ///
             /// # Errors
             /// If a setting makes no sense, or the scheduler's thread cannot be started.
@@ -43,8 +44,9 @@ macro_rules! build_methods {
             /// use cortado::Cache;
             /// use std::time::Duration;
             ///
-            /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::from_micros(1));
-            /// assert_eq!(builder.try_build().unwrap_err().setting(), "expiry_resolution");
+            /// let builder = Cache::<u32, u32>::builder();
+            /// let refused = builder.expiry_resolution(Duration::from_micros(1)).try_build();
+            /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
             /// ```
             pub fn try_build(self) -> Result<$cache<K, V>, $crate::BuildError> {
                 self.try_build_with_hasher(ahash::RandomState::new())
@@ -52,8 +54,8 @@ macro_rules! build_methods {
 
             /// Builds the cache like [`build`](Self::build), with a hasher of your own.
             ///
-            /// A weak hasher costs speed and, if its results can be foreseen, resistance against attacks.
-            /// It never costs correctness.
+            /// A weak hasher costs speed and, if its results can be foreseen, resistance against
+            /// attacks. It never costs correctness.
             ///
             /// # Panics
             /// As [`build`](Self::build).
@@ -72,7 +74,10 @@ macro_rules! build_methods {
             ///
             /// # Errors
             /// As [`try_build`](Self::try_build).
-            pub fn try_build_with_hasher<S>(self, hasher: S) -> Result<$cache<K, V, S>, $crate::BuildError>
+            pub fn try_build_with_hasher<S>(
+                self,
+                hasher: S,
+            ) -> Result<$cache<K, V, S>, $crate::BuildError>
             where
                 S: ::std::hash::BuildHasher + Send + Sync + 'static,
             {

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::clock::nanos;
-use crate::compute::Op;
+use crate::compute::Replacement;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
@@ -88,22 +88,9 @@ where
     /// assert_eq!(cache.get("k"), Some(3));
     /// ```
     pub fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
-        let (mut value, mut replaced) = (Some(value), None);
-        self.entry(key).and_compute_with(|old| {
-            replaced = old;
-            match (&replaced, value.take()) {
-                (Some(_), Some(value)) => Op::Put(value),
-                (_, kept) => {
-                    value = kept;
-                    Op::Nop
-                }
-            }
-        });
-        match (replaced, value) {
-            (Some(old), _) => Ok(old),
-            (None, Some(value)) => Err(value),
-            (None, None) => unreachable!("a value without an entry to replace is kept"),
-        }
+        let mut replacement = Replacement::new(value);
+        self.entry(key).and_compute_with(|old| replacement.decide(old));
+        replacement.outcome()
     }
 
     /// Removes the key's entry and returns a clone of its value.
