@@ -156,6 +156,7 @@ mod loaded;
 mod node;
 mod pool;
 
+mod async_listener;
 mod compute;
 mod engine;
 mod entry;
@@ -196,6 +197,7 @@ pub use stats::{Lateness, Stats};
 
 /// The names that programs know from moka's `notification`.
 pub mod notification {
+    pub use crate::async_listener::ListenerFuture;
     pub use crate::removal::RemovalCause;
 }
 

@@ -10,7 +10,7 @@ pub use crate::iter::Iter;
 use crate::builder::build_methods;
 use crate::engine::Engine;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -52,6 +52,30 @@ where
 impl<K, V, S> SegmentedCache<K, V, S> {
     fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
         Self(Cache::from_engine(engine))
+    }
+}
+
+impl<K, V, S> SegmentedCache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`Cache::get_with`].
+    pub fn get_or_insert_with(&self, key: K, init: impl FnOnce() -> V) -> V {
+        self.0.get_with(key, init)
+    }
+
+    /// See [`Cache::try_get_with`].
+    ///
+    /// # Errors
+    /// As [`Cache::try_get_with`].
+    pub fn get_or_try_insert_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+    {
+        self.0.try_get_with(key, init)
     }
 }
 

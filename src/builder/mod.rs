@@ -50,7 +50,7 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     executor: Option<Executor>,
     notifications: Notifications,
     clock: Clock,
-    hooks: Hooks<K, V>,
+    pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
 }
 
@@ -224,7 +224,12 @@ impl<K, V, C> Default for Builder<K, V, C> {
             executor: None,
             notifications: Notifications::default(),
             clock: Clock::system(),
-            hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
+            hooks: Hooks {
+                expiry: None,
+                weigher: None,
+                listeners: Vec::new(),
+                async_listeners: Vec::new(),
+            },
             target: PhantomData,
         }
     }

@@ -58,6 +58,23 @@ where
         self.entry_by_ref(key).or_insert_with(init).into_value()
     }
 
+    /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
+    /// returns true, `init` makes one.
+    ///
+    /// It is [`or_insert_with_if`](crate::KeyEntry::or_insert_with_if) by another name, for
+    /// programs that come from moka.
+    pub fn get_with_if(
+        &self,
+        key: K,
+        init: impl FnOnce() -> V,
+        replace_if: impl FnMut(&V) -> bool,
+    ) -> V
+    where
+        V: Clone,
+    {
+        self.entry(key).or_insert_with_if(init, replace_if).into_value()
+    }
+
     /// Returns a clone of the key's value; if the key has none, `init` may make one.
     ///
     /// If `init` returns `None`, nothing is cached, and every caller who waited for it gets `None`.

@@ -68,14 +68,14 @@ macro_rules! differences {
             loader: impl Future<Output = R>,
             replace_if: Option<impl FnMut(&K, &V) -> bool>,
         ) -> Result<Entry<K, V>, R::Reason> {
-            self.cache.engine().$load(self.key, loader, replace_if).await
+            self.cache.told(self.cache.engine().$load(self.key, loader, replace_if)).await
         }
 
         async fn compute<E, F: Future<Output = Result<Op<V>, E>>>(
             self,
             decide: impl FnOnce(Option<Entry<K, V>>) -> F,
         ) -> Result<CompResult<K, V>, E> {
-            self.cache.engine().compute_async($owned(self.key), decide).await
+            self.cache.told(self.cache.engine().compute_async($owned(self.key), decide)).await
         }
     };
 }

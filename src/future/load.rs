@@ -42,6 +42,19 @@ where
         self.entry_by_ref(key).or_insert_with(init).await.into_value()
     }
 
+    /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
+    pub async fn get_with_if(
+        &self,
+        key: K,
+        init: impl Future<Output = V>,
+        replace_if: impl FnMut(&V) -> bool + Send,
+    ) -> V
+    where
+        V: Clone,
+    {
+        self.entry(key).or_insert_with_if(init, replace_if).await.into_value()
+    }
+
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
     pub async fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
     where
@@ -118,9 +131,7 @@ where
     where
         V: Clone,
     {
-        let entry =
-            self.engine().load_async(key, loader, None::<super::key_entry::Never<K, V>>).await;
-        R::shared(entry.map(crate::Entry::into_value))
+        R::map(self.entry(key).or_load_with(loader).await, crate::Entry::into_value)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -133,8 +144,6 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        let none = None::<super::key_entry::Never<K, V>>;
-        let entry = self.engine().load_by_ref_async(key, loader, none).await;
-        R::shared(entry.map(crate::Entry::into_value))
+        R::map(self.entry_by_ref(key).or_load_with(loader).await, crate::Entry::into_value)
     }
 }

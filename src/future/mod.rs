@@ -49,6 +49,7 @@
 //! that it loads or computes. Two operations on one key that are joined in one task wait for each
 //! other as two tasks do.
 
+mod builder;
 mod inspect;
 mod key_entry;
 mod load;
@@ -66,7 +67,9 @@ pub use key_entry::{
 use crate::builder::build_methods;
 use crate::engine::Engine;
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A cache for tasks; see the [module](self).
@@ -104,6 +107,11 @@ impl<K, V, S> Cache<K, V, S> {
         self.cache.engine()
     }
 
+    /// Awaits an operation, and then the asynchronous listeners.
+    async fn told<T>(&self, operation: impl Future<Output = T>) -> T {
+        self.engine().then_notify(operation).await
+    }
+
     /// The same cache for threads, whose operations block.
     #[must_use]
     pub fn sync(&self) -> &crate::Cache<K, V, S> {
@@ -116,6 +124,20 @@ impl<K, V, S> Cache<K, V, S> {
         &self.cache
     }
 }
+
+/// Boxes futures, for listeners of
+/// [`async_eviction_listener`](CacheBuilder::async_eviction_listener).
+pub trait FutureExt: Future {
+    /// Moves the future into a box.
+    fn boxed<'a, T>(self) -> Pin<Box<dyn Future<Output = T> + Send + 'a>>
+    where
+        Self: Future<Output = T> + Sized + Send + 'a,
+    {
+        Box::pin(self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}
 
 impl<K, V, S> crate::Cache<K, V, S>
 where

@@ -19,7 +19,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.cache.get(key)
+        self.told(async { self.cache.get(key) }).await
     }
 
     /// See [`crate::Cache::get_entry`].
@@ -27,7 +27,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.get_entry(key)
+        self.told(async { self.cache.get_entry(key) }).await
     }
 
     /// See [`crate::Cache::touch`].
@@ -35,7 +35,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.touch(key)
+        self.told(async { self.cache.touch(key) }).await
     }
 
     /// See [`crate::Cache::get_many`].
@@ -44,7 +44,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        self.cache.get_many(keys)
+        self.told(async { self.cache.get_many(keys) }).await
     }
 
     /// See [`crate::Cache::peek`].

@@ -17,18 +17,18 @@ where
 {
     /// See [`crate::Cache::insert`]. Awaits a computation of the key.
     pub async fn insert(&self, key: K, value: V) {
-        self.engine().insert_async(key, value, Lifetime::Policy).await;
+        self.told(self.engine().insert_async(key, value, Lifetime::Policy)).await;
     }
 
     /// See [`crate::Cache::insert_with_ttl`]. Awaits a computation of the key.
     pub async fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.engine().insert_async(key, value, Lifetime::For(nanos(ttl))).await;
+        self.told(self.engine().insert_async(key, value, Lifetime::For(nanos(ttl)))).await;
     }
 
     /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
     pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().insert_async(key, value, Lifetime::Until(until)).await;
+        self.told(self.engine().insert_async(key, value, Lifetime::Until(until))).await;
     }
 
     /// See [`crate::Cache::insert_many`]. Awaits computations of the keys.
@@ -52,7 +52,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().remove_async(key).await
+        self.told(self.engine().remove_async(key)).await
     }
 
     /// See [`crate::Cache::remove_if`]. Awaits a computation of the key.
@@ -61,7 +61,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.engine().remove_if_async(key, condition).await.map(Entry::into_value)
+        self.told(self.engine().remove_if_async(key, condition)).await.map(Entry::into_value)
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
@@ -69,7 +69,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().remove_async(key).await;
+        self.told(self.engine().remove_async(key)).await;
     }
 
     /// See [`crate::Cache::invalidate_many`]. Awaits computations of the keys.
@@ -89,7 +89,7 @@ where
 
     /// See [`crate::Cache::retain`]. Awaits computations of keys whose entries are refused.
     pub async fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
-        self.engine().retain_async(keep).await;
+        self.told(self.engine().retain_async(keep)).await;
     }
 
     /// See [`crate::Cache::invalidate_entries_if`]. It does not wait: an entry whose key is being
@@ -102,7 +102,7 @@ where
         predicate: impl FnMut(&K, &V) -> bool,
     ) -> Result<PredicateId, PredicateError> {
         self.engine().remove_without_waiting(predicate);
-        Ok(PredicateId)
+        Ok(PredicateId::default())
     }
 
     /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key.
@@ -111,7 +111,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let ttl = nanos(ttl);
-        self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl)).await
+        self.told(self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl))).await
     }
 
     /// See [`crate::Cache::set_expires_at`]. Awaits a computation of the key.
@@ -120,7 +120,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().set_hard_deadline_async(key, |_| until).await
+        self.told(self.engine().set_hard_deadline_async(key, |_| until)).await
     }
 
     /// See [`crate::Cache::persist`]. Awaits a computation of the key.
@@ -128,7 +128,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().set_hard_deadline_async(key, |_| NEVER).await
+        self.told(self.engine().set_hard_deadline_async(key, |_| NEVER)).await
     }
 
     /// See [`crate::Cache::replace`]. Awaits loads and computations of the key.

@@ -11,5 +11,6 @@
 mod compute;
 mod drive;
 mod load;
+mod notify;
 mod retain;
 mod write;
