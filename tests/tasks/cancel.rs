@@ -207,7 +207,7 @@ fn what_a_dropped_future_owns_may_use_the_key() {
                     let _owned = &owned;
                     (pends(3).await, 1).1
                 }));
-                (0..polls).for_each(|_| assert!(!load.poll()));
+                (0..polls).for_each(|_| _ = load.poll());
                 drop(load);
                 let owned = AtEnd(next);
                 let mut computation = Task::new(cache.entry(key).and_compute_with(|entry| {
@@ -217,7 +217,7 @@ fn what_a_dropped_future_owns_may_use_the_key() {
                         (pends(3).await, Op::Put(1)).1
                     }
                 }));
-                (0..polls).for_each(|_| assert!(!computation.poll()));
+                (0..polls).for_each(|_| _ = computation.poll());
                 drop(computation);
             }
             assert!(cache.peek(&1).is_some_and(|value| *value >= 100));

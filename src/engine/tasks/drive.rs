@@ -38,8 +38,13 @@ impl Future for Landing {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.flight.refuse_own_wait();
-        Pin::new(&mut self.follow).poll(context).map(drop)
+        let poll = Pin::new(&mut self.follow).poll(context).map(drop);
+        // Not before: if the flight has landed, its owner may be calling this task's waker, with
+        // the token still on the stack, and an executor may poll within the call.
+        if poll.is_pending() {
+            self.flight.refuse_own_wait();
+        }
+        poll
     }
 }
 

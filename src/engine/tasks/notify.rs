@@ -1,16 +1,13 @@
 //! The end of a task's operation: asynchronous listeners.
 
 use crate::engine::Engine;
-use std::future::Future;
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Awaits an operation, and then tells the asynchronous listeners what waits for them.
-    pub async fn then_notify<T>(&self, operation: impl Future<Output = T>) -> T {
-        let result = operation.await;
+    /// Tells the asynchronous listeners what waits for them.
+    pub async fn tell_async(&self) {
         if !self.hooks.async_listeners.is_empty() {
             self.notify().await;
         }
-        result
     }
 
     #[cold]
