@@ -2,6 +2,7 @@
 //!
 //! * [`hand`]: an executor that polls by hand, for the others.
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
+//! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -9,6 +10,7 @@
 mod common;
 
 mod cancel;
+mod deliveries;
 mod dropped_at_each_poll;
 mod hand;
 mod waiting;
