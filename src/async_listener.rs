@@ -7,6 +7,7 @@
 //! behind, and the next one resumes it.
 
 use crate::entry::Removed;
+use crate::primitives::atomic::{AtomicU64, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Mutex, catch_user_panic};
 use crate::removal::RemovalCause;
@@ -25,6 +26,8 @@ pub struct AsyncListener<K, V> {
     listener: Listener<K, V>,
     queue: SegQueue<Removed<K, V>>,
     desk: Mutex<Desk>,
+    /// Calls of the listener that have panicked and were not counted yet.
+    panics: AtomicU64,
 }
 
 /// What goes from one driver to the next.
@@ -43,7 +46,14 @@ impl<K, V> AsyncListener<K, V> {
             listener: Box::new(listener),
             queue: SegQueue::new(),
             desk: Mutex::new(Desk::default()),
+            panics: AtomicU64::new(0),
         }
+    }
+
+    /// How many calls of the listener have panicked since the last time. A driver that is cancelled
+    /// leaves its count to the next one.
+    pub fn take_panics(&self) -> u64 {
+        self.panics.swap(0, Ordering::Relaxed)
     }
 
     pub fn push(&self, removed: Removed<K, V>) {
@@ -52,14 +62,13 @@ impl<K, V> AsyncListener<K, V> {
 }
 
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
-    /// Tells what waits, unless another task is at it. Returns how many listeners have panicked.
-    pub async fn drive(&self) -> u64 {
-        let mut panics = 0;
+    /// Tells what waits, unless another task is at it.
+    pub async fn drive(&self) {
         while let Some(mut driver) = self.take_desk() {
             while driver.begin() {
                 let is_told = poll_fn(|context| driver.poll(context)).await;
-                driver.begun = None;
-                panics += u64::from(!is_told);
+                let is_dropped = driver.end();
+                driver.count(is_told && is_dropped);
             }
             drop(driver);
             // A notice that came meanwhile was left to this driver.
@@ -67,7 +76,6 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
                 break;
             }
         }
-        panics
     }
 
     fn take_desk(&self) -> Option<Driver<'_, K, V>> {
@@ -95,8 +103,21 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
                 let (key, value, cause) = removed.into_parts();
                 (self.listener.listener)(Arc::new(key), value, cause)
             });
+            self.count(self.begun.is_some());
         }
         true
+    }
+
+    fn count(&self, is_told: bool) {
+        if !is_told {
+            self.listener.panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Drops the future of the notice. False if that has panicked.
+    fn end(&mut self) -> bool {
+        let begun = self.begun.take();
+        catch_user_panic(|| drop(begun)).is_some()
     }
 
     /// Polls the notice. True if it was told, false if it has panicked.

@@ -25,10 +25,12 @@ pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
 /// Hears of removals.
 pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
-/// Tells an asynchronous listener what waits, at the end of a task's operation. Returns how many
-/// calls of the listener have panicked.
+/// Tells an asynchronous listener what waits, at the end of a task's operation.
 pub trait Tell: Send + Sync {
-    fn tell(&self) -> Pin<Box<dyn Future<Output = u64> + Send + '_>>;
+    fn tell(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// How many calls of the listener have panicked since the last time.
+    fn take_panics(&self) -> u64;
 }
 
 impl<K, V> Tell for AsyncListener<K, V>
@@ -36,8 +38,12 @@ where
     K: Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn tell(&self) -> Pin<Box<dyn Future<Output = u64> + Send + '_>> {
+    fn tell(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.drive())
+    }
+
+    fn take_panics(&self) -> u64 {
+        self.take_panics()
     }
 }
 

@@ -3,6 +3,7 @@
 //! * [`hand`]: an executor that polls by hand, for the others.
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
+//! * [`listeners`]: listeners that await.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -13,4 +14,5 @@ mod cancel;
 mod deliveries;
 mod dropped_at_each_poll;
 mod hand;
+mod listeners;
 mod waiting;

@@ -1,11 +1,12 @@
 //! The end of a task's operation: asynchronous listeners.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, reentrancy};
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Tells the asynchronous listeners what waits for them.
+    /// Tells the asynchronous listeners what waits for them. Does nothing inside a load or a
+    /// computation: a listener that wrote the key would wait for itself. The outer operation tells.
     pub async fn tell_async(&self) {
-        if !self.hooks.async_listeners.is_empty() {
+        if !self.hooks.async_listeners.is_empty() && !reentrancy::defers_deliveries() {
             self.notify().await;
         }
     }
@@ -13,9 +14,9 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     async fn notify(&self) {
         for listener in &self.hooks.async_listeners {
-            let panics = listener.tell().await;
+            listener.tell().await;
             if let Some(recorder) = &self.core.recorder {
-                (0..panics).for_each(|_| recorder.listener_panicked());
+                (0..listener.take_panics()).for_each(|_| recorder.listener_panicked());
             }
         }
     }
