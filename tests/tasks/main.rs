@@ -4,6 +4,9 @@
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
+//! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
+//! * [`singleflight`]: many tasks, one load.
+//! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -13,6 +16,9 @@ mod common;
 mod cancel;
 mod deliveries;
 mod dropped_at_each_poll;
+mod exactly_once;
 mod hand;
 mod listeners;
+mod runtimes;
+mod singleflight;
 mod waiting;
