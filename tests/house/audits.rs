@@ -1,5 +1,6 @@
-//! Every cache that a test makes is audited at its end: it is made as the argument of `audited`,
-//! whose guard does so, or stands in the table below with a reason. The test reads the tests.
+//! Every cache that a test makes is audited at its end: it is made as the argument of `audited`, or
+//! of `tasks_audited` if it is one for tasks. Their guards do so. Or it stands in the table below
+//! with a reason. The test reads the tests.
 
 use crate::sources::{files, root};
 use std::collections::BTreeMap;
@@ -78,19 +79,25 @@ fn code(path: &Path) -> String {
     lines.join("\n").replace("Cache::<u32, u32>::", "Cache::")
 }
 
-/// Whether what ends here is an argument of `audited`.
-fn is_audited(before: &str) -> bool {
+/// What audits a cache, if what ends here is its argument.
+fn auditor(before: &str) -> Option<&str> {
     let mut closed = 0;
     for (at, c) in before.char_indices().rev() {
         match c {
             ')' | ']' | '}' => closed += 1,
             '(' | '[' | '{' if closed > 0 => closed -= 1,
-            '(' => return before[..at].ends_with("audited"),
-            '[' | '{' | ';' if closed == 0 => return false,
+            '(' => {
+                let called = &before[..at];
+                let types = called.rfind("::<").filter(|_| called.ends_with('>'));
+                let called = &called[..types.unwrap_or(called.len())];
+                let name = called.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+                return ["audited", "tasks_audited"].contains(&name).then_some(name);
+            }
+            '[' | '{' | ';' if closed == 0 => return None,
             _ => {}
         }
     }
-    false
+    None
 }
 
 /// The name of the function that the end of `before` is in.
@@ -102,13 +109,13 @@ fn function(before: &str) -> &str {
 #[test]
 fn every_test_ends_in_an_audit() {
     let files = sources();
-    let (mut audited, mut others) = (0, BTreeMap::new());
+    let (mut audited, mut for_tasks, mut others) = (0, 0, BTreeMap::new());
     for (file, code) in &files {
         for (at, _) in MAKERS.iter().flat_map(|maker| code.match_indices(maker)) {
-            if is_audited(&code[..at]) {
-                audited += 1;
-            } else {
-                *others.entry((file.as_str(), function(&code[..at]))).or_insert(0) += 1;
+            match auditor(&code[..at]) {
+                Some("audited") => audited += 1,
+                Some(_) => for_tasks += 1,
+                None => *others.entry((file.as_str(), function(&code[..at]))).or_insert(0) += 1,
             }
         }
     }
@@ -116,6 +123,7 @@ fn every_test_ends_in_an_audit() {
         OTHERS.iter().map(|&(file, function, times, _)| ((file, function), times)).collect();
     assert_eq!(others, listed, "caches that nobody audits, and those that may be so");
     assert!(audited > 70, "only {audited} caches found: the test does not see them");
+    assert!(for_tasks > 8, "only {for_tasks} caches for tasks found: the test does not see them");
     for (file, function, _, why) in OTHERS.iter().filter(|other| other.3 == AUDITS) {
         let (_, code) = files.iter().find(|(name, _)| name == file).unwrap();
         let body = code.split_once(&format!("fn {function}(")).unwrap().1;
