@@ -7,6 +7,9 @@
 //! * [`lifetimes`], [`ready_made_policies`]: lifetimes in combination; the ready-made policies.
 //! * [`clocks`], [`extremes`]: clocks that stand, jump or go back; the ends of all ranges.
 //! * [`loads`], [`load_joiners`]: loads, what overtakes them, and who joins them.
+//! * [`bulk_loading`], [`load_guards`], [`shared_outcomes`]: loads of several keys; loads by a
+//!   guard; loads that come to no value.
+//! * [`entry_api`]: the operations of a key's place.
 //! * [`iteration`], [`views`], [`collisions`]: iteration and `retain`; views; keys of one hash.
 //! * [`clearing`]: `invalidate_all`, and maintenance in slices.
 //! * [`formats`]: what is printed of the cache's types.
@@ -19,9 +22,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk_loading;
 mod clearing;
 mod clocks;
 mod collisions;
+mod entry_api;
 mod events;
 mod expiry;
 mod extremes;
@@ -29,10 +34,12 @@ mod formats;
 mod found_by_model;
 mod iteration;
 mod lifetimes;
+mod load_guards;
 mod load_joiners;
 mod loads;
 mod ready_made_policies;
 mod regressions;
+mod shared_outcomes;
 mod views;
 
 /// The operations in every configuration of [`common::for_each_config`].
