@@ -97,6 +97,11 @@
 //!
 //! By any other clock, all lifetimes are exact.
 //!
+//! # Features
+//!
+//! No feature is on by default. `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`. The
+//! features `internals` and `loom-models` serve this crate's own tests and are outside semver.
+//!
 //! # Inside
 //!
 //! ```text

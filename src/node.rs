@@ -75,6 +75,43 @@ const CAPPED: u16 = 1 << 14;
 /// Number of generations that nodes can tell apart.
 pub const GENERATIONS: u64 = 1 << 14;
 
+/// A generation of entries: the number of clearings before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct Generation(u64);
+
+impl Generation {
+    /// The generation of a new cache.
+    pub const FIRST: Self = Self(0);
+
+    #[inline(always)]
+    pub const fn from_raw(number: u64) -> Self {
+        Self(number)
+    }
+
+    #[inline(always)]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The generation before this one. The first one comes before itself.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
+    /// As nodes carry it.
+    #[inline(always)]
+    pub const fn mark(self) -> GenerationMark {
+        GenerationMark((self.0 % GENERATIONS) as u16)
+    }
+}
+
+/// The bits of a generation that nodes carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct GenerationMark(u16);
+
 /// The record period in which no read is recorded.
 pub const NO_PERIOD: u8 = 0;
 
@@ -142,12 +179,17 @@ impl Meta {
     }
 
     /// Sets the fields that the inserter writes. Only before publication.
-    pub fn init(&self, deadline: Timestamp, created: Timestamp, weight: u32, generation: u16) {
+    pub fn init(
+        &self,
+        deadline: Timestamp,
+        created: Timestamp,
+        weight: u32,
+        generation: GenerationMark,
+    ) {
         self.deadline.store(deadline.raw(), Ordering::Relaxed);
         self.created.store(created.raw(), Ordering::Relaxed);
         self.weight.store(weight, Ordering::Relaxed);
-        debug_assert!(u64::from(generation) < GENERATIONS, "generation {generation}");
-        self.generation.store(generation, Ordering::Relaxed);
+        self.generation.store(generation.0, Ordering::Relaxed);
     }
 
     /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
@@ -216,8 +258,8 @@ impl Meta {
     }
 
     #[inline]
-    pub fn generation(&self) -> u16 {
-        self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED)
+    pub fn generation(&self) -> GenerationMark {
+        GenerationMark(self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED))
     }
 
     /// Whether the entry has a hard deadline. Acquire pairs with the Release in
@@ -334,14 +376,14 @@ impl Meta {
 
     /// The deadline, if the entry lives at `now`.
     #[inline]
-    pub fn living(&self, now: Timestamp, generation: u16) -> Option<Timestamp> {
+    pub fn living(&self, now: Timestamp, generation: GenerationMark) -> Option<Timestamp> {
         let deadline = self.deadline();
         (deadline > now && self.generation() == generation).then_some(deadline)
     }
 
     /// Whether the entry lives at `now`.
     #[inline]
-    pub fn is_live(&self, now: Timestamp, generation: u16) -> bool {
+    pub fn is_live(&self, now: Timestamp, generation: GenerationMark) -> bool {
         self.living(now, generation).is_some()
     }
 }

@@ -32,7 +32,7 @@ pub mod blocks;
 
 use crate::hash::Hash32;
 use crate::prefetch::prefetch;
-use blocks::{Blocks, spread};
+use blocks::{Blocks, Spread, spread};
 
 /// Counts per entry between two halvings. This is twice TinyLFU's choice: a period of 10 lost 0.1
 /// points of hit ratio more (`docs/eviction.md`).
@@ -105,13 +105,13 @@ impl Sketch {
     /// Spreads a hash under this sketch's seed, as the other methods expect it. Other code that
     /// needs a secret hash may use it too.
     #[inline]
-    pub fn spread(&self, hash: Hash32) -> u64 {
+    pub fn spread(&self, hash: Hash32) -> Spread {
         spread(hash, self.seed)
     }
 
     /// The estimate for a key, at most [`MAX_FREQUENCY`].
     #[inline]
-    pub fn frequency(&self, x: u64) -> u8 {
+    pub fn frequency(&self, x: Spread) -> u8 {
         let block = self.blocks.get(self.blocks.index(x));
         let [a, b, c, d] = counters(x).map(|Place { word, shift }| block[word] >> shift & 0xf);
         a.min(b).min(c).min(d) as u8
@@ -119,13 +119,13 @@ impl Sketch {
 
     /// Prefetches the block of a key.
     #[inline]
-    pub fn prefetch(&self, x: u64) {
+    pub fn prefetch(&self, x: Spread) {
         prefetch(self.blocks.get(self.blocks.index(x)));
     }
 
     /// Counts a key once, and does a step of the sweep if ageing is due.
     #[inline]
-    pub fn increment(&mut self, x: u64) {
+    pub fn increment(&mut self, x: Spread) {
         let index = self.blocks.index(x);
         let block = self.blocks.get_mut(index);
         for Place { word, shift } in counters(x) {
@@ -185,9 +185,9 @@ impl Sketch {
 
 /// The places of a key's counters in its block.
 #[inline]
-fn counters(x: u64) -> [Place; 4] {
+fn counters(x: Spread) -> [Place; 4] {
     std::array::from_fn(|quarter| {
-        let counter = x >> (40 + 5 * quarter) & 31;
+        let counter = x.raw() >> (40 + 5 * quarter) & 31;
         Place { word: 2 * quarter + (counter / 16) as usize, shift: (counter % 16) as u32 * 4 }
     })
 }

@@ -7,9 +7,12 @@ pub use crate::cache::{
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
 
+use crate::builder::build_methods;
+use crate::engine::Engine;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// A cache that moka would split into segments. Here it is one [`Cache`], to which it
 /// dereferences: its locks are those of single buckets.
@@ -26,15 +29,29 @@ where
         Self(Cache::new(max_capacity))
     }
 
-    /// Returns a builder of a [`Cache`]. The number of segments is ignored.
-    pub fn builder(_num_segments: usize) -> CacheBuilder<K, V> {
-        Cache::builder()
+    /// Returns a builder, which configures a cache. The number of segments is ignored.
+    pub fn builder(_num_segments: usize) -> CacheBuilder<K, V, Self> {
+        CacheBuilder::default()
     }
 }
 
-impl<K, V, S> From<Cache<K, V, S>> for SegmentedCache<K, V, S> {
-    fn from(cache: Cache<K, V, S>) -> Self {
-        Self(cache)
+build_methods!(SegmentedCache);
+
+impl<K, V> CacheBuilder<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Makes the builder one of a [`SegmentedCache`]. The number of segments is ignored: a cache is
+    /// not split.
+    pub fn segments(self, _num_segments: usize) -> CacheBuilder<K, V, SegmentedCache<K, V>> {
+        self.retarget()
+    }
+}
+
+impl<K, V, S> SegmentedCache<K, V, S> {
+    fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
+        Self(Cache::from_engine(engine))
     }
 }
 

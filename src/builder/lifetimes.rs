@@ -5,7 +5,7 @@ use crate::expiry::{Expiry, expire};
 use std::hash::Hash;
 use std::time::Duration;
 
-impl<K, V> Builder<K, V>
+impl<K, V, C> Builder<K, V, C>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,

@@ -8,7 +8,7 @@ use crate::removal::RemovalCause;
 use std::hash::Hash;
 use std::sync::Arc;
 
-impl<K, V> Builder<K, V>
+impl<K, V, C> Builder<K, V, C>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,

@@ -4,16 +4,20 @@ mod build;
 mod lifetimes;
 mod listeners;
 
-#[cfg(doc)]
+pub(crate) use build::build_methods;
+
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
 use std::fmt;
 use std::hash::Hash;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
+///
+/// `C` is the type of cache that `build` returns.
 ///
 /// ```
 /// use cortado::{Cache, RemovalCause};
@@ -33,7 +37,7 @@ use std::time::Duration;
 /// # drop(cache);
 /// ```
 #[must_use = "a builder builds nothing until `build` is called"]
-pub struct Builder<K, V> {
+pub struct Builder<K, V, C = Cache<K, V>> {
     name: Option<String>,
     max_capacity: Option<u64>,
     eviction: EvictionPolicy,
@@ -47,9 +51,10 @@ pub struct Builder<K, V> {
     notifications: Notifications,
     clock: Clock,
     hooks: Hooks<K, V>,
+    target: PhantomData<fn() -> C>,
 }
 
-impl<K, V> Builder<K, V>
+impl<K, V, C> Builder<K, V, C>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -57,6 +62,42 @@ where
     /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
     pub fn new(max_capacity: u64) -> Self {
         Self::default().max_capacity(max_capacity)
+    }
+
+    /// The same settings for a cache of another type.
+    pub(crate) fn retarget<D>(self) -> Builder<K, V, D> {
+        let Self {
+            name,
+            max_capacity,
+            eviction,
+            initial_capacity,
+            time_to_live,
+            time_to_idle,
+            resolution,
+            record_stats,
+            scheduler,
+            executor,
+            notifications,
+            clock,
+            hooks,
+            target: _,
+        } = self;
+        Builder {
+            name,
+            max_capacity,
+            eviction,
+            initial_capacity,
+            time_to_live,
+            time_to_idle,
+            resolution,
+            record_stats,
+            scheduler,
+            executor,
+            notifications,
+            clock,
+            hooks,
+            target: PhantomData,
+        }
     }
 
     /// Does nothing: [`invalidate_entries_if`](Cache::invalidate_entries_if) needs no setting. For
@@ -167,7 +208,7 @@ where
     }
 }
 
-impl<K, V> Default for Builder<K, V> {
+impl<K, V, C> Default for Builder<K, V, C> {
     /// Makes a builder with the default settings, without a bound.
     fn default() -> Self {
         Self {
@@ -184,11 +225,12 @@ impl<K, V> Default for Builder<K, V> {
             notifications: Notifications::default(),
             clock: Clock::system(),
             hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
+            target: PhantomData,
         }
     }
 }
 
-impl<K, V> fmt::Debug for Builder<K, V> {
+impl<K, V, C> fmt::Debug for Builder<K, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("name", &self.name)

@@ -115,6 +115,32 @@ where
     {
         Values::new(self.entries())
     }
+
+    /// Returns handles on the entries that the eviction policy would keep longest, the best first;
+    /// at most `limit`. A cache without a bound has no such order and returns none.
+    ///
+    /// Entries of the last moment, which no maintenance has seen, are left out.
+    ///
+    /// *Blocking*: waits for a maintenance pass that is running, and holds passes up for as long as
+    /// it takes to collect `limit` entries. Reads and writes go on.
+    pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
+        self.engine().hottest(limit)
+    }
+
+    /// Returns handles on the entries that the eviction policy would evict first, in about that
+    /// order; at most `limit`. Otherwise like [`hottest`](Self::hottest).
+    ///
+    /// ```
+    /// use cortado::{Cache, EvictionPolicy};
+    ///
+    /// let cache = Cache::builder().max_capacity(3).eviction_policy(EvictionPolicy::lru()).build();
+    /// cache.insert_many([("a", 1), ("b", 2), ("c", 3)]);
+    /// cache.run_pending_tasks();
+    /// assert_eq!(*cache.coldest(1)[0].key(), "a");
+    /// ```
+    pub fn coldest(&self, limit: usize) -> Vec<Entry<K, V>> {
+        self.engine().coldest(limit)
+    }
 }
 
 impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>

@@ -2,12 +2,13 @@
 //! take the key.
 
 use super::Engine;
-use super::core::{Search, mark_of};
+use super::core::Search;
 use super::flights::{Clearance, FlightGuard, InFlight, Joining, Kind, Obstacle, Step};
 use super::read::NodeRef;
 use crate::entry::Entry;
 use crate::flight::board::Version;
 use crate::hash::Hash32;
+use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
@@ -167,7 +168,7 @@ where
     /// The key's living entry, with the generation in which it lives. To be called with the
     /// caller's flight on the board: every write that began before the flight has ended, and later
     /// ones see the flight.
-    pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, u64) {
+    pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, Generation) {
         let guard = crate::epoch::pin();
         loop {
             let (found, node) = self.search_exact(&guard, hash, key);
@@ -179,7 +180,7 @@ where
             let now = self.core.ticker.now();
             let generation = self.core.hot.generation();
             let Some(node) = node else { return (None, generation) };
-            if node.meta().is_live(now, mark_of(generation)) {
+            if node.meta().is_live(now, generation.mark()) {
                 return (Some(self.entry_of(node)), generation);
             }
             if self.confirm_miss(node) {

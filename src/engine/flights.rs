@@ -32,6 +32,7 @@ use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::loaded::NoValue;
+use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::{Arc, Patience, seeded};
@@ -64,7 +65,7 @@ pub struct InFlight {
     draft: RawHandle,
     kind: Kind,
     /// The generation at take-off.
-    generation: u64,
+    generation: Generation,
     overtaken: AtomicBool,
     /// What the flight came to; `None` for a computation, which has no result for others.
     landing: Arc<Flight<Option<LoadOutcome>>>,
@@ -185,7 +186,7 @@ impl InFlight {
 
     /// Whether the load's result may be outdated, given the present generation. To be called under
     /// the lock of the key's bucket.
-    pub fn is_overtaken(&self, generation: u64) -> bool {
+    pub fn is_overtaken(&self, generation: Generation) -> bool {
         self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
 }
@@ -282,7 +283,7 @@ impl CommitPermit<'_> {
         &self,
         flights: &Flights,
         hash: Hash32,
-        generation: impl FnOnce() -> u64,
+        generation: impl FnOnce() -> Generation,
     ) -> Result<(), Obstacle> {
         match self {
             Self::IfIdle if seeded("writers-ignore-flights") => Ok(()),
@@ -307,7 +308,7 @@ impl FlightGuard {
     /// Puts a flight on the board; `None` if another one of this hash took off since `seen`.
     pub fn take_off(
         flights: &Arc<Flights>,
-        (kind, generation): (Kind, u64),
+        (kind, generation): (Kind, Generation),
         draft: RawHandle,
         seen: Version,
     ) -> Option<Self> {

@@ -3,6 +3,7 @@
 
 use crate::hash::Hash32;
 use crate::sketch::Sketch;
+use crate::sketch::blocks::Spread;
 
 /// A candidate that lost its duel may be admitted by chance if its frequency is at least this. The
 /// value is Caffeine's.
@@ -33,24 +34,24 @@ impl Admission {
     /// Spreads a hash under a secret seed. The other methods and the memory of rejections identify
     /// a key by the result.
     #[inline]
-    pub fn spread(&self, hash: Hash32) -> u64 {
+    pub fn spread(&self, hash: Hash32) -> Spread {
         self.sketch.spread(hash)
     }
 
     /// Counts a request.
     #[inline]
-    pub fn count(&mut self, spread: u64) {
+    pub fn count(&mut self, spread: Spread) {
         self.sketch.increment(spread);
     }
 
     #[inline]
-    pub fn frequency(&self, spread: u64) -> u8 {
+    pub fn frequency(&self, spread: Spread) -> u8 {
         self.sketch.frequency(spread)
     }
 
     /// Prefetches the counters of a key.
     #[inline]
-    pub fn prefetch(&self, spread: u64) {
+    pub fn prefetch(&self, spread: Spread) {
         self.sketch.prefetch(spread);
     }
 
@@ -68,7 +69,7 @@ impl Admission {
     /// would then keep every candidate out. For this reason a warm candidate that lost is admitted
     /// from time to time.
     #[inline]
-    pub fn admits(&mut self, candidate: u64, victim: u64) -> bool {
+    pub fn admits(&mut self, candidate: Spread, victim: Spread) -> bool {
         if self.admits_all {
             return true;
         }
@@ -81,7 +82,7 @@ impl Admission {
     /// victim's, and otherwise with a chance of one in `chance`. If it always could, loops a little
     /// longer than the cache would lose 2 to 3 points of hit ratio.
     #[inline]
-    pub fn recalls(&mut self, newcomer: u64, victim: Option<u64>, chance: u64) -> bool {
+    pub fn recalls(&mut self, newcomer: Spread, victim: Option<Spread>, chance: u64) -> bool {
         victim.is_none_or(|victim| self.frequency(newcomer) > self.frequency(victim))
             || self.dice.one_in(chance)
     }

@@ -26,7 +26,7 @@
 //! twice the memory and a search for the oldest one.
 
 use crate::prefetch::prefetch;
-use crate::sketch::blocks::Blocks;
+use crate::sketch::blocks::{Blocks, Spread};
 
 /// Number of places in a line. The first number of the line is the cursor, which goes from 1 to
 /// `PLACES`.
@@ -65,12 +65,12 @@ impl Ghost {
 
     /// Prefetches the line that [`put`](Self::put) or [`remove`](Self::remove) of a key touches.
     #[inline]
-    pub fn prefetch(&self, x: u64) {
+    pub fn prefetch(&self, x: Spread) {
         prefetch(self.lines.get(self.lines.index(x)));
     }
 
     /// Remembers a rejected key.
-    pub fn put(&mut self, x: u64) {
+    pub fn put(&mut self, x: Spread) {
         let (index, entries) = (self.lines.index(x), self.lines.entries());
         let line = self.lines.get_mut(index);
         let cursor = usize::from(line[0]) % (PLACES + 1);
@@ -79,7 +79,7 @@ impl Ghost {
     }
 
     /// Forgets a key. Returns whether it was rejected recently.
-    pub fn remove(&mut self, x: u64) -> bool {
+    pub fn remove(&mut self, x: Spread) -> bool {
         let (index, wanted) = (self.lines.index(x), fingerprint(x));
         let line = self.lines.get_mut(index);
         // This compares all places: vector instructions do that faster than a search with an early
@@ -104,6 +104,6 @@ impl Ghost {
 /// The upper bits of `x`, raised to be greater than any cursor. The index of the line comes from
 /// the lower bits.
 #[inline]
-fn fingerprint(x: u64) -> u16 {
-    ((x >> 48) as u16).max(PLACES as u16 + 1)
+fn fingerprint(x: Spread) -> u16 {
+    ((x.raw() >> 48) as u16).max(PLACES as u16 + 1)
 }

@@ -9,6 +9,7 @@ use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
+use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
 pub const MOVES: usize = 4;
@@ -74,7 +75,7 @@ impl Queues {
 
     /// Prefetches the remembered rejections of a key.
     #[inline]
-    pub fn prefetch(&self, spread: u64) {
+    pub fn prefetch(&self, spread: Spread) {
         self.ghost.prefetch(spread);
     }
 
@@ -83,7 +84,7 @@ impl Queues {
         &mut self,
         store: &S,
         (id, node): (NodeId, S::Node<'a>),
-        spread: u64,
+        spread: Spread,
         admission: &mut Admission,
     ) {
         let recalled = self.ghost.remove(spread) && {

@@ -45,7 +45,7 @@ impl Keys {
     }
 
     pub fn find(&self, hash: Hash32) -> Option<NodeId> {
-        let spread = spread(hash, self.seed);
+        let spread = spread(hash, self.seed).raw();
         self.index.find(spread, |&id| self.nodes[id.index()].hash == hash).copied()
     }
 
@@ -60,8 +60,8 @@ impl Keys {
         }
         let Self { nodes, seed, .. } = self;
         nodes[id.index()].hash = hash;
-        let spread_of = |&id: &NodeId| spread(nodes[id.index()].hash, *seed);
-        self.index.insert_unique(spread(hash, *seed), id, spread_of);
+        let spread_of = |&id: &NodeId| spread(nodes[id.index()].hash, *seed).raw();
+        self.index.insert_unique(spread(hash, *seed).raw(), id, spread_of);
         id
     }
 
@@ -71,7 +71,8 @@ impl Keys {
         if node.is_held() {
             return;
         }
-        if let Ok(entry) = self.index.find_entry(spread(node.hash, self.seed), |&other| other == id)
+        if let Ok(entry) =
+            self.index.find_entry(spread(node.hash, self.seed).raw(), |&other| other == id)
         {
             entry.remove();
             self.free.push(id);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::clock::{LAST, NEVER, Timestamp, nanos};
+use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
@@ -163,7 +163,7 @@ impl Shared {
 
     #[cfg(not(cortado_loom))]
     fn now(&self) -> Timestamp {
-        START.saturating_add(nanos(self.base.elapsed())).min(LAST)
+        self.base.elapsed().as_nanos().try_into().map_or(LAST, Timestamp::from_raw)
     }
 
     /// Time stands still in a model: otherwise its executions could not be repeated.
@@ -174,7 +174,8 @@ impl Shared {
 
     /// The deadline `after` from now. A delay that does not fit becomes [`NEVER`].
     fn deadline(&self, after: Duration) -> Timestamp {
-        self.now().saturating_add(nanos(after))
+        let after = after.as_nanos().try_into().map_or(Nanos::FOREVER, Nanos::from_raw);
+        self.now().saturating_add(after)
     }
 
     pub(super) fn register(

@@ -70,8 +70,8 @@ impl<T: Copy> Blocks<T> {
 
     /// The index of the block that holds `x`. Only the low bits of `x` matter.
     #[inline]
-    pub fn index(&self, x: u64) -> usize {
-        let index = x as usize & self.mask;
+    pub fn index(&self, x: Spread) -> usize {
+        let index = x.0 as usize & self.mask;
         // This is a shift instead of a branch, which the processor could not predict.
         index & self.mask >> u32::from(index >= self.count)
     }
@@ -170,11 +170,23 @@ impl<T: Copy> Blocks<T> {
     }
 }
 
+/// A hash that was [spread] to 64 bits. It stands for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Spread(u64);
+
+impl Spread {
+    #[inline(always)]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+}
+
 /// Spreads a hash to 64 bits under a seed. Different hashes give different values, and every bit
 /// depends on the hash and the seed.
 #[inline]
-pub fn spread(hash: Hash32, seed: u64) -> u64 {
+pub fn spread(hash: Hash32, seed: u64) -> Spread {
     let mut x = (u64::from(hash.raw()) ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    x ^ x >> 32
+    Spread(x ^ x >> 32)
 }

@@ -1,6 +1,8 @@
 //! Statistics: counts what a cache does, if the builder asks for it.
 
 mod lateness;
+#[cfg(feature = "serde")]
+mod serial;
 
 pub use lateness::Lateness;
 

@@ -2,7 +2,7 @@
 use cortado::internals::clock::Timestamp;
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
-use cortado::internals::node::Meta;
+use cortado::internals::node::{Generation, Meta};
 use cortado::internals::policy::{PolicyNode, PolicyStore, Region};
 use cortado::internals::pool::{Column, Columns, FARTHEST, Local, Pool, RawPool, Timers};
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,7 +176,7 @@ fn each_node_has_a_hard_deadline_of_its_own() {
         (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
-        node.meta().init(at(5), at(1), 1, 0);
+        node.meta().init(at(5), at(1), 1, Generation::FIRST.mark());
         assert_eq!(cap(node).load(), NEVER, "at first there is none");
     }
     for (n, node) in (1..).zip(nodes.iter().step_by(2)) {
@@ -193,7 +193,7 @@ fn each_node_has_a_hard_deadline_of_its_own() {
     assert!((0..).zip(&nodes).all(|(n, node)| *node.value() == n), "caps lie beside the nodes");
     // Where reads change caps, the word is kept also for one that never comes.
     let node = &nodes[0];
-    node.meta().init(at(5), at(1), 1, 0);
+    node.meta().init(at(5), at(1), 1, Generation::FIRST.mark());
     cap(node).store(NEVER, true);
     assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, at(7)));
     assert_eq!(cap(node).load(), at(7));
@@ -235,7 +235,7 @@ fn columns_are_apart() {
 fn nodes_are_seen_as_they_are() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = pool.draft(Hash32::from_raw(77), 1).fill(1);
-    node.meta().init(at(9), at(1), 5, 0);
+    node.meta().init(at(9), at(1), 5, Generation::FIRST.mark());
     let (raw, id) = (pool.raw(), node.id());
     assert_eq!(
         (PolicyStore::hash(&**raw, id).raw(), raw.weight(id), raw.region(id)),
@@ -246,7 +246,7 @@ fn nodes_are_seen_as_they_are() {
         assert_eq!(raw.region(id), region);
     }
     let light = pool.draft(Hash32::from_raw(78), 2).fill(2);
-    light.meta().init(at(9), at(1), 0, 0);
+    light.meta().init(at(9), at(1), 0, Generation::FIRST.mark());
     for region in [Region::Weightless, Region::None] {
         PolicyNode::set_region(raw.node(light.id()), region);
         assert_eq!(raw.region(light.id()), region);

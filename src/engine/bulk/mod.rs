@@ -3,5 +3,6 @@
 mod clear;
 mod end;
 mod load_many;
+mod ranking;
 mod retain;
 mod walk;

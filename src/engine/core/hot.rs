@@ -2,7 +2,7 @@
 //! most, so they share a cache line that readers keep.
 
 use crate::clock::{NEVER, Timestamp};
-use crate::node::{GENERATIONS, Meta, NO_PERIOD};
+use crate::node::{Generation, GenerationMark, Meta, NO_PERIOD};
 use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// See the [module](self).
@@ -22,17 +22,11 @@ pub struct Hot {
     reads_prolong: AtomicBool,
 }
 
-/// A generation as nodes carry it.
-#[inline]
-pub fn mark_of(generation: u64) -> u16 {
-    (generation % GENERATIONS) as u16
-}
-
 impl Hot {
     pub fn new(reads_prolong: bool) -> Self {
         Self {
-            generation: AtomicU64::new(0),
-            published: AtomicU64::new(0),
+            generation: AtomicU64::new(Generation::FIRST.raw()),
+            published: AtomicU64::new(Generation::FIRST.raw()),
             next_pass: AtomicU64::new(NEVER.raw()),
             record_period: AtomicU8::new(NO_PERIOD),
             reads_prolong: AtomicBool::new(reads_prolong),
@@ -41,19 +35,20 @@ impl Hot {
 
     /// The mark that new nodes get and living nodes have.
     #[inline]
-    pub fn generation_mark(&self) -> u16 {
-        mark_of(self.generation())
+    pub fn generation_mark(&self) -> GenerationMark {
+        self.generation().mark()
     }
 
     #[inline]
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    pub fn generation(&self) -> Generation {
+        Generation::from_raw(self.generation.load(Ordering::Acquire))
     }
 
     /// Makes every node inserted before this call invisible. Does nothing and returns false if more
     /// than `unswept` generations would then lie beyond `swept`.
-    pub fn next_generation(&self, swept: u64, unswept: u64) -> bool {
-        let next = |generation: u64| (generation < swept + unswept).then_some(generation + 1);
+    pub fn next_generation(&self, swept: Generation, unswept: u64) -> bool {
+        let end = swept.raw() + unswept;
+        let next = |generation: u64| (generation < end).then_some(generation + 1);
         // One step counts and checks, so concurrent callers cannot count too far.
         self.generation.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
@@ -70,16 +65,21 @@ impl Hot {
     /// `invalidate_all` that has to see it comes after the insert has returned. The number only
     /// grows, since a writer of an older generation may have been held up.
     #[inline(always)]
-    pub fn note_published(&self, generation: u64) {
-        if self.published.load(Ordering::Relaxed) < generation {
-            self.published.fetch_max(generation, Ordering::Relaxed);
+    pub fn note_published(&self, generation: Generation) {
+        if self.published() < generation {
+            self.published.fetch_max(generation.raw(), Ordering::Relaxed);
         }
+    }
+
+    #[inline(always)]
+    fn published(&self) -> Generation {
+        Generation::from_raw(self.published.load(Ordering::Relaxed))
     }
 
     /// Whether nothing was published since the last `invalidate_all`.
     pub fn is_blank(&self) -> bool {
         let generation = self.generation();
-        generation > 0 && self.published.load(Ordering::Relaxed) < generation
+        generation > Generation::FIRST && self.published() < generation
     }
 
     /// Whether a pass is due at `now`.

@@ -12,7 +12,6 @@ mod shared;
 mod state;
 mod upkeep;
 
-pub use hot::mark_of;
 pub use notices::{Notice, Notices};
 pub use shared::{Core, Search};
 pub use state::{Batch, Dead, Maintenance, Sweep};

@@ -3,6 +3,7 @@
 use super::shared::Core;
 use super::state::Maintenance;
 use crate::clock::{NEVER, Timestamp};
+use crate::node::Generation;
 use crate::primitives::MutexGuard;
 use crate::primitives::atomic::Ordering;
 use crate::scheduler::Registration;
@@ -57,7 +58,7 @@ impl Core {
 
     /// How many generations have begun since the last one up to which everything was swept.
     pub fn unswept(&self) -> u64 {
-        self.hot.generation().saturating_sub(self.swept())
+        self.hot.generation().raw().saturating_sub(self.swept().raw())
     }
 
     /// Makes every node inserted before this call invisible. Does nothing and returns false if that
@@ -66,7 +67,7 @@ impl Core {
         self.hot.next_generation(self.swept(), unswept)
     }
 
-    fn swept(&self) -> u64 {
-        self.upkeep.published.swept.load(Ordering::Acquire)
+    fn swept(&self) -> Generation {
+        self.upkeep.published.swept()
     }
 }

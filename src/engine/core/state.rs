@@ -6,6 +6,7 @@ use crate::eviction::Policy;
 use crate::hash::Hash32;
 use crate::index::EmptyOverflows;
 use crate::links::NodeId;
+use crate::node::Generation;
 use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::Wheel;
@@ -37,7 +38,7 @@ pub struct Maintenance {
     /// The sweep that is under way after an `invalidate_all`.
     pub sweep: Option<Sweep>,
     /// The generation up to which everything older is swept.
-    pub swept: u64,
+    pub swept: Generation,
     /// Scratch space for the ids of one bucket.
     pub ids: Vec<NodeId>,
 }
@@ -58,7 +59,7 @@ impl Maintenance {
             prefetched: [NodeId::NONE; 2],
             events: Vec::new(),
             sweep: None,
-            swept: 0,
+            swept: Generation::FIRST,
             ids: Vec::new(),
         }
     }
@@ -76,7 +77,7 @@ fn policy_of(config: &Config, capacity: u64) -> Policy {
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     /// The generation when the sweep began.
-    pub generation: u64,
+    pub generation: Generation,
     /// The index's cursor.
     pub cursor: Hash32,
 }
@@ -118,7 +119,7 @@ pub struct Published {
     pub entries: AtomicU64,
     pub weight: AtomicU64,
     /// The generation up to which everything older is swept.
-    pub swept: AtomicU64,
+    swept: AtomicU64,
     /// When a pass will have something to expire.
     next_due: AtomicU64,
     /// When the pass ran.
@@ -132,11 +133,20 @@ impl Published {
         Self {
             entries: AtomicU64::new(0),
             weight: AtomicU64::new(0),
-            swept: AtomicU64::new(0),
+            swept: AtomicU64::new(Generation::FIRST.raw()),
             next_due: AtomicU64::new(NEVER.raw()),
             last_pass: AtomicU64::new(now.raw()),
             unreclaimed: AtomicUsize::new(0),
         }
+    }
+
+    /// Acquire pairs with the Release in [`set_swept`](Self::set_swept).
+    pub fn swept(&self) -> Generation {
+        Generation::from_raw(self.swept.load(Ordering::Acquire))
+    }
+
+    pub fn set_swept(&self, swept: Generation) {
+        self.swept.store(swept.raw(), Ordering::Release);
     }
 
     pub fn next_due(&self) -> Timestamp {

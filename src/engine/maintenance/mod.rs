@@ -8,6 +8,7 @@ mod budget;
 mod evict;
 mod expire;
 mod pass;
+mod ranking;
 mod reclaim;
 mod record;
 mod run;

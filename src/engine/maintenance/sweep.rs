@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::pass::{DRAINED, Pass};
 use crate::clock::NEVER;
-use crate::engine::core::{Sweep, mark_of};
+use crate::engine::core::Sweep;
 use crate::hash::Hash32;
 use crate::index::moves_for;
 use crate::node::NO_PERIOD;
@@ -66,7 +66,7 @@ impl Pass<'_> {
             let mut ids = std::mem::take(&mut self.state.ids);
             let next = core.index.ids_at(self.guard, &*core.pool, sweep.cursor, &mut ids);
             for id in ids.drain(..) {
-                if core.pool.meta(id).generation() != mark_of(generation) {
+                if core.pool.meta(id).generation() != generation.mark() {
                     budget.take_unit();
                     is_held |= self.sweep_one(id).is_err();
                 }
@@ -87,7 +87,7 @@ impl Pass<'_> {
     /// in a bucket that the sweep had passed.
     pub fn sweep_again(&mut self) {
         self.state.sweep = None;
-        self.state.swept = self.state.swept.min(self.core.hot.generation().saturating_sub(1));
+        self.state.swept = self.state.swept.min(self.core.hot.generation().before());
     }
 
     /// Tells other threads what this pass knows.
@@ -97,7 +97,7 @@ impl Pass<'_> {
         let published = &core.upkeep.published;
         published.entries.store(self.state.count, Ordering::Relaxed);
         published.weight.store(self.state.weight, Ordering::Relaxed);
-        published.swept.store(self.state.swept, Ordering::Release);
+        published.set_swept(self.state.swept);
         published.set_last_pass(self.now);
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
         published.set_next_due(due);

@@ -8,7 +8,7 @@ use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
 use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
-use crate::node::{Meta, ended_at, life};
+use crate::node::{Generation, Meta, ended_at, life};
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
@@ -20,9 +20,9 @@ pub struct Put {
     pub now: Timestamp,
     pub deadline: Timestamp,
     /// The generation for which the node was made.
-    pub generation: u64,
+    pub generation: Generation,
     /// The generation of the entry from which the value was computed, if there was an entry.
-    pub basis: Option<u64>,
+    pub basis: Option<Generation>,
     /// Publish nothing: the value leaves at once, with this cause.
     pub refused: Option<RemovalCause>,
 }

@@ -30,8 +30,12 @@ struct InsertState<K, V> {
     is_first: bool,
 }
 
+/// What is left to do of an insert, if it has to wait. Boxed: it is rare, and inserts that do not
+/// wait return one word.
+pub type Waiting<K, V> = Option<Box<Insert<K, V>>>;
+
 /// An insert between two steps.
-struct Insert<K, V> {
+pub struct Insert<K, V> {
     node: Handle<K, V>,
     attempt: InsertState<K, V>,
 }
@@ -48,6 +52,15 @@ where
     S: BuildHasher,
 {
     pub fn insert(&self, key: K, value: V, lifetime: Lifetime) {
+        if let Some(mut insert) = self.begin_insert(key, value, lifetime) {
+            block_on(|| self.step_insert(&mut insert));
+            self.after_write();
+        }
+    }
+
+    /// Inserts, or returns what is left to do if that takes waiting.
+    #[inline(always)]
+    pub fn begin_insert(&self, key: K, value: V, lifetime: Lifetime) -> Waiting<K, V> {
         // Prefetches the bucket, so that the miss overlaps with making the node.
         let hash = self.hash_ahead(&key);
         self.check_key(hash, &key);
@@ -57,18 +70,19 @@ where
         let guard = crate::epoch::pin();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
-        self.insert_pinned(guard, hash, key, value, lifetime);
-    }
-
-    #[inline(always)]
-    fn insert_pinned(&self, guard: Guard, hash: Hash32, key: K, value: V, lifetime: Lifetime) {
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None);
+        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None)
     }
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
-    fn insert_with_hooks(&self, hash: Hash32, key: K, value: V, lifetime: Lifetime) {
+    fn insert_with_hooks(
+        &self,
+        hash: Hash32,
+        key: K,
+        value: V,
+        lifetime: Lifetime,
+    ) -> Waiting<K, V> {
         let node = self.pool.draft(hash, key).fill(value);
         let terms = Terms { weight: self.weigh(&node), lifetime };
         if !self.is_asked(lifetime) {
@@ -78,17 +92,17 @@ where
             return self.insert_with_basis(node, terms);
         }
         let answer = self.ask(&node, None, Readings::CoarseFirst);
-        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer));
+        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer))
     }
 
     /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
     #[inline(never)]
-    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: Terms) {
+    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: Terms) -> Waiting<K, V> {
         let hash = node.meta().hash();
         let basis = self.basis_of(hash, node.key());
         let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
         let answered = Answered { answer: Some(answer), basis: Some(basis) };
-        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed);
+        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
     #[inline(always)]
@@ -98,9 +112,9 @@ where
         (node, hash): (Local<'_, K, V>, Hash32),
         terms: Terms,
         answer: Option<Answer>,
-    ) {
+    ) -> Waiting<K, V> {
         let slow = |guard, node, obstacle| {
-            self.insert_slow(guard, node, (terms, Answered { answer, basis: None }), obstacle);
+            self.insert_slow(guard, node, (terms, Answered { answer, basis: None }), obstacle)
         };
         let Some((found, old)) = self.search_home(&guard, hash, node.key()) else {
             return slow(guard, node, Obstacle::Changed);
@@ -111,6 +125,7 @@ where
                 self.finish_put(node, done, terms.weight, put.now);
                 drop(guard);
                 self.after_write();
+                None
             }
             Err(obstacle) => slow(guard, node, obstacle),
         }
@@ -126,20 +141,21 @@ where
         node: Local<'_, K, V>,
         (terms, answered): (Terms, Answered<K, V>),
         obstacle: Obstacle,
-    ) {
+    ) -> Waiting<K, V> {
         let clearance = Clearance::Idle;
         let mut attempt = InsertState { terms, answered, obstacle, clearance, is_first: true };
         if let Err(node) = self.try_insert(guard, node, &mut attempt) {
-            let mut insert = Insert { node: node.handle(), attempt };
+            let insert = Insert { node: node.handle(), attempt };
             drop(node);
-            block_on(|| self.step_insert(&mut insert));
+            return Some(Box::new(insert));
         }
         self.after_write();
+        None
     }
 
     /// The next step of an insert that had to wait.
     #[cold]
-    fn step_insert(&self, insert: &mut Insert<K, V>) -> Step<()> {
+    pub fn step_insert(&self, insert: &mut Insert<K, V>) -> Step<()> {
         loop {
             let Insert { node, attempt } = insert;
             match attempt.obstacle {

@@ -4,12 +4,12 @@ use super::commit::{Done, Put};
 use super::hooks::{Answer, Basis, HookLifetime, Readings};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::core::mark_of;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::expiration::Lifetime;
 use crate::hash::Hash32;
+use crate::node::Generation;
 use crate::pool::{Handle, Local};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
@@ -54,7 +54,7 @@ impl<K, V, S> Engine<K, V, S> {
             ends = self.ends(terms.lifetime, hook, now);
         }
         let deadline = ends.deadline;
-        node.meta().init(deadline, now, terms.weight, mark_of(generation));
+        node.meta().init(deadline, now, terms.weight, generation.mark());
         if let Some(word) = self.pool.raw().hard_deadline(node.id()) {
             word.store(ends.hard_deadline, self.mode.asks());
         }
@@ -118,7 +118,7 @@ where
         &self,
         node: Local<'_, K, V>,
         terms: Terms,
-        basis: Option<u64>,
+        basis: Option<Generation>,
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
         let hash = node.meta().hash();

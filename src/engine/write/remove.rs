@@ -37,7 +37,7 @@ const _: () = {
 
 /// What a removal knows of its condition.
 #[derive(Clone, Copy)]
-enum Allowed {
+pub enum Allowed {
     Any,
     None,
     /// The node with this id, on which the caller has a count.
@@ -55,7 +55,7 @@ impl Allowed {
 }
 
 /// What an attempt to remove found.
-enum RemoveOutcome<K, V> {
+pub enum RemoveOutcome<K, V> {
     /// There is no entry, or none any more.
     Absent,
     Removed(Entry<K, V>),
@@ -97,7 +97,7 @@ where
     }
 
     /// Removes the key's living entry, or says that the condition has to judge it first.
-    fn step_attempt<Q>(
+    pub fn step_attempt<Q>(
         &self,
         (hash, key): (Hash32, &Q),
         allowed: Allowed,

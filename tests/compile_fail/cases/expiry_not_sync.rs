@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 struct Counting(Cell<u32>);
 
-impl Expiry<u8, u8> for Counting { //~ E0277
+impl Expiry<u8, u8> for Counting {
     fn expire_after_create(&self, _: &u8, _: &u8, _: Instant) -> Option<Duration> {
         self.0.set(self.0.get() + 1);
         None
@@ -13,6 +13,6 @@ impl Expiry<u8, u8> for Counting { //~ E0277
 }
 
 fn main() {
-    let cache: Cache<u8, u8> = Cache::builder().expire_after(Counting(Cell::new(0))).build();
+    let cache: Cache<u8, u8> = Cache::builder().expire_after(Counting(Cell::new(0))).build(); //~ E0277
     drop(cache);
 }

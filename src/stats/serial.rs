@@ -1,0 +1,61 @@
+//! Statistics for monitoring: serde's `Serialize`, by the feature `serde`. Durations are in
+//! seconds.
+
+use super::{Lateness, Stats};
+use crate::removal::RemovalCause;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stats = serializer.serialize_struct("Stats", 19)?;
+        stats.serialize_field("hits", &self.hits)?;
+        stats.serialize_field("misses", &self.misses)?;
+        stats.serialize_field("insertions", &self.insertions)?;
+        stats.serialize_field("expired", &self.removed(RemovalCause::Expired))?;
+        stats.serialize_field("explicit", &self.removed(RemovalCause::Explicit))?;
+        stats.serialize_field("replaced", &self.removed(RemovalCause::Replaced))?;
+        stats.serialize_field("size", &self.removed(RemovalCause::Size))?;
+        stats.serialize_field("loads", &self.loads)?;
+        stats.serialize_field("load_failures", &self.load_failures)?;
+        stats.serialize_field("load_time", &self.load_time.as_secs_f64())?;
+        stats.serialize_field("listener_panics", &self.listener_panics)?;
+        stats.serialize_field("drop_panics", &self.drop_panics)?;
+        stats.serialize_field("entries", &self.entries)?;
+        stats.serialize_field("weight", &self.weight)?;
+        stats.serialize_field("pending_notifications", &self.pending_notifications)?;
+        stats.serialize_field("discarded_notifications", &self.discarded_notifications)?;
+        stats.serialize_field("refused_after_close", &self.refused_after_close)?;
+        stats.serialize_field("hit_ratio", &self.hit_ratio())?;
+        stats.serialize_field("expiry_lateness", &self.expiry_lateness())?;
+        stats.end()
+    }
+}
+
+impl Serialize for Lateness {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut lateness = serializer.serialize_struct("Lateness", 4)?;
+        lateness.serialize_field("count", &self.count)?;
+        lateness.serialize_field("p50", &self.p50.as_secs_f64())?;
+        lateness.serialize_field("p99", &self.p99.as_secs_f64())?;
+        lateness.serialize_field("max", &self.max.as_secs_f64())?;
+        lateness.end()
+    }
+}
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    use super::Stats;
+
+    #[test]
+    fn each_counter_has_its_name() {
+        let stats = Stats { hits: 3, misses: 1, ..Stats::of_size(5, 50) };
+        let json = serde_json::to_value(&stats).unwrap();
+        assert_eq!(
+            (&json["hits"], &json["entries"], &json["weight"]),
+            (&3.into(), &5.into(), &50.into())
+        );
+        assert_eq!(json["hit_ratio"], 0.75);
+        assert_eq!(json["expiry_lateness"]["count"], 0);
+        assert_eq!(json.as_object().unwrap().len(), 19);
+    }
+}
