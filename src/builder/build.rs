@@ -23,8 +23,8 @@ macro_rules! build_methods {
             K: ::std::hash::Hash + Eq + Send + Sync + 'static,
             V: Send + Sync + 'static,
         {
-            /// Builds the cache with the default hasher: aHash with random keys, which resists attacks by
-            /// colliding keys.
+            /// Builds the cache with the default hasher: aHash with random keys, which resists
+            /// attacks by colliding keys.
             ///
             /// # Panics
             /// If [`try_build`](Self::try_build) returns an error: a setting makes no sense, or the
@@ -34,7 +34,8 @@ macro_rules! build_methods {
                 self.build_with_hasher(ahash::RandomState::new())
             }
 
-            /// Builds the cache like [`build`](Self::build), but returns an error instead of panicking.
+            /// Builds the cache like [`build`](Self::build), but returns an error instead of
+            /// panicking.
             ///
             /// # Errors
             /// If a setting makes no sense, or the scheduler's thread cannot be started.
@@ -52,8 +53,8 @@ macro_rules! build_methods {
 
             /// Builds the cache like [`build`](Self::build), with a hasher of your own.
             ///
-            /// A weak hasher costs speed and, if its results can be foreseen, resistance against attacks.
-            /// It never costs correctness.
+            /// A weak hasher costs speed and, if its results can be foreseen, resistance against
+            /// attacks. It never costs correctness.
             ///
             /// # Panics
             /// As [`build`](Self::build).
@@ -72,7 +73,10 @@ macro_rules! build_methods {
             ///
             /// # Errors
             /// As [`try_build`](Self::try_build).
-            pub fn try_build_with_hasher<S>(self, hasher: S) -> Result<$cache<K, V, S>, $crate::BuildError>
+            pub fn try_build_with_hasher<S>(
+                self,
+                hasher: S,
+            ) -> Result<$cache<K, V, S>, $crate::BuildError>
             where
                 S: ::std::hash::BuildHasher + Send + Sync + 'static,
             {
