@@ -56,13 +56,21 @@ where
     /// See [`crate::Cache::run_pending_tasks`]. The work is done at the first poll, however much
     /// there is.
     pub async fn run_pending_tasks(&self) {
-        self.told(async { self.cache.run_pending_tasks() }).await;
+        self.told(async {
+            self.cache.run_pending_tasks();
+            self.engine().announce_all_async().await;
+        })
+        .await;
     }
 
     /// See [`crate::Cache::close`]. The work is done at the first poll, however much there is. If
-    /// another thread is running the listener, the call waits for it and blocks.
+    /// another thread is running the listener, the call awaits it.
     pub async fn close(&self) {
-        self.told(async { self.cache.close() }).await;
+        self.told(async {
+            self.cache.close();
+            self.engine().announce_all_async().await;
+        })
+        .await;
     }
 }
 

@@ -109,7 +109,7 @@ impl<K, V, S> Cache<K, V, S> {
 
     /// Awaits an operation, and then the asynchronous listeners.
     async fn told<T>(&self, operation: impl Future<Output = T>) -> T {
-        self.engine().then_notify(operation).await
+        self.engine().as_task(operation).await
     }
 
     /// The same cache for threads, whose operations block.

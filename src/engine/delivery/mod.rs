@@ -5,4 +5,5 @@ mod deliver;
 mod pressure;
 mod request;
 
+pub use deliver::CALLER_NOTICES;
 pub use request::Pending;
