@@ -4,6 +4,6 @@
 mod deliver;
 mod pressure;
 mod request;
+mod tasks;
 
-pub use deliver::CALLER_NOTICES;
 pub use request::Pending;
