@@ -53,6 +53,17 @@ where
     ///
     /// # Panics
     /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::hash::RandomState;
+    ///
+    /// // The hash function of the standard library.
+    /// let cache: Cache<&str, u32, RandomState> =
+    ///     Cache::builder().max_capacity(100).build_with_hasher(RandomState::new());
+    /// cache.insert("k", 1);
+    /// assert_eq!(cache.get("k"), Some(1));
+    /// ```
     #[must_use]
     pub fn build_with_hasher<S>(self, hasher: S) -> Cache<K, V, S>
     where
@@ -68,6 +79,18 @@ where
     ///
     /// # Errors
     /// As [`try_build`](Self::try_build).
+    ///
+    /// ```
+    /// use cortado::{BuildError, Cache, RandomState};
+    ///
+    /// # fn main() -> Result<(), BuildError> {
+    /// // The default hasher, with seeds that are the same in each run.
+    /// let hasher = RandomState::with_seeds(1, 2, 3, 4);
+    /// let cache: Cache<u32, u32> = Cache::builder().max_capacity(100).try_build_with_hasher(hasher)?;
+    /// # drop(cache);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_build_with_hasher<S>(self, hasher: S) -> Result<Cache<K, V, S>, BuildError>
     where
         S: BuildHasher + Send + Sync + 'static,
