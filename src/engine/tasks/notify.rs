@@ -4,6 +4,18 @@
 use crate::engine::Engine;
 
 impl<K, V, S> Engine<K, V, S> {
+    /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
+    #[inline]
+    pub fn tells_after_read(&self) -> bool {
+        !self.hooks.async_listeners.is_empty()
+    }
+
+    /// Whether a task that has written has to await something.
+    #[inline]
+    pub fn tells_after_write(&self) -> bool {
+        self.tells_after_read() || self.exceeded_limit().is_some()
+    }
+
     /// Awaits what a caller has to wait for after its operation: that too many notices are
     /// delivered, and the asynchronous listeners.
     pub async fn tell_async(&self) {
