@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// A setting of a [`Builder`](crate::Builder) that makes no sense, or that the system refused.
+///
+/// ```
+/// use cortado::Cache;
+/// use std::time::Duration;
+///
+/// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
+/// let error = builder.try_build().unwrap_err();
+/// assert_eq!(error.setting(), "expiry_resolution");
+/// assert!(error.to_string().starts_with("expiry_resolution: "));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     setting: &'static str,

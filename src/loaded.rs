@@ -113,6 +113,23 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
 /// | `Loaded<V>` | `V` |
 /// | `Option<Loaded<V>>` | `Option<V>` |
 /// | `Result<Loaded<V>, E>` | `Result<V, Arc<E>>` |
+///
+/// ```
+/// use cortado::{Cache, Loaded, LoaderResult};
+///
+/// /// Takes loaders of all three kinds.
+/// fn greeting<R: LoaderResult<u32>>(
+///     cache: &Cache<&'static str, u32>,
+///     loader: impl FnOnce() -> R,
+/// ) -> R::Shared<u32> {
+///     cache.load("greeting", loader)
+/// }
+///
+/// let cache = Cache::new(100);
+/// assert_eq!(greeting(&cache, || None::<Loaded<u32>>), None);
+/// assert!(greeting(&cache, || Err::<Loaded<u32>, _>("no answer")).is_err());
+/// assert_eq!(greeting(&cache, || Loaded::new(7)), 7);
+/// ```
 pub trait LoaderResult<V>: sealed::Sealed {
     /// What the callers get, in terms of the value's type or of a handle's.
     type Shared<T>;

@@ -16,6 +16,18 @@ use std::sync::Arc;
 
 /// A cache that moka would split into segments. Here it is one [`Cache`], to which it
 /// dereferences: its locks are those of single buckets.
+///
+/// ```
+/// use cortado::sync::SegmentedCache;
+///
+/// let cache: SegmentedCache<&str, u32> = SegmentedCache::new(10_000, 8);
+/// cache.insert("k", 1);
+/// assert_eq!(cache.get("k"), Some(1));
+///
+/// let built = SegmentedCache::<&str, u32>::builder(8).max_capacity(10_000).build();
+/// let cache = SegmentedCache::from(built);
+/// assert_eq!(cache.policy().num_segments(), 1);
+/// ```
 pub struct SegmentedCache<K, V, S = crate::RandomState>(Cache<K, V, S>);
 
 impl<K, V> SegmentedCache<K, V>
@@ -100,5 +112,19 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl<'c, K, V, S> IntoIterator for &'c SegmentedCache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    type Item = (crate::Key<K, V>, V);
+    type IntoIter = Iter<'c, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }

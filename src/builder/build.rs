@@ -59,6 +59,17 @@ macro_rules! build_methods {
             ///
             /// # Panics
             /// As [`build`](Self::build).
+            ///
+            /// ```
+            /// use cortado::Cache;
+            /// use std::hash::RandomState;
+            ///
+            /// // The hash function of the standard library.
+            /// let cache: Cache<&str, u32, RandomState> =
+            ///     Cache::builder().max_capacity(100).build_with_hasher(RandomState::new());
+            /// cache.insert("k", 1);
+            /// assert_eq!(cache.get("k"), Some(1));
+            /// ```
             #[must_use]
             pub fn build_with_hasher<S>(self, hasher: S) -> $cache<K, V, S>
             where

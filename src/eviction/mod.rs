@@ -37,7 +37,7 @@
 //! 5. **Room by weight.** A candidate must beat victims until their weight makes room for its own.
 //!    The candidate is evicted at the first victim that it does not beat. A node that is heavier
 //!    than the window's target goes to the end of the window. So it duels at once instead of
-//!    flushing the window.
+//!    flushing the window. A segmented LRU, which rejects nothing, has no such exception.
 //! 6. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
 //!    nodes. It touches at most 24 cache lines of the sketch and of the memory of rejections, 16 of
 //!    them only while the sketch ages. The rest of the work waits for the next call. The shadows of
@@ -95,7 +95,8 @@ impl Policy {
 
     /// Creates a policy that never rejects a newcomer: a segmented LRU.
     pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
-        Self::with_rules(max_weight, Rules::OPEN, None, Admission::of_all(seed))
+        let rules = Rules { heavy_duel_first: false, ..Rules::OPEN };
+        Self::with_rules(max_weight, rules, None, Admission::of_all(seed))
     }
 
     fn with_rules(

@@ -183,7 +183,9 @@ impl Queues {
         let weight = u64::from(node.weight());
         let (to, end) = match region {
             _ if weight == 0 => (Region::Weightless, End::Front),
-            Region::Window if weight > self.window_target => (Region::Window, End::Back),
+            Region::Window if weight > self.window_target && self.rules.heavy_duel_first => {
+                (Region::Window, End::Back)
+            }
             Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),
             region => (region, End::Front),
         };

@@ -107,13 +107,6 @@ impl<K, V, S> Cache<K, V, S> {
         self.cache.engine()
     }
 
-    /// Awaits the asynchronous listeners; the end of every operation. Operations call this one by
-    /// one, and no wrapper does it for them: a future has its arguments once more in each function
-    /// that they are moved through.
-    async fn tell(&self) {
-        self.engine().tell_async().await;
-    }
-
     /// The same cache for threads, whose operations block.
     #[must_use]
     pub fn sync(&self) -> &crate::Cache<K, V, S> {
@@ -140,6 +133,28 @@ pub trait FutureExt: Future {
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    /// The end of every write: awaits the asynchronous listeners and the limit of waiting
+    /// notifications. Operations call this one by one, and no wrapper does it for them: a future
+    /// has its arguments once more in each function that they are moved through.
+    async fn tell(&self) {
+        if self.engine().tells_after_write() {
+            self.tell_all().await;
+        }
+    }
+
+    /// The box keeps the futures of operations small, which seldom need it.
+    #[cold]
+    fn tell_all(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.engine().tell_async())
+    }
+}
 
 impl<K, V, S> crate::Cache<K, V, S>
 where

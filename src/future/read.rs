@@ -20,7 +20,9 @@ where
         V: Clone,
     {
         let result = self.cache.get(key);
-        self.tell().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
@@ -30,7 +32,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let result = self.cache.get_entry(key);
-        self.tell().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
@@ -40,7 +44,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let result = self.cache.touch(key);
-        self.tell().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
@@ -51,7 +57,9 @@ where
         V: Clone,
     {
         let result = self.cache.get_many(keys);
-        self.tell().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 

@@ -1,11 +1,12 @@
-//! Threads insert, update, remove, expire, evict, compute, load and clear tagged values: each value
-//! leaves once, with one cause, and is dropped once.
+//! Threads insert, update, replace, remove, drain, expire, evict, compute, load (by closures, by
+//! guards, several keys at once) and clear tagged values: each value leaves once, with one cause,
+//! and is dropped once.
 //!
 //! `CORTADO_ONCE_OPS` scales the number of operations per thread.
 
 use crate::common::audited::{Audited, audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use cortado::{Cache, Clock, ManualClock, Op, RemovalCause};
+use cortado::{Cache, Clock, GuardResult, Loaded, ManualClock, Op, RemovalCause};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -31,18 +32,27 @@ struct Register {
 struct Tagged {
     tag: u64,
     key: u64,
-    register: Arc<Register>,
+    register: Option<Arc<Register>>,
+}
+
+impl Clone for Tagged {
+    fn clone(&self) -> Self {
+        Self { register: None, ..*self }
+    }
 }
 
 impl Tagged {
     fn new(register: &Arc<Register>, key: u64) -> Self {
-        Self { tag: register.next.fetch_add(1, Relaxed), key, register: Arc::clone(register) }
+        let tag = register.next.fetch_add(1, Relaxed);
+        Self { tag, key, register: Some(Arc::clone(register)) }
     }
 }
 
 impl Drop for Tagged {
     fn drop(&mut self) {
-        *self.register.dropped.lock().unwrap().entry(self.tag).or_default() += 1;
+        if let Some(register) = &self.register {
+            *register.dropped.lock().unwrap().entry(self.tag).or_default() += 1;
+        }
     }
 }
 
@@ -82,7 +92,7 @@ fn step(bench: &Bench, random: u64, loaded: &mut Vec<u64>) {
     let key = (random >> 8) % KEYS;
     let value = || Tagged::new(register, key);
     let ttl = Duration::from_millis((random >> 40) % 20);
-    match random % 64 {
+    match random % 96 {
         0..16 => cache.insert(key, value()),
         16..28 => cache.insert_with_ttl(key, value(), ttl),
         28..34 => cache.invalidate(&key),
@@ -106,8 +116,80 @@ fn step(bench: &Bench, random: u64, loaded: &mut Vec<u64>) {
         }
         58..62 => hand.advance(Duration::from_millis(1)),
         62 => cache.run_pending_tasks(),
-        _ if random >> 32 & 0xff == 0 => cache.invalidate_all(),
-        _ => cache.retain(|key, _| key % 16 != random % 16),
+        63 if random >> 32 & 0xff == 0 => cache.invalidate_all(),
+        63 => cache.retain(|key, _| key % 16 != random >> 8 & 15),
+        64..80 => load(bench, (key, ttl), random, loaded),
+        80..84 => {
+            let entry = cache.entry(key);
+            assert_eq!(entry.and_upsert_with(|_| value()).key(), &key);
+        }
+        84..88 => match cache.replace(key, value()) {
+            Ok(old) => assert_eq!((old.key(), old.key), (&key, key)),
+            // It was never inside.
+            Err(value) => loaded.push(value.tag),
+        },
+        88 => {
+            for entry in cache.drain().take((random >> 32) as usize % 4) {
+                assert_eq!(*entry.key(), entry.key);
+            }
+        }
+        89 => {
+            let pair = |key| (key % KEYS, Tagged::new(register, key % KEYS));
+            cache.insert_many([pair(key), pair(key + 1), pair(key)]);
+        }
+        90 => cache.invalidate_many(&[key, key + 1]),
+        91 => drop(cache.set_max_capacity(KEYS / 4 + (random >> 32) % 16)),
+        _ => cache.insert(key, value()),
+    }
+}
+
+/// One random load, which may come to nothing, or be given up.
+fn load(bench: &Bench, (key, ttl): (u64, Duration), random: u64, loaded: &mut Vec<u64>) {
+    let Bench { cache, register, .. } = bench;
+    let mut made = |key| {
+        let value = Tagged::new(register, key);
+        loaded.push(value.tag);
+        value
+    };
+    let makes = random >> 33 & 3 != 0;
+    match random >> 36 & 7 {
+        0 => drop(cache.entry(key).or_try_insert_with(|| makes.then(|| made(key)).ok_or(1_u8))),
+        1 => drop(cache.try_get_with(key, || makes.then(|| made(key)).ok_or("an error"))),
+        2 => drop(cache.optionally_get_with(key, || makes.then(|| made(key)))),
+        3 => {
+            let loader = || makes.then(|| Loaded::with_ttl(made(key), ttl));
+            drop(cache.entry(key).or_load_with(loader));
+        }
+        4 => {
+            let parity = random >> 34 & 1;
+            let entry = cache.entry(key);
+            drop(entry.or_insert_with_if(|| made(key), |value| value.tag & 1 == parity));
+        }
+        5 => {
+            let keys = [key, (key + 7) % KEYS, key, (key + 14) % KEYS];
+            // In another order, perhaps without the last one, and with one that nobody asked for.
+            let values = cache.get_many_with(keys, |keys| {
+                let wanted = keys.iter().rev().skip(usize::from(!makes));
+                let mut pairs: Vec<_> = wanted.map(|&&key| (key, made(key))).collect();
+                let extra = (key + 21) % KEYS;
+                pairs.push((extra, made(extra)));
+                pairs
+            });
+            let pairs = values.iter().zip(keys);
+            assert!(pairs.into_iter().all(|(it, key)| it.as_ref().is_none_or(|it| it.key == key)));
+        }
+        _ => {
+            let GuardResult::Guard(guard) = cache.get_value_or_guard(&key, None) else { return };
+            match random >> 40 & 7 {
+                0 => return,
+                1 => cache.invalidate(&key),
+                2 => cache.insert(key, Tagged::new(register, key)),
+                _ => {}
+            }
+            let entry =
+                if makes { guard.insert(made(key)) } else { guard.insert_with_ttl(made(key), ttl) };
+            assert_eq!((entry.key(), entry.key), (&key, key));
+        }
     }
 }
 

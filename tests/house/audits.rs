@@ -49,6 +49,12 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
         1,
         AUDITS,
     ),
+    (
+        "api/load_guards.rs",
+        "a_guard_keeps_its_cache_and_gives_a_lifetime_if_it_has_one",
+        1,
+        "a guard is its last handle",
+    ),
     // None is made.
     ("api/extremes.rs", "builders_take_what_makes_sense_and_name_what_does_not", 2, "refused"),
 ];

@@ -61,6 +61,10 @@ fn assert_variety(counts: &Counts, cases: u64, bounded: bool) {
     ] {
         assert!(cases < 100 || times > cases / 100, "only {times} {what}");
     }
+    let special = &counts.special;
+    for times in special.all().into_iter().take(if bounded { 8 } else { 7 }) {
+        assert!(cases < 100 || times > cases / 100, "too little variety: {special:?}");
+    }
     for cause in RemovalCause::ALL {
         let times = counts.removed[cause as usize];
         let enough = cases < 100 || times > cases / 10 || cause == RemovalCause::Size && !bounded;

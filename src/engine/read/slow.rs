@@ -212,10 +212,11 @@ impl<K, V, S> Engine<K, V, S> {
             {
                 continue;
             }
-            let new = self.core.lifetimes.deadline(now, new_hard);
-            if coarsely && new < deadline && new != new_hard {
-                // A later read has already prolonged the life further.
-                return Renewed::Hit(node.with_deadline(deadline));
+            let mut new = self.core.lifetimes.deadline(now, new_hard);
+            if new < deadline && new != new_hard {
+                // A later read has already prolonged the life further, or the idle time has become
+                // shorter. A read takes back no idle time.
+                new = deadline.min(new_hard);
             }
             if new != deadline {
                 if !meta.change_deadline(deadline, new) {

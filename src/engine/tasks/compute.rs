@@ -1,6 +1,6 @@
 //! Computations by tasks.
 
-use super::drive::{drive, fly};
+use super::drive::{as_task, drive, fly};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::entry::Entry;
@@ -47,7 +47,7 @@ where
         let result = self.act(draft, looked, op, &mut kept.1);
         flight.land(None);
         drop(kept);
-        self.after_write();
+        as_task(|| self.after_write());
         Ok(result)
     }
 }

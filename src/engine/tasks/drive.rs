@@ -1,11 +1,20 @@
 //! Waiting between steps, and polling the user's futures.
 
 use crate::engine::flights::{FlightGuard, InFlight, LoadOutcome, Step};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// Runs a part of a task's operation that ends in deliveries: back-pressure must not block the
+/// thread. The operation awaits it at its end
+/// ([`tell_async`](crate::engine::Engine::tell_async)).
+pub fn as_task<T>(run: impl FnOnce() -> T) -> T {
+    let _mark = ReentrancyMark::task();
+    run()
+}
 
 /// Runs the steps of an operation, and awaits the flights that they name.
 ///

@@ -14,6 +14,9 @@ pub struct Config {
     pub max_capacity: Option<u64>,
     /// Whether weights are asked for; otherwise each entry weighs 1.
     pub weigher: bool,
+    pub eviction: Eviction,
+    /// Whether there is a second listener.
+    pub listens_twice: bool,
     pub time_to_live: Option<Duration>,
     pub time_to_idle: Option<Duration>,
     pub expiry: Policy,
@@ -35,10 +38,19 @@ impl Config {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    TinyLfu,
+    SegmentedLru,
+    Lru,
+}
+
 /// Which expiry hooks there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     None,
+    /// A policy of the user's that leaves all hooks to the trait.
+    Silent,
     /// A policy of the user's with the create hook only.
     CreateOnly,
     /// One with all hooks.
@@ -94,7 +106,39 @@ pub enum WhileLoading {
     InsertSame(Traits, Term),
     RemoveSame,
     InvalidateAll,
+    LoadOther(u8, Traits),
     Panic,
+}
+
+/// What a loader may return instead of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Nothing,
+    None,
+    /// Errors of two types.
+    Text,
+    Number,
+}
+
+/// How a key is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Loading {
+    pub kind: Kind,
+    /// By the key's place, which returns a handle.
+    pub by_entry: bool,
+    pub by_ref: bool,
+    /// By `load`, whose loader may give a lifetime.
+    pub loaded: Option<Option<Duration>>,
+    /// Whether the loader makes a value.
+    pub makes: bool,
+}
+
+/// Which keys an operation on several keys is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    pub first: u8,
+    pub stride: u8,
+    pub count: u8,
 }
 
 /// What happens inside a computation.
@@ -108,11 +152,13 @@ pub enum WhileComputing {
     Panic,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Nop,
     Put(Traits),
     Remove,
+    /// The computation returns an error.
+    Fail,
 }
 
 /// A movement of the clock.
@@ -128,22 +174,51 @@ pub enum Step {
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Get(u8),
-    GetEntry { key: u8, keep: bool },
+    GetEntry {
+        key: u8,
+        keep: bool,
+    },
     Peek(u8),
     ContainsKey(u8),
     Pinned(u8),
     Touch(u8),
     Insert(u8, Traits, Term),
     Remove(u8),
-    RemoveEntry { key: u8, keep: bool },
+    RemoveEntry {
+        key: u8,
+        keep: bool,
+    },
     RemoveIf(u8, bool),
     Invalidate(u8),
     InvalidateAll,
     Retain(u8),
+    InvalidateIf(u8),
     Iterate,
-    GetWith(u8, Traits, WhileLoading),
-    OrInsertWith(u8, Traits, WhileLoading),
+    /// Up to so many entries.
+    Drain(usize),
+    /// The entries that expire first, or last, up to so many.
+    InOrder {
+        latest: bool,
+        limit: usize,
+    },
+    Load(u8, Traits, Loading, WhileLoading),
+    /// A load that replaces what it finds, if the number says so.
+    LoadIf(u8, Traits, u8, WhileLoading),
     Compute(u8, Decision, WhileComputing),
+    TryCompute(u8, Decision, WhileComputing),
+    Upsert(u8, Traits, WhileComputing),
+    Replace(u8, Traits),
+    TakeGuard(u8),
+    /// The guard that was taken as so many before the last, modulo their number.
+    UseGuard(u8, Traits, Option<Duration>),
+    DropGuard(u8),
+    GetMany(Keys),
+    LoadMany(Keys, Traits, ManyMade, WhileLoading),
+    InsertMany(Keys, Traits),
+    InvalidateMany(Keys),
+    SetCapacity(u64),
+    SetLive(Option<Duration>),
+    SetIdle(Duration),
     SetTtl(u8, Duration),
     SetExpiresAt(u8, Shift),
     Persist(u8),
@@ -152,6 +227,25 @@ pub enum Op {
     RunWithin(u8),
     Step(Step),
     Close,
+}
+
+/// What a loader of many comes to.
+#[derive(Clone, Copy, Debug)]
+pub struct ManyMade {
+    /// For which of the keys there is a value.
+    pub mask: u8,
+    pub fails: bool,
+    /// A key that nobody asked for.
+    pub extra: Option<u8>,
+}
+
+impl Keys {
+    /// The keys, some perhaps twice.
+    pub fn all(self, config: &Config) -> impl Iterator<Item = u8> + use<> {
+        let keys = u16::from(config.keys);
+        let key = move |n| (u16::from(self.first) + u16::from(n * self.stride)) % keys;
+        (0..self.count).map(move |n| key(n) as u8)
+    }
 }
 
 impl Shift {

@@ -33,11 +33,6 @@ fn span(byte: u8) -> Duration {
     SPANS[usize::from(byte) % SPANS.len()]
 }
 
-/// A positive one, for the settings that must be.
-fn positive(byte: u8) -> Duration {
-    SPANS[1 + usize::from(byte) % (SPANS.len() - 1)]
-}
-
 fn shift(byte: u8) -> Shift {
     match byte {
         0..208 => Shift::Ahead(span(byte)),
@@ -59,11 +54,18 @@ impl Config {
             weigher: kind & 1 != 0,
             record_stats: kind & 2 != 0,
             colliding: kind & 12 == 12,
+            listens_twice: kind & 128 != 0,
+            eviction: match kind >> 5 & 3 {
+                0..2 => Eviction::TinyLfu,
+                2 => Eviction::SegmentedLru,
+                _ => Eviction::Lru,
+            },
             initial_capacity: if kind & 16 != 0 { 100 } else { 0 },
-            time_to_live: (live & 3 == 1).then(|| positive(live >> 2)),
-            time_to_idle: (idle & 3 == 1).then(|| positive(idle >> 2)),
+            time_to_live: (live & 3 == 1).then(|| span(live >> 2)),
+            time_to_idle: (idle & 3 == 1).then(|| span(idle >> 2)),
             expiry: match expiry % 10 {
-                0..2 => Policy::None,
+                0 => Policy::None,
+                1 => Policy::Silent,
                 2 => Policy::CreateOnly,
                 3..6 => Policy::Full,
                 6 => Policy::Blind,
@@ -116,7 +118,7 @@ impl Op {
     fn decode(config: &Config, [op, key, a, b, c, d]: [u8; RECORD]) -> Self {
         let key = key % config.keys;
         let traits = traits(config, a, b, c);
-        match op % 64 {
+        match op % 128 {
             0..6 => Self::Get(key),
             6..9 => Self::GetEntry { key, keep: a & 7 == 0 },
             9 => Self::Peek(key),
@@ -134,8 +136,10 @@ impl Op {
             33 => Self::Iterate,
             34 => Self::Retain(a),
             35 => Self::Iterate,
-            36..39 => Self::GetWith(key, traits, while_loading(config, traits, d)),
-            39..41 => Self::OrInsertWith(key, traits, while_loading(config, traits, d)),
+            36..41 => {
+                let how = Loading { by_entry: op % 128 >= 39, ..PLAIN };
+                Self::Load(key, traits, how, while_loading(config, traits, d))
+            }
             41..45 => {
                 let decision = match d % 4 {
                     0 => Decision::Nop,
@@ -151,8 +155,64 @@ impl Op {
             50..53 => Self::RunPending,
             53 => Self::RunWithin(a % 8),
             54 if a & 0xf0 == 0xf0 => Self::Close,
-            _ => Self::Step(step(key, a, b)),
+            55..64 | 116.. => Self::Step(step(key, a, b)),
+            _ => Self::decode_more(config, [op, key, a, b, c, d], traits),
         }
+    }
+
+    fn decode_more(config: &Config, [op, key, a, b, c, d]: [u8; RECORD], traits: Traits) -> Self {
+        // Choices that are independent of the traits, more or less.
+        let mix = a.wrapping_mul(31) ^ b.wrapping_mul(17) ^ c.rotate_left(5) ^ d;
+        let keys = Keys { first: key, stride: mix >> 2 & 3, count: 1 + (mix & 3) };
+        let decision = match d % 5 {
+            0 => Decision::Nop,
+            1 => Decision::Remove,
+            2 => Decision::Fail,
+            _ => Decision::Put(traits),
+        };
+        match op % 128 {
+            64..76 => Self::Load(key, traits, loading(mix, d), while_loading(config, traits, d)),
+            76..79 => Self::LoadIf(key, traits, mix, while_loading(config, traits, d)),
+            79..82 => Self::Replace(key, traits),
+            82..84 => Self::Upsert(key, traits, while_computing(config, traits, d, a)),
+            84..86 => Self::TryCompute(key, decision, while_computing(config, traits, d / 5, a)),
+            86..91 => Self::TakeGuard(key),
+            91..95 => Self::UseGuard(key, traits, (d & 3 == 0).then(|| span(d >> 2))),
+            95..97 => Self::DropGuard(key),
+            97..99 => Self::GetMany(keys),
+            99..104 => {
+                let extra = config.max_capacity.is_none() && mix & 0x30 == 0;
+                let made = ManyMade {
+                    mask: if mix & 0x40 == 0 { 0xf } else { mix >> 4 },
+                    fails: d >> 5 == 7,
+                    extra: extra.then_some(key),
+                };
+                Self::LoadMany(keys, traits, made, while_loading(config, traits, d))
+            }
+            104..106 => Self::InsertMany(keys, traits),
+            106 => Self::InvalidateMany(keys),
+            107 => Self::InvalidateIf(a),
+            108 => Self::Drain(if d & 1 == 0 { usize::MAX } else { usize::from(d >> 4) }),
+            109 => Self::InOrder { latest: d & 1 == 0, limit: usize::from(d >> 2) },
+            110..112 => Self::SetCapacity([0, 1, 2, 3, 5, 16, 40, 100][usize::from(d % 8)]),
+            112..114 => Self::SetLive((d & 1 == 0).then(|| span(d >> 1))),
+            _ => Self::SetIdle(span(d)),
+        }
+    }
+}
+
+/// `get_with`.
+const PLAIN: Loading =
+    Loading { kind: Kind::Nothing, by_entry: false, by_ref: false, loaded: None, makes: true };
+
+fn loading(mix: u8, d: u8) -> Loading {
+    let kind = [Kind::Nothing, Kind::None, Kind::Text, Kind::Number][usize::from(mix & 3)];
+    Loading {
+        kind,
+        by_entry: mix & 4 != 0,
+        by_ref: mix & 8 != 0,
+        loaded: (mix & 16 != 0).then(|| (d & 16 != 0).then(|| span(d >> 4))),
+        makes: kind == Kind::Nothing || mix & 32 == 0,
     }
 }
 
@@ -205,7 +265,7 @@ fn while_loading(config: &Config, traits: Traits, d: u8) -> WhileLoading {
         12 => WhileLoading::RemoveSame,
         13 => WhileLoading::InvalidateAll,
         14 => WhileLoading::Panic,
-        _ => WhileLoading::Nothing,
+        _ => WhileLoading::LoadOther(d / 16 % config.keys, traits),
     }
 }
 

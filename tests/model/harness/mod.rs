@@ -10,6 +10,7 @@
 mod case;
 mod decode;
 mod driver;
+mod loading;
 mod oracle;
 mod subject;
 

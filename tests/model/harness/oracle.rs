@@ -85,6 +85,47 @@ pub struct Counts {
     pub load_failures: u64,
     pub removed: [u64; 4],
     pub panics: u64,
+    pub special: Special,
+}
+
+/// Of operations that take some luck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Special {
+    /// Loads that come to no value.
+    pub without_value: u64,
+    /// Loads that replace the entry that they find.
+    pub replacing: u64,
+    pub guards: u64,
+    /// Guards that are used after their load was overtaken.
+    pub overtaken: u64,
+    /// Loads of keys for which there is a guard.
+    pub timeouts: u64,
+    /// Values made by loaders of several keys.
+    pub of_many: u64,
+    /// Entries that were taken out by drains.
+    pub drained: u64,
+    /// Changes of the bound to less than was there.
+    pub lowered: u64,
+}
+
+impl Special {
+    #[allow(dead_code, reason = "the fuzzer counts for itself")]
+    pub fn all(&self) -> [u64; 8] {
+        let Self { without_value, replacing, guards, overtaken, .. } = *self;
+        let Self { timeouts, of_many, drained, lowered, .. } = *self;
+        [without_value, replacing, guards, overtaken, timeouts, of_many, drained, lowered]
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.without_value += other.without_value;
+        self.replacing += other.replacing;
+        self.guards += other.guards;
+        self.overtaken += other.overtaken;
+        self.timeouts += other.timeouts;
+        self.of_many += other.of_many;
+        self.drained += other.drained;
+        self.lowered += other.lowered;
+    }
 }
 
 impl Counts {
@@ -97,6 +138,7 @@ impl Counts {
         self.loads += other.loads;
         self.load_failures += other.load_failures;
         self.panics += other.panics;
+        self.special.add(&other.special);
         self.removed.iter_mut().zip(other.removed).for_each(|(sum, more)| *sum += more);
     }
 }
@@ -107,8 +149,8 @@ pub struct Panics;
 
 pub struct Oracle {
     pub config: Config,
-    live: Option<u64>,
-    idle: Option<u64>,
+    pub live: Option<u64>,
+    pub idle: Option<u64>,
     /// log2 of the wheel's tick.
     tick: u32,
     /// The clock's reading.
@@ -262,7 +304,11 @@ impl Oracle {
             let most = self.live.map_or(NEVER, |live| rec.created.saturating_add(live));
             rec.cap = self.end(answer).min(most.max(rec.cap));
         }
-        let deadline = self.deadline(rec.cap);
+        // A read takes back no idle time, also if that has become shorter.
+        let deadline = match self.idle {
+            Some(_) => self.deadline(NEVER).max(rec.deadline).min(rec.cap),
+            None => rec.cap,
+        };
         if deadline != rec.deadline {
             rec.deadline = deadline;
             rec.floor = self.wheel;
@@ -321,7 +367,7 @@ impl Oracle {
         let create = rec.traits.create;
         let old = self.visible(rec.key).map(|old| remaining(old.cap, self.now));
         let lifetime = match (self.config.expiry, old) {
-            (Policy::None, _) => None,
+            (Policy::None | Policy::Silent, _) => None,
             (Policy::Full | Policy::Blind, Some(current)) => {
                 self.call(Hook::Update, rec, current, None);
                 rec.traits.update.apply(create, current).ok_or(Panics)?

@@ -1,7 +1,9 @@
 //! The real cache of a case: keys and values that are counted, hooks that report their calls.
 
-use super::case::{Config, Policy, Rule, Traits};
-use cortado::{Cache, Clock, Equivalent, Expiry, ManualClock, Removed, expire};
+use super::case::{Config, Eviction, Policy, Rule, Traits};
+use cortado::{
+    Cache, Clock, Equivalent, EvictionPolicy, Expiry, ManualClock, RemovalCause, Removed, expire,
+};
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -75,7 +77,7 @@ pub struct Val {
 }
 
 /// A hasher that a case may make collide: the bytes themselves, masked.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Spread {
     pub mask: u64,
 }
@@ -126,6 +128,8 @@ pub struct Call {
 pub struct Reports {
     pub calls: Mutex<Vec<Call>>,
     pub removed: Mutex<Vec<Removed<Key, Value>>>,
+    /// What the second listener was told, if there is one.
+    pub again: Mutex<Vec<(u8, u64, RemovalCause)>>,
     pub alive: Arc<AtomicIsize>,
 }
 
@@ -164,6 +168,11 @@ impl Rule {
         self.apply(create, current).unwrap_or_else(|| resume_unwind(Box::new(Planned)))
     }
 }
+
+/// No hook.
+struct Silent;
+
+impl Expiry<Key, Value> for Silent {}
 
 /// The create hook only.
 struct CreateOnly(Arc<Reports>);
@@ -255,7 +264,18 @@ pub fn build(config: &Config, reports: &Arc<Reports>) -> (Subject, ManualClock) 
         .clock(clock)
         .record_stats(config.record_stats)
         .initial_capacity(config.initial_capacity)
+        .eviction_policy(match config.eviction {
+            Eviction::TinyLfu => EvictionPolicy::tiny_lfu(),
+            Eviction::SegmentedLru => EvictionPolicy::segmented_lru(),
+            Eviction::Lru => EvictionPolicy::lru(),
+        })
         .removal_listener(move |removed| listener.removed.lock().unwrap().push(removed));
+    if config.listens_twice {
+        let listener = Arc::clone(reports);
+        builder = builder.eviction_listener(move |key, value, cause| {
+            listener.again.lock().unwrap().push((key.number, value.id, cause));
+        });
+    }
     if let Some(capacity) = config.max_capacity {
         builder = builder.max_capacity(capacity);
     }
@@ -280,6 +300,7 @@ pub fn build(config: &Config, reports: &Arc<Reports>) -> (Subject, ManualClock) 
     let full = || Full { reports: Arc::clone(reports) };
     builder = match config.expiry {
         Policy::None => builder,
+        Policy::Silent => builder.expire_after(Silent),
         Policy::CreateOnly => builder.expire_after(CreateOnly(Arc::clone(reports))),
         Policy::Full => builder.expire_after(full()),
         Policy::Blind => builder.expire_after(Writes(full())),

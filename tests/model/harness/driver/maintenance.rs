@@ -33,12 +33,14 @@ impl Driver {
     }
 
     pub(super) fn run_pending(&mut self) {
-        if self.oracle.counts.operations.is_multiple_of(4) {
+        // While a load is under way there is no audit.
+        if self.oracle.counts.operations.is_multiple_of(4) && !self.has_guards() {
             self.cache.audit();
         } else {
             self.cache.run_pending_tasks();
         }
         self.settle();
+        self.lowered &= self.computing > 0;
         self.check_finished();
     }
 
@@ -61,6 +63,7 @@ impl Driver {
     }
 
     pub(super) fn close(&mut self) {
+        self.overtake_all();
         self.oracle.clear();
         self.oracle.closed = true;
         self.cache.close();

@@ -1,17 +1,22 @@
 //! Runs a case on cache and oracle, and compares.
 
 mod checks;
+mod guards;
+mod loads;
 mod maintenance;
+mod many;
 mod nested;
 mod reads;
 mod removals;
 mod seen;
+mod settings;
 mod writes;
 
 use super::case::*;
 use super::oracle::{Counts, FIRST, NEVER, Oracle, Rec, nanos};
 use super::subject::{By, Planned, Reports, Subject, build};
 use cortado::ManualClock;
+use guards::Held;
 use seen::{Handle, Seen};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -43,6 +48,9 @@ struct Driver {
     anchor: Option<(Instant, u64)>,
     kept: Vec<(Handle, Rec)>,
     next_id: u64,
+    guards: Vec<Held>,
+    /// The bound was lowered, and the maintenance has not yet been asked for since.
+    lowered: bool,
     /// Which operation is under way, for messages.
     number: usize,
     /// How many loads and computations are on the stack.
@@ -70,7 +78,20 @@ fn reading(hand: &ManualClock) -> u64 {
 
 /// Operations that take no share in the maintenance.
 fn leaves_no_trace(op: Op) -> bool {
-    matches!(op, Op::Peek(_) | Op::ContainsKey(_) | Op::Iterate | Op::ExpiresIn(_) | Op::Step(_))
+    use Op::{ContainsKey, DropGuard, ExpiresIn, InOrder, Iterate, Peek, SetIdle, SetLive, Step};
+    matches!(
+        op,
+        Peek(_)
+            | ContainsKey(_)
+            | Iterate
+            | InOrder { .. }
+            | ExpiresIn(_)
+            | Step(_)
+            | SetLive(_)
+            | SetIdle(_)
+            | DropGuard(_)
+            | Op::SetCapacity(_)
+    )
 }
 
 /// Fails with the number of the operation.
@@ -100,6 +121,8 @@ impl Driver {
             oracle,
             anchor: None,
             kept: Vec::new(),
+            guards: Vec::new(),
+            lowered: false,
             next_id: 1,
             number: 0,
             nested: 0,
@@ -148,7 +171,7 @@ impl Driver {
         if used && self.oracle.now == now {
             self.check_prompt(late);
         }
-        if self.computing == 0 && !self.owed {
+        if self.computing == 0 && !self.owed && !self.lowered {
             self.check_bound();
         }
     }
@@ -180,29 +203,31 @@ impl Driver {
             }
             Op::Insert(key, traits, term) => self.insert(key, traits, term),
             Op::Remove(key) => {
-                let expected = self.oracle.remove(key, true).map(|rec| rec.id);
+                let expected = self.plan_removal(key).map(|rec| rec.id);
                 expect_eq!(self, self.cache.remove(&By(key)).map(|v| v.id), expected, "remove");
             }
             Op::RemoveEntry { key, keep } => {
-                let expected = self.oracle.remove(key, true);
+                let expected = self.plan_removal(key);
                 let removed = self.cache.remove_entry(&By(key));
                 self.check_handle(removed.as_ref(), expected.as_ref(), "remove_entry");
                 self.keep(keep, removed, expected);
             }
             Op::RemoveIf(key, condition) => self.remove_if(key, condition),
             Op::Invalidate(key) => {
-                self.oracle.remove(key, true);
+                self.plan_removal(key);
                 self.cache.invalidate(&By(key));
             }
             Op::InvalidateAll => {
+                self.overtake_all();
                 self.oracle.clear();
                 self.cache.invalidate_all();
             }
-            Op::Retain(salt) => self.retain(u64::from(salt)),
+            Op::Retain(salt) => self.retain(u64::from(salt), false),
+            Op::InvalidateIf(salt) => self.retain(u64::from(salt), true),
             Op::Iterate => self.iterate(),
-            Op::GetWith(key, traits, meanwhile) => self.load(key, traits, meanwhile, false),
-            Op::OrInsertWith(key, traits, meanwhile) => self.load(key, traits, meanwhile, true),
-            Op::Compute(key, decision, meanwhile) => self.compute(key, decision, meanwhile),
+            Op::Load(key, traits, how, meanwhile) => self.load(key, traits, how, meanwhile),
+            Op::LoadIf(key, traits, salt, meanwhile) => self.load_if(key, traits, salt, meanwhile),
+            Op::Compute(key, decision, meanwhile) => self.compute(key, decision, meanwhile, false),
             Op::SetTtl(key, ttl) => {
                 let cap = self.oracle.now.saturating_add(nanos(ttl));
                 let expected = self.oracle.set_hard_deadline(key, cap);
@@ -223,6 +248,32 @@ impl Driver {
             Op::RunWithin(units) => self.run_within(usize::from(units)),
             Op::Step(step) => self.step(step),
             Op::Close => self.close(),
+            other => self.dispatch_more(other),
+        }
+    }
+
+    fn dispatch_more(&mut self, op: Op) {
+        match op {
+            Op::Drain(limit) => self.drain(limit),
+            Op::InOrder { latest, limit } => self.in_order(latest, limit),
+            Op::TryCompute(key, decision, meanwhile) => {
+                self.compute(key, decision, meanwhile, true);
+            }
+            Op::Upsert(key, traits, meanwhile) => self.upsert(key, traits, meanwhile),
+            Op::Replace(key, traits) => self.replace(key, traits),
+            Op::TakeGuard(key) => self.take_guard(key),
+            Op::UseGuard(nth, traits, life) => self.use_guard(nth, traits, life),
+            Op::DropGuard(nth) => self.drop_guard(nth),
+            Op::GetMany(keys) => self.get_many(keys),
+            Op::LoadMany(keys, traits, made, meanwhile) => {
+                self.load_many(keys, traits, made, meanwhile);
+            }
+            Op::InsertMany(keys, traits) => self.insert_many(keys, traits),
+            Op::InvalidateMany(keys) => self.invalidate_many(keys),
+            Op::SetCapacity(capacity) => self.set_capacity(capacity),
+            Op::SetLive(live) => self.set_live(live),
+            Op::SetIdle(idle) => self.set_idle(idle),
+            _ => unreachable!("dispatched before"),
         }
     }
 
@@ -237,6 +288,9 @@ impl Driver {
 
     /// The end of the cache: nothing stays behind.
     fn finish(mut self, close: bool) -> Counts {
+        while self.has_guards() {
+            self.perform(Op::DropGuard(0));
+        }
         self.cache.audit();
         self.settle();
         self.check_finished();

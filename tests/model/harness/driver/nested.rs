@@ -1,110 +1,25 @@
-//! Loads and computations: operations in the midst of which others are performed.
+//! Computations, in the midst of which other operations are performed.
 
-use super::seen::Seen;
+use super::seen::{Handle, Seen};
 use super::{Driver, attempt, expect_eq};
 use crate::harness::case::*;
-use crate::harness::oracle::{Panics, Rec};
-use crate::harness::subject::Planned;
+use crate::harness::oracle::Rec;
+use crate::harness::subject::{Key, Planned, Value};
 use cortado::{CompResult, Op as Compute, RemovalCause};
-use std::cell::Cell;
 use std::panic::resume_unwind;
 
 impl Driver {
-    pub(super) fn load(
+    /// `fallibly`: by the method whose closure may fail.
+    pub(super) fn compute(
         &mut self,
         key: u8,
-        traits: Traits,
-        meanwhile: WhileLoading,
-        as_entry: bool,
+        decision: Decision,
+        meanwhile: WhileComputing,
+        fallibly: bool,
     ) {
-        let found = self.oracle.read(key);
-        let id = self.id();
-        let (k, value) = (self.reports.key(key), self.reports.value(id, traits));
-        let cache = self.cache.clone();
-        // Whether the loader was run, and if so, whether it ended and what it makes may be kept.
-        let entered = Cell::new(None);
-        self.nested += 1;
-        let init = || {
-            entered.set(Some(None));
-            entered.set(Some(Some(self.while_loading(key, meanwhile))));
-            value
-        };
-        let got = attempt(|| {
-            if as_entry {
-                let entry = cache.entry(k).or_insert_with(init);
-                (entry.value().id, Some(Seen::of(&entry)))
-            } else {
-                (cache.get_with(k, init).id, None)
-            }
-        });
-        self.nested -= 1;
-        let expected = match (found, entered.get()) {
-            (Err(Panics), None) => None,
-            (Ok(Some(rec)), None) => Some((rec, false)),
-            (Ok(None), Some(kept)) => self.loaded(key, id, traits, kept),
-            (found, entered) => {
-                panic!("operation {}: {found:?} but the loader: {entered:?}", self.number)
-            }
-        };
-        let now = self.oracle.now;
-        expect_eq!(self, got.as_ref().map(|got| got.0), expected.map(|e| e.0.id), "a load");
-        if let (Some((_, Some(seen))), Some((rec, fresh))) = (got, expected) {
-            expect_eq!(self, seen, Seen::expected(&rec, now, fresh), "or_insert_with");
+        if self.is_blocked(key) {
+            return self.times_out(key);
         }
-    }
-
-    /// Inside the loader. False if what it makes must not be kept.
-    pub(super) fn while_loading(&mut self, key: u8, meanwhile: WhileLoading) -> bool {
-        self.settle();
-        let mut kept = true;
-        match meanwhile {
-            WhileLoading::Nothing => {}
-            WhileLoading::Step(step) => self.perform(Op::Step(step)),
-            WhileLoading::InsertSame(traits, term) => {
-                let inserted = self.oracle.counts.insertions;
-                self.perform(Op::Insert(key, traits, term));
-                kept = self.oracle.counts.insertions == inserted;
-            }
-            WhileLoading::RemoveSame => {
-                self.perform(Op::Remove(key));
-                kept = false;
-            }
-            WhileLoading::InvalidateAll => {
-                self.perform(Op::InvalidateAll);
-                kept = false;
-            }
-            WhileLoading::Panic => {
-                self.oracle.counts.load_failures += 1;
-                resume_unwind(Box::new(Planned));
-            }
-        }
-        self.oracle.counts.loads += 1;
-        kept
-    }
-
-    /// What becomes of a loaded value: who is returned, and whether it is the loader's.
-    pub(super) fn loaded(
-        &mut self,
-        key: u8,
-        id: u64,
-        traits: Traits,
-        kept: Option<bool>,
-    ) -> Option<(Rec, bool)> {
-        let kept = kept?;
-        if traits.weigher_panics {
-            return None;
-        }
-        if let Some(other) = self.oracle.visible(key) {
-            return Some((other, false));
-        }
-        let rec = self.oracle.plan(key, id, traits, Term::Policy).ok()?;
-        if kept {
-            self.oracle.put(rec);
-        }
-        Some((rec, true))
-    }
-
-    pub(super) fn compute(&mut self, key: u8, decision: Decision, meanwhile: WhileComputing) {
         let before = self.oracle.visible(key);
         let began = self.oracle.now;
         let id = self.id();
@@ -112,26 +27,60 @@ impl Driver {
         let cache = self.cache.clone();
         (self.nested, self.computing) = (self.nested + 1, self.computing + 1);
         let result = attempt(|| {
-            cache.entry(k).and_compute_with(|entry| {
+            let mut decide = |entry: Option<Handle>| {
                 self.check_handle(entry.as_ref(), before.as_ref(), "a computation");
                 self.while_computing(key, meanwhile);
                 match decision {
-                    Decision::Nop => Compute::Nop,
-                    Decision::Remove => Compute::Remove,
-                    Decision::Put(traits) => Compute::Put(self.reports.value(id, traits)),
+                    Decision::Nop => Ok(Compute::Nop),
+                    Decision::Remove => Ok(Compute::Remove),
+                    Decision::Put(traits) => Ok(Compute::Put(self.reports.value(id, traits))),
+                    Decision::Fail => Err("it fails"),
                 }
-            })
+            };
+            if fallibly {
+                cache.entry_by_ref(&k).and_try_compute_with(decide)
+            } else {
+                Ok(cache.entry(k).and_compute_with(|entry| decide(entry).expect("it cannot fail")))
+            }
         });
         (self.nested, self.computing) = (self.nested - 1, self.computing - 1);
         self.oracle.was_busy(key);
         let Some(result) = result else {
-            self.owed = true;
-            let planned = matches!(meanwhile, WhileComputing::Panic)
-                || matches!(decision, Decision::Put(traits)
-                    if self.oracle.plan(key, id, traits, Term::Policy).is_err());
-            assert!(planned, "operation {}: a computation panics", self.number);
-            return;
+            let traits = if let Decision::Put(traits) = decision { Some(traits) } else { None };
+            return self.check_planned(key, id, traits, meanwhile);
         };
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => {
+                self.owed = true;
+                return expect_eq!(self, (error, decision), ("it fails", Decision::Fail), "error");
+            }
+        };
+        self.check_computed(key, id, (before, began), (decision, meanwhile), result);
+    }
+
+    /// A computation has panicked: because it was to do so, or because a callback does.
+    fn check_planned(
+        &mut self,
+        key: u8,
+        id: u64,
+        traits: Option<Traits>,
+        meanwhile: WhileComputing,
+    ) {
+        self.owed = true;
+        let mut panics = |traits| self.oracle.plan(key, id, traits, Term::Policy).is_err();
+        let planned = matches!(meanwhile, WhileComputing::Panic) || traits.is_some_and(&mut panics);
+        assert!(planned, "operation {}: a computation panics", self.number);
+    }
+
+    fn check_computed(
+        &mut self,
+        key: u8,
+        id: u64,
+        (before, began): (Option<Rec>, u64),
+        (decision, meanwhile): (Decision, WhileComputing),
+        result: CompResult<Key, Value>,
+    ) {
         let now = self.oracle.now;
         let old = before.map(|rec| Seen::expected(&rec, began, false));
         let (what, entry, expected) = match (result, decision) {
@@ -145,15 +94,14 @@ impl Driver {
                 result @ (CompResult::Inserted(_) | CompResult::ReplacedWith(_)),
                 Decision::Put(traits),
             ) => {
-                let rec = self.oracle.plan(key, id, traits, Term::Policy).expect("no panic");
-                let cleared = matches!(meanwhile, WhileComputing::InvalidateAll);
-                self.oracle.put_computed(rec, cleared && before.is_some());
+                let rec = self.put_computed((key, id, traits), before, meanwhile);
                 let (entry, replaced) = match result {
                     CompResult::Inserted(entry) => (entry, false),
                     CompResult::ReplacedWith(entry) => (entry, true),
                     _ => unreachable!(),
                 };
                 expect_eq!(self, replaced, before.is_some(), "a computation replaces");
+                expect_eq!(self, entry.is_old_value_replaced(), replaced, "its entry says so");
                 ("put", Some(entry), Some(Seen::expected(&rec, now, true)))
             }
             (result, _) => panic!("operation {}: {decision:?} gave {result:?}", self.number),
@@ -162,6 +110,65 @@ impl Driver {
             expect_eq!(self, entry.is_some(), before.is_some(), what);
         }
         expect_eq!(self, entry.as_ref().map(Seen::of), expected, what);
+    }
+
+    /// What a computation has put, which saw `before`.
+    fn put_computed(
+        &mut self,
+        (key, id, traits): (u8, u64, Traits),
+        before: Option<Rec>,
+        meanwhile: WhileComputing,
+    ) -> Rec {
+        let rec = self.oracle.plan(key, id, traits, Term::Policy).expect("no panic");
+        let cleared = matches!(meanwhile, WhileComputing::InvalidateAll);
+        self.oracle.put_computed(rec, cleared && before.is_some());
+        rec
+    }
+
+    pub(super) fn upsert(&mut self, key: u8, traits: Traits, meanwhile: WhileComputing) {
+        if self.is_blocked(key) {
+            return self.times_out(key);
+        }
+        let before = self.oracle.visible(key);
+        let (id, k, cache) = (self.id(), self.reports.key(key), self.cache.clone());
+        (self.nested, self.computing) = (self.nested + 1, self.computing + 1);
+        let result = attempt(|| {
+            cache.entry(k).and_upsert_with(|entry| {
+                self.check_handle(entry.as_ref(), before.as_ref(), "an upsert");
+                self.while_computing(key, meanwhile);
+                self.reports.value(id, traits)
+            })
+        });
+        (self.nested, self.computing) = (self.nested - 1, self.computing - 1);
+        self.oracle.was_busy(key);
+        let Some(entry) = result else {
+            return self.check_planned(key, id, Some(traits), meanwhile);
+        };
+        let rec = self.put_computed((key, id, traits), before, meanwhile);
+        expect_eq!(self, Seen::of(&entry), Seen::expected(&rec, self.oracle.now, true), "upsert");
+        expect_eq!(self, entry.is_old_value_replaced(), before.is_some(), "an upsert replaces");
+    }
+
+    pub(super) fn replace(&mut self, key: u8, traits: Traits) {
+        if self.is_blocked(key) {
+            return self.times_out(key);
+        }
+        let before = self.oracle.visible(key);
+        let (id, k) = (self.id(), self.reports.key(key));
+        let value = self.reports.value(id, traits);
+        let result = attempt(|| self.cache.replace(k, value));
+        self.oracle.was_busy(key);
+        match (result, before) {
+            (None, Some(_)) => {
+                self.check_planned(key, id, Some(traits), WhileComputing::Nothing);
+            }
+            (Some(Ok(old)), Some(_)) => {
+                self.check_handle(Some(&old), before.as_ref(), "replace");
+                self.put_computed((key, id, traits), before, WhileComputing::Nothing);
+            }
+            (Some(Err(value)), None) => expect_eq!(self, value.id, id, "the value comes back"),
+            (result, _) => panic!("operation {}: {before:?}, but {result:?}", self.number),
+        }
     }
 
     pub(super) fn while_computing(&mut self, key: u8, meanwhile: WhileComputing) {

@@ -66,10 +66,33 @@ impl Driver {
         let mut keys: Vec<_> = self.cache.keys().map(|key| key.number).collect();
         keys.sort_unstable();
         expect_eq!(self, keys, expected.iter().map(|seen| seen.key).collect::<Vec<_>>(), "keys");
+        let pairs = self.cache.iter().map(|(key, value)| (key.number, value.id));
+        let mut pairs: Vec<_> = pairs.collect();
+        pairs.sort_unstable();
+        let both: Vec<_> = expected.iter().map(|seen| (seen.key, seen.id)).collect();
+        expect_eq!(self, pairs, both, "pairs");
         let mut ids: Vec<_> = self.cache.values().map(|value| value.id).collect();
         let mut expected: Vec<_> = expected.iter().map(|seen| seen.id).collect();
         ids.sort_unstable();
         expected.sort_unstable();
         expect_eq!(self, ids, expected, "values");
+    }
+    /// The entries that end first, or last. Those that end together may come in any order.
+    pub(super) fn in_order(&mut self, latest: bool, limit: usize) {
+        let cache = &self.cache;
+        let entries =
+            if latest { cache.latest_to_expire(limit) } else { cache.soonest_to_expire(limit) };
+        let mut expected = self.oracle.all_visible();
+        expected.retain(|rec| latest || rec.deadline != NEVER);
+        expected.sort_by_key(|rec| if latest { NEVER - rec.deadline } else { rec.deadline });
+        expected.truncate(limit);
+        let now = self.oracle.now;
+        let lives = |rec: &Rec| rec.left(now);
+        let seen: Vec<_> = entries.iter().map(|entry| entry.expires_in()).collect();
+        expect_eq!(self, seen, expected.iter().map(lives).collect::<Vec<_>>(), "in order");
+        for entry in &entries {
+            let rec = self.oracle.visible(entry.key().number);
+            self.check_handle(Some(entry), rec.as_ref(), "in order");
+        }
     }
 }

@@ -27,6 +27,11 @@ impl Driver {
             self.deliver_elsewhere();
         }
         let removed = std::mem::take(&mut *self.reports.removed.lock().unwrap());
+        if self.oracle.config.listens_twice {
+            let again = std::mem::take(&mut *self.reports.again.lock().unwrap());
+            let told = removed.iter().map(|it| (it.key().number, it.value().id, it.cause()));
+            expect_eq!(self, again, told.collect::<Vec<_>>(), "the second listener");
+        }
         for removed in &removed {
             self.announced_removal(removed);
         }

@@ -1,10 +1,7 @@
 //! Loads of several keys by one call.
-#![cfg(not(cortado_loom))]
 
-mod common;
-
-use common::audited::{Audited, audited};
-use common::must_end;
+use crate::common::audited::{Audited, audited};
+use crate::common::must_end;
 use cortado::{Cache, GuardResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

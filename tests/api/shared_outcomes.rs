@@ -1,12 +1,9 @@
 //! Loads that come to no value: who shares the outcome, and who loads next. A caller that looks for
 //! a load of its key compares keys: by that a test knows that the caller has found the load.
-#![cfg(not(cortado_loom))]
 
-mod common;
-
-use common::audited::{Audited, audited};
-use common::fuse::{Key, Place, arm};
-use common::must_end;
+use crate::common::audited::{Audited, audited};
+use crate::common::fuse::{Key, Place, arm};
+use crate::common::must_end;
 use cortado::{Cache, Loaded};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -106,8 +103,7 @@ fn all_who_wait_share_one_error() {
 fn all_who_wait_share_the_absence_of_a_value() {
     must_end(|| {
         let cache = cache();
-        let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), || wait()));
+        let leader = Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let waiters = [0; 3].map(|_| {
             joining(&cache, |cache| {
                 cache.optionally_get_with(Key(1), || unreachable!("another call loads"))
@@ -137,8 +133,7 @@ fn a_caller_who_cannot_use_the_outcome_loads_next() {
         leader.end("refused".into());
         assert_eq!(other.join().unwrap(), None);
 
-        let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), || wait()));
+        let leader = Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let other = joining(&cache, |cache| cache.get_with(Key(1), || 7));
         leader.end(None);
         assert_eq!(other.join().unwrap(), 7);
@@ -182,11 +177,9 @@ fn an_error_does_not_remove_what_was_written_meanwhile() {
 #[test]
 fn a_loader_may_say_how_long_its_value_lives() {
     let (clock, hand) = cortado::Clock::manual();
-    let cache = Cache::builder()
-        .time_to_live(Duration::from_secs(100))
-        .expire_after(cortado::expire::on_write(|_: &u8, _: &u8| Some(Duration::from_secs(50))))
-        .clock(clock)
-        .build();
+    let policy = cortado::expire::on_write(|_: &u8, _: &u8| Some(Duration::from_secs(50)));
+    let builder = Cache::builder().time_to_live(Duration::from_secs(100)).expire_after(policy);
+    let cache = audited(builder.clock(clock).build());
     let second = Duration::from_secs(1);
     assert_eq!(cache.load(1, || Loaded::with_ttl(1, second)), 1);
     assert_eq!(cache.load(2, || Some(Loaded::new(2))), Some(2));

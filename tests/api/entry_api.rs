@@ -1,9 +1,7 @@
 //! The operations of a key's place, owned and by reference.
-#![cfg(not(cortado_loom))]
 
-mod common;
-
-use common::tested;
+use crate::common::audited::audited;
+use crate::common::tested;
 use cortado::{Cache, CompResult, Expiry, Op, RemovalCause};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -40,7 +38,7 @@ fn clones<T>(operation: impl FnOnce() -> T) -> (T, u32) {
 
 #[test]
 fn by_reference_a_hit_makes_no_key_a_load_makes_one_on_a_miss_a_computation_one_at_once() {
-    let cache: Cache<Counted, u8> = Cache::new(100);
+    let cache = audited(Cache::<Counted, u8>::new(100));
     let key = &Counted(1);
     assert_eq!(clones(|| *cache.entry_by_ref(key).or_insert(1)), (1, 1));
     assert_eq!(clones(|| *cache.entry_by_ref(key).or_insert(2)), (1, 0));
@@ -61,7 +59,7 @@ fn by_reference_a_hit_makes_no_key_a_load_makes_one_on_a_miss_a_computation_one_
 
 #[test]
 fn each_result_of_a_computation_carries_its_entry_or_its_key() {
-    let cache: Cache<String, u8> = Cache::new(100);
+    let cache = audited(Cache::<String, u8>::new(100));
     let compute = |op: Op<u8>| cache.entry_by_ref("k").and_compute_with(|_| op);
     let CompResult::StillNone(key) = compute(Op::Remove) else { panic!("there is none") };
     assert_eq!((&*key, key.len()), (&"k".to_owned(), 1));
@@ -83,7 +81,7 @@ fn each_result_of_a_computation_carries_its_entry_or_its_key() {
 
 #[test]
 fn a_computation_that_fails_leaves_the_entry_as_it_is() {
-    let cache = Cache::new(100);
+    let cache = audited(Cache::new(100));
     cache.insert("k", 1);
     for key in ["k", "absent"] {
         let failed = cache.entry(key).and_try_compute_with(|_| Err::<Op<i32>, _>("no"));
@@ -140,7 +138,7 @@ fn a_load_that_replaces_is_an_update() {
 #[test]
 fn an_entry_that_comes_while_the_loader_runs_is_judged_too() {
     for replaced in [false, true] {
-        let cache = Cache::new(100);
+        let cache = audited(Cache::new(100));
         cache.insert(1, 10);
         let judged = AtomicU32::new(0);
         let load = || {
@@ -159,7 +157,7 @@ fn an_entry_that_comes_while_the_loader_runs_is_judged_too() {
 
 #[test]
 fn a_condition_that_writes_its_key_or_panics_harms_only_its_caller() {
-    let cache = Cache::new(100);
+    let cache = audited(Cache::new(100));
     cache.insert(1, 1);
     let writes = || {
         cache.entry(1).or_insert_with_if(
@@ -177,5 +175,4 @@ fn a_condition_that_writes_its_key_or_panics_harms_only_its_caller() {
     assert!(catch_unwind(AssertUnwindSafe(load)).is_err());
     assert_eq!(cache.get(&1), Some(1));
     assert_eq!(*cache.entry(1).or_insert_with_if(|| 4, |_| true), 4);
-    cache.audit();
 }

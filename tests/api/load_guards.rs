@@ -1,10 +1,7 @@
 //! Loads by a guard.
-#![cfg(not(cortado_loom))]
 
-mod common;
-
-use common::audited::{Audited, audited};
-use common::{must_end, tested};
+use crate::common::audited::{Audited, audited};
+use crate::common::{must_end, tested};
 use cortado::{Cache, GuardResult, LoadGuard, RemovalCause};
 use std::sync::Arc;
 use std::time::Duration;
