@@ -13,16 +13,19 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
+    // The first return keeps the result out of the future's state.
+
     /// See [`crate::Cache::get`].
     pub async fn get<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.cache.get(key);
-        if self.engine().tells_after_read() {
-            self.tell_all().await;
+        if !self.engine().tells_after_read() {
+            return self.cache.get(key);
         }
+        let result = self.cache.get(key);
+        self.tell_all().await;
         result
     }
 
@@ -31,10 +34,11 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result = self.cache.get_entry(key);
-        if self.engine().tells_after_read() {
-            self.tell_all().await;
+        if !self.engine().tells_after_read() {
+            return self.cache.get_entry(key);
         }
+        let result = self.cache.get_entry(key);
+        self.tell_all().await;
         result
     }
 
@@ -43,10 +47,11 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result = self.cache.touch(key);
-        if self.engine().tells_after_read() {
-            self.tell_all().await;
+        if !self.engine().tells_after_read() {
+            return self.cache.touch(key);
         }
+        let result = self.cache.touch(key);
+        self.tell_all().await;
         result
     }
 
@@ -56,10 +61,11 @@ where
         Q: Equivalent<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        let result = self.cache.get_many(keys);
-        if self.engine().tells_after_read() {
-            self.tell_all().await;
+        if !self.engine().tells_after_read() {
+            return self.cache.get_many(keys);
         }
+        let result = self.cache.get_many(keys);
+        self.tell_all().await;
         result
     }
 
