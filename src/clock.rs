@@ -65,6 +65,24 @@ const SYSTEM_START: Timestamp = Timestamp::from_raw(INSTANT + (1 << 60));
 ///
 /// A panic reaches the caller of the operation that asked for the time, before the operation has
 /// had any effect. During maintenance it reaches the caller that runs the maintenance.
+///
+/// ```
+/// use cortado::{Cache, Clock, TimeSource};
+/// use std::time::{Duration, SystemTime};
+///
+/// /// The time since 1970. Where it is set back, entries end late.
+/// struct WallClock;
+///
+/// impl TimeSource for WallClock {
+///     fn now(&self) -> Duration {
+///         SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+///     }
+/// }
+///
+/// let cache = Cache::builder().clock(Clock::custom(WallClock)).build();
+/// cache.insert_with_ttl("k", 1, Duration::from_secs(60));
+/// assert_eq!(cache.get("k"), Some(1));
+/// ```
 pub trait TimeSource: Send + Sync + 'static {
     /// The time since the origin. Times beyond 292 years count as 292 years.
     fn now(&self) -> Duration;
@@ -104,6 +122,13 @@ enum Source {
 
 impl Clock {
     /// The system's monotonic clock, the one behind [`Instant`]. This is the default.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    ///
+    /// let cache: Cache<u32, u32> = Cache::builder().clock(Clock::system()).build();
+    /// # drop(cache);
+    /// ```
     #[must_use]
     pub fn system() -> Self {
         Self(Source::System)
@@ -118,6 +143,16 @@ impl Clock {
     }
 
     /// A clock that reads the time from `source`.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Instant;
+    ///
+    /// let start = Instant::now();
+    /// let cache: Cache<u32, u32> =
+    ///     Cache::builder().clock(Clock::custom(move || start.elapsed())).build();
+    /// # drop(cache);
+    /// ```
     #[must_use]
     pub fn custom(source: impl TimeSource) -> Self {
         Self(Source::Custom(Shared::new(source)))
@@ -141,6 +176,18 @@ impl fmt::Debug for Clock {
 }
 
 /// The hand of a [`Clock::manual`], which moves the clock.
+///
+/// ```
+/// use cortado::Clock;
+/// use std::time::Duration;
+///
+/// let (_clock, hand) = Clock::manual();
+/// hand.advance(Duration::from_secs(5));
+/// hand.advance(Duration::from_secs(5));
+/// assert_eq!(hand.now(), Duration::from_secs(10));
+/// hand.set(Duration::from_secs(3));
+/// assert_eq!(hand.now(), Duration::from_secs(3));
+/// ```
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     time: Arc<AtomicU64>,

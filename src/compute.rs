@@ -4,6 +4,23 @@ use crate::entry::{Entry, Key};
 
 /// The decision of a computation about its key; see
 /// [`and_compute_with`](crate::KeyEntry::and_compute_with).
+///
+/// ```
+/// use cortado::{Cache, Op};
+///
+/// let slots = Cache::new(100);
+/// let next = |count: Option<u32>| match count {
+///     None => Op::Put(1),
+///     Some(1) => Op::Nop,
+///     Some(_) => Op::Remove,
+/// };
+/// slots.insert("b", 1);
+/// slots.insert("c", 2);
+/// for slot in ["a", "b", "c"] {
+///     slots.entry(slot).and_compute_with(|entry| next(entry.map(|count| *count)));
+/// }
+/// assert_eq!(slots.get_many(["a", "b", "c"]), [Some(1), Some(1), None]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<V> {
     /// Leave the key as it is.
@@ -15,6 +32,22 @@ pub enum Op<V> {
 }
 
 /// The result of a computation.
+///
+/// ```
+/// use cortado::{Cache, CompResult, Op};
+///
+/// let cache = Cache::new(100);
+/// let result = cache.entry("k").and_compute_with(|_| Op::Remove);
+/// assert!(matches!(result, CompResult::StillNone(key) if *key == "k"));
+/// let result = cache.entry("k").and_compute_with(|_| Op::Put(1));
+/// assert!(matches!(result, CompResult::Inserted(new) if *new == 1));
+/// let result = cache.entry("k").and_compute_with(|_| Op::Nop);
+/// assert!(matches!(result, CompResult::Unchanged(old) if *old == 1));
+/// let result = cache.entry("k").and_compute_with(|_| Op::Put(2));
+/// assert!(matches!(result, CompResult::ReplacedWith(new) if *new == 2));
+/// let result = cache.entry("k").and_compute_with(|_| Op::Remove);
+/// assert!(matches!(result, CompResult::Removed(old) if *old == 2));
+/// ```
 #[derive(Debug)]
 pub enum CompResult<K, V> {
     /// There was no entry; now there is this one.
@@ -32,6 +65,14 @@ pub enum CompResult<K, V> {
 impl<K, V> CompResult<K, V> {
     /// The entry that the result carries: the new one, or the old one if it was removed or left as
     /// it is. `None` if there was no entry and there is none.
+    ///
+    /// ```
+    /// use cortado::{Cache, Op};
+    ///
+    /// let cache = Cache::new(100);
+    /// let result = cache.entry("k").and_compute_with(|_| Op::Put(1));
+    /// assert_eq!(result.into_entry().map(|entry| *entry), Some(1));
+    /// ```
     #[must_use]
     pub fn into_entry(self) -> Option<Entry<K, V>> {
         match self {
@@ -53,6 +94,40 @@ impl<K, V> CompResult<K, V> {
         match self.into_entry() {
             Some(entry) => entry,
             None => panic!("`CompResult::unwrap` of `StillNone`: the key has no entry"),
+        }
+    }
+}
+
+/// A computation that puts its value only in the place of another one.
+pub(crate) enum Replacement<K, V> {
+    Open(Option<V>),
+    Done(Entry<K, V>),
+}
+
+impl<K, V> Replacement<K, V> {
+    pub(crate) fn new(value: V) -> Self {
+        Self::Open(Some(value))
+    }
+
+    pub(crate) fn decide(&mut self, old: Option<Entry<K, V>>) -> Op<V> {
+        match (old, &mut *self) {
+            (Some(old), Self::Open(value)) => {
+                let put = value.take().map_or(Op::Nop, Op::Put);
+                *self = Self::Done(old);
+                put
+            }
+            _ => Op::Nop,
+        }
+    }
+
+    /// The entry that was replaced, or else the value.
+    ///
+    /// # Panics
+    /// If the value was taken without an entry to replace, which `decide` does not do.
+    pub(crate) fn outcome(self) -> Result<Entry<K, V>, V> {
+        match self {
+            Self::Done(old) => Ok(old),
+            Self::Open(value) => Err(value.expect("the value is kept")),
         }
     }
 }

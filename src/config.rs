@@ -45,6 +45,16 @@ pub struct Config {
 /// A service that must not lose what it has just written (sessions, idempotency keys) takes one of
 /// the latter two. All three keep the weight within the capacity, and none evicts an entry of
 /// weight 0.
+///
+/// ```
+/// use cortado::{Cache, EvictionPolicy};
+///
+/// let cache = Cache::builder().max_capacity(3).eviction_policy(EvictionPolicy::lru()).build();
+/// cache.insert_many((1..=4).map(|n| (n, ())));
+/// cache.run_pending_tasks();
+/// assert!(!cache.contains_key(&1)); // the oldest one had to go
+/// assert!(cache.contains_key(&4));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvictionPolicy(pub(crate) Eviction);
 
@@ -117,6 +127,11 @@ impl Policy {
     }
 
     /// The number of segments, which is always 1: a cache is not split. For programs that ask moka.
+    ///
+    /// ```
+    /// let cache: cortado::Cache<u32, u32> = cortado::Cache::new(100);
+    /// assert_eq!(cache.policy().num_segments(), 1);
+    /// ```
     #[must_use]
     pub fn num_segments(&self) -> usize {
         1

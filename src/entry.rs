@@ -19,6 +19,29 @@ use std::time::{Duration, Instant};
 /// other thread.
 ///
 /// The age and the remaining lifetime are those at the lookup that returned the handle.
+///
+/// ```
+/// use cortado::{Cache, Clock};
+/// use std::time::Duration;
+///
+/// let (clock, hand) = Clock::manual();
+/// let cache = Cache::builder()
+///     .weigher(|_, text: &String| text.len() as u32)
+///     .time_to_live(Duration::from_secs(60))
+///     .clock(clock)
+///     .build();
+/// cache.insert("k", "some text".to_owned());
+/// hand.advance(Duration::from_secs(20));
+///
+/// let entry = cache.get_entry("k").unwrap();
+/// cache.invalidate("k"); // the handle keeps key and value
+/// assert_eq!((*entry.key(), entry.value().as_str()), ("k", "some text"));
+/// assert!(entry.starts_with("some")); // it dereferences to the value
+/// assert_eq!(entry.age(), Duration::from_secs(20));
+/// assert_eq!(entry.expires_in(), Some(Duration::from_secs(40)));
+/// assert_eq!((entry.weight(), entry.is_fresh()), (9, false));
+/// assert_eq!(entry.into_value(), "some text");
+/// ```
 pub struct Entry<K, V> {
     node: Handle<K, V>,
     now: Timestamp,
@@ -154,6 +177,19 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
 ///
 /// It keeps the key as long as it lives, whether the key's entry is still in the cache or not. The
 /// memory of the entry is kept with it.
+///
+/// ```
+/// use cortado::{Cache, Key};
+/// use std::collections::BTreeSet;
+///
+/// let cache = Cache::new(100);
+/// cache.insert_many([("a".to_owned(), 1), ("b".to_owned(), 2)]);
+/// let keys: BTreeSet<Key<String, i32>> = cache.iter().map(|(key, _)| key).collect();
+/// let first = keys.first().unwrap();
+/// assert_eq!((first.as_str(), first.len()), ("a", 1)); // it dereferences to the key
+/// let owned: String = (**first).clone();
+/// assert_eq!(owned, "a");
+/// ```
 pub struct Key<K, V>(Handle<K, V>);
 
 impl<K, V> Key<K, V> {
@@ -225,6 +261,31 @@ impl<K: fmt::Display, V> fmt::Display for Key<K, V> {
 ///
 /// It owns its key and value. It may be kept, or sent to another thread. Key and value are dropped
 /// with the last handle on them.
+///
+/// ```
+/// use cortado::{Cache, Clock, RemovalCause, Removed};
+/// use std::sync::mpsc::channel;
+/// use std::time::Duration;
+///
+/// let (clock, hand) = Clock::manual();
+/// let (sender, removals) = channel::<Removed<&str, u32>>();
+/// let cache = Cache::builder()
+///     .time_to_live(Duration::from_secs(60))
+///     .removal_listener(move |removed| sender.send(removed).unwrap())
+///     .clock(clock)
+///     .build();
+/// cache.insert("k", 7);
+/// hand.advance(Duration::from_secs(61));
+/// cache.run_pending_tasks();
+///
+/// let removed = removals.recv().unwrap();
+/// assert_eq!((*removed.key(), *removed.value()), ("k", 7));
+/// assert_eq!((removed.cause(), removed.weight()), (RemovalCause::Expired, 1));
+/// assert_eq!(removed.age(), Duration::from_secs(61));
+/// assert_eq!(removed.late_by(), Some(Duration::from_secs(1)));
+/// assert!(removed.deadline().is_some());
+/// assert_eq!(removed.into_parts(), ("k", 7, RemovalCause::Expired));
+/// ```
 pub struct Removed<K, V> {
     node: Handle<K, V>,
     facts: Facts,

@@ -3,6 +3,16 @@
 use std::fmt;
 
 /// A setting of a [`Builder`](crate::Builder) that makes no sense, or that the system refused.
+///
+/// ```
+/// use cortado::Cache;
+/// use std::time::Duration;
+///
+/// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
+/// let error = builder.try_build().unwrap_err();
+/// assert_eq!(error.setting(), "expiry_resolution");
+/// assert!(error.to_string().starts_with("expiry_resolution: "));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     setting: &'static str,
@@ -31,18 +41,20 @@ impl std::error::Error for BuildError {}
 
 /// The result of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which
 /// carries nothing: the entries are gone when the call returns.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PredicateId;
+pub type PredicateId = String;
 
-/// The error of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which never
-/// occurs.
+/// The error of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which does
+/// not occur. For programs that come from moka.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PredicateError {}
+#[non_exhaustive]
+pub enum PredicateError {
+    /// The cache was built without support for this. No cache is.
+    InvalidationClosuresDisabled,
+}
 
 impl fmt::Display for PredicateError {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {}
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("support for invalidation closures is disabled")
     }
 }
 

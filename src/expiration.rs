@@ -121,6 +121,24 @@ pub fn end(now: Timestamp, returned: Option<std::time::Duration>) -> Timestamp {
 
 /// When an entry expires, as [`Cache::expires_in`](crate::Cache::expires_in) and
 /// [`Cache::expires_at`](crate::Cache::expires_at) tell it.
+///
+/// ```
+/// use cortado::{Cache, Clock, Expiration};
+/// use std::time::Duration;
+///
+/// let (clock, _hand) = Clock::manual();
+/// let cache = Cache::builder().clock(clock).build();
+/// cache.insert("for ever", 1);
+/// cache.insert_with_ttl("a minute", 2, Duration::from_secs(60));
+/// match cache.expires_in("a minute") {
+///     Expiration::Due(left) => assert_eq!(left, Duration::from_secs(60)),
+///     Expiration::Never | Expiration::NoEntry => unreachable!(),
+/// }
+/// assert!(cache.expires_in("for ever").has_entry());
+/// assert_eq!(cache.expires_in("for ever").due(), None);
+/// assert_eq!(cache.expires_in("for ever").into_options(), Some(None));
+/// assert_eq!(cache.expires_in("unknown").into_options(), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expiration<T> {
     /// The key has no living entry.

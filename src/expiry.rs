@@ -118,6 +118,41 @@ pub trait Expiry<K: ?Sized, V: ?Sized> {
     /// The lifetime of a value that replaces a living one. `current` is what was left of the old
     /// lifetime (`None`: for ever). By default a new value gets a new lifetime: the create hook is
     /// called.
+    ///
+    /// In a cache with a `time_to_live`, `current` counts that of the old value. It does not count
+    /// an idle time.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration, Expiry};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// struct Fixed(Duration);
+    ///
+    /// impl<K, V> Expiry<K, V> for Fixed {
+    ///     fn expire_after_create(&self, _: &K, _: &V, _: Instant) -> Option<Duration> {
+    ///         Some(self.0)
+    ///     }
+    ///
+    ///     /// An update changes the value, not the end of the entry.
+    ///     fn expire_after_update(
+    ///         &self,
+    ///         _: &K,
+    ///         _: &V,
+    ///         _: Instant,
+    ///         current: Option<Duration>,
+    ///     ) -> Option<Duration> {
+    ///         current
+    ///     }
+    /// }
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let policy = Fixed(Duration::from_secs(60));
+    /// let cache = Cache::builder().expire_after(policy).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// cache.insert("k", 2);
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
+    /// ```
     fn expire_after_update(
         &self,
         key: &K,
@@ -132,6 +167,36 @@ pub trait Expiry<K: ?Sized, V: ?Sized> {
 
     /// The lifetime of an entry that was read. `current` is what is left of the lifetime (`None`:
     /// for ever). Returning `current` leaves the lifetime as it is, which is the default.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration, Expiry};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// struct UntilRead;
+    ///
+    /// impl<K, V> Expiry<K, V> for UntilRead {
+    ///     /// The first read gives the entry ten more seconds; later ones do not.
+    ///     fn expire_after_read(
+    ///         &self,
+    ///         _: &K,
+    ///         _: &V,
+    ///         _: Instant,
+    ///         current: Option<Duration>,
+    ///         _: Instant,
+    ///     ) -> Option<Duration> {
+    ///         current.or(Some(Duration::from_secs(10)))
+    ///     }
+    /// }
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let links = Cache::builder().expire_after(UntilRead).clock(clock).build();
+    /// links.insert("k", 1);
+    /// assert_eq!(links.expires_in("k"), Expiration::Never);
+    /// links.get("k");
+    /// hand.advance(Duration::from_secs(5));
+    /// links.get("k");
+    /// assert_eq!(links.expires_in("k"), Expiration::Due(Duration::from_secs(5)));
+    /// ```
     fn expire_after_read(
         &self,
         key: &K,
@@ -236,6 +301,16 @@ pub mod expire {
     }
 
     /// Sets the lifetime when the entry is created. An update keeps what is left of it.
+    ///
+    /// ```
+    /// use cortado::{Cache, expire};
+    /// use std::time::Duration;
+    ///
+    /// let policy = expire::on_create(|_: &&str, _: &u32| Some(Duration::from_secs(60)));
+    /// let quota = Cache::builder().expire_after(policy.jitter(0.1)).build();
+    /// quota.insert("alice", 1);
+    /// assert!(quota.expires_in("alice").due().unwrap() <= Duration::from_secs(60));
+    /// ```
     pub fn on_create<F, K: ?Sized, V: ?Sized>(lifetime: F) -> FromFn<F, K, V>
     where
         F: Fn(&K, &V) -> Option<Duration>,
@@ -252,6 +327,16 @@ pub mod expire {
     }
 
     /// Sets a new lifetime at each write and each read: time-to-idle, entry by entry.
+    ///
+    /// ```
+    /// use cortado::{Cache, expire};
+    /// use std::time::Duration;
+    ///
+    /// let policy = expire::on_access(|_: &&str, idle: &Duration| Some(*idle));
+    /// let cache = Cache::builder().expire_after(policy).build();
+    /// cache.insert("k", Duration::from_secs(60));
+    /// assert!(cache.get("k").is_some());
+    /// ```
     pub fn on_access<F, K: ?Sized, V: ?Sized>(lifetime: F) -> FromFn<F, K, V>
     where
         F: Fn(&K, &V) -> Option<Duration>,
@@ -270,6 +355,18 @@ pub mod expire {
         ///
         /// # Panics
         /// If `share` is not within `0.0..=1.0`.
+        ///
+        /// ```
+        /// use cortado::{Cache, Clock, expire};
+        /// use std::time::Duration;
+        ///
+        /// let (clock, _hand) = Clock::manual();
+        /// let policy = expire::on_write(|_: &u32, _: &u32| Some(Duration::from_secs(100)));
+        /// let cache = Cache::builder().expire_after(policy.jitter(0.2)).clock(clock).build();
+        /// cache.insert_many((0..100).map(|n| (n, n)));
+        /// let lifetimes = (0..100).filter_map(|n| cache.expires_in(&n).due());
+        /// assert!(lifetimes.into_iter().all(|lifetime| (80..=100).contains(&lifetime.as_secs())));
+        /// ```
         #[must_use]
         pub fn jitter(mut self, share: f64) -> Self {
             assert!((0.0..=1.0).contains(&share), "jitter: share must be between 0 and 1");

@@ -37,8 +37,9 @@
 //! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, no cache of
 //!   the process releases the entries that were removed since. The same holds while a read runs a
 //!   slow `Clone` or a slow read hook.
-//! * **New entries may be refused.** The eviction policy (W-TinyLFU) may prefer an old, often used
-//!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`].
+//! * **New entries may be refused.** The default [`EvictionPolicy`] may prefer an old, often used
+//!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`]. The other policies
+//!   refuse none.
 //!
 //! # Guarantees
 //!
@@ -156,6 +157,7 @@ mod loaded;
 mod node;
 mod pool;
 
+mod async_listener;
 mod compute;
 mod engine;
 mod entry;
@@ -165,6 +167,7 @@ mod cache;
 mod iter;
 mod pinned;
 
+pub mod future;
 pub mod sync;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
@@ -174,6 +177,36 @@ mod whitebox;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// Compiles the programs in the guide.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../docs/guide/lifetimes.md")]
+    mod lifetimes {}
+    #[doc = include_str!("../docs/guide/tokens.md")]
+    mod tokens {}
+    #[doc = include_str!("../docs/guide/dns.md")]
+    mod dns {}
+    #[doc = include_str!("../docs/guide/http.md")]
+    mod http {}
+    #[doc = include_str!("../docs/guide/sessions.md")]
+    mod sessions {}
+    #[doc = include_str!("../docs/guide/idempotency.md")]
+    mod idempotency {}
+    #[doc = include_str!("../docs/guide/negative-caching.md")]
+    mod negative_caching {}
+    #[doc = include_str!("../docs/guide/weights.md")]
+    mod weights {}
+    #[doc = include_str!("../docs/guide/listeners.md")]
+    mod listeners {}
+    #[doc = include_str!("../docs/guide/testing.md")]
+    mod testing {}
+}
+
+/// Compiles the programs for those that come from another cache.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/changing-over.md")]
+mod changing_over {}
 
 pub use builder::{Builder, Builder as CacheBuilder};
 pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
@@ -195,6 +228,7 @@ pub use stats::{Lateness, Stats};
 
 /// The names that programs know from moka's `notification`.
 pub mod notification {
+    pub use crate::async_listener::ListenerFuture;
     pub use crate::removal::RemovalCause;
 }
 

@@ -113,6 +113,23 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
 /// | `Loaded<V>` | `V` |
 /// | `Option<Loaded<V>>` | `Option<V>` |
 /// | `Result<Loaded<V>, E>` | `Result<V, Arc<E>>` |
+///
+/// ```
+/// use cortado::{Cache, Loaded, LoaderResult};
+///
+/// /// Takes loaders of all three kinds.
+/// fn greeting<R: LoaderResult<u32>>(
+///     cache: &Cache<&'static str, u32>,
+///     loader: impl FnOnce() -> R,
+/// ) -> R::Shared<u32> {
+///     cache.load("greeting", loader)
+/// }
+///
+/// let cache = Cache::new(100);
+/// assert_eq!(greeting(&cache, || None::<Loaded<u32>>), None);
+/// assert!(greeting(&cache, || Err::<Loaded<u32>, _>("no answer")).is_err());
+/// assert_eq!(greeting(&cache, || Loaded::new(7)), 7);
+/// ```
 pub trait LoaderResult<V>: sealed::Sealed {
     /// What the callers get, in terms of the value's type or of a handle's.
     type Shared<T>;
@@ -124,6 +141,9 @@ pub trait LoaderResult<V>: sealed::Sealed {
 
     #[doc(hidden)]
     fn shared<T>(result: Result<T, Self::Reason>) -> Self::Shared<T>;
+
+    #[doc(hidden)]
+    fn map<T, U>(shared: Self::Shared<T>, change: impl FnOnce(T) -> U) -> Self::Shared<U>;
 }
 
 mod sealed {
@@ -147,6 +167,10 @@ impl<V> LoaderResult<V> for Loaded<V> {
             Err(never) => match never {},
         }
     }
+
+    fn map<T, U>(shared: T, change: impl FnOnce(T) -> U) -> U {
+        change(shared)
+    }
 }
 
 impl<V> LoaderResult<V> for Option<Loaded<V>> {
@@ -160,6 +184,10 @@ impl<V> LoaderResult<V> for Option<Loaded<V>> {
     fn shared<T>(result: Result<T, Absent>) -> Option<T> {
         result.ok()
     }
+
+    fn map<T, U>(shared: Option<T>, change: impl FnOnce(T) -> U) -> Option<U> {
+        shared.map(change)
+    }
 }
 
 impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
@@ -172,5 +200,9 @@ impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
 
     fn shared<T>(result: Result<T, Arc<E>>) -> Result<T, Arc<E>> {
         result
+    }
+
+    fn map<T, U>(shared: Result<T, Arc<E>>, change: impl FnOnce(T) -> U) -> Result<U, Arc<E>> {
+        shared.map(change)
     }
 }

@@ -16,8 +16,9 @@
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone, and the others stay. The code that catches the panic must
 //!    arrange for another call.
-//! 5. A thread that [waits](Outbox::wait_until) for progress sleeps. It is woken after each item,
-//!    and whenever `delivering` is lowered.
+//! 5. A thread that [waits](Outbox::wait_until) for progress sleeps, and so does a task
+//!    ([`ProgressWait`]). It is woken after each item, and whenever `delivering` is lowered. Wakers
+//!    are called with no lock held.
 //!
 //! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`. That
 //! swap came before the deliverer's swap for `false`, so the deliverer sees the item (release and
@@ -29,7 +30,7 @@
 //! |---|---|---|---|---|
 //! | the queue's own | pushers, the deliverer | both | crossbeam's | the items |
 //! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, `is_delivering` and `is_idle` | AcqRel with AcqRel and Acquire | pushed items, to the deliverer that lowers it; the effects of one callback, to the next deliverer and to a thread that finds the outbox idle |
-//! | `waiting` | waiting threads | the deliverer | Relaxed, between fences | that a thread must be woken |
+//! | `waiting` | waiting threads and tasks | the deliverer | Relaxed, between fences | that one of them must be woken |
 //!
 //! # Alternatives that lost
 //!
@@ -43,7 +44,9 @@ use crate::primitives::atomic::{
     fence,
 };
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Condvar, Mutex, seeded};
+use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
+use std::collections::BTreeMap;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The result of [`Outbox::deliver`].
@@ -56,13 +59,20 @@ pub struct Delivered {
     pub more: bool,
 }
 
+/// The wakers of waiting tasks, by ticket.
+#[derive(Debug, Default)]
+struct Sleepers {
+    next_ticket: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,
     waiting: AtomicUsize,
-    gate: Mutex<()>,
+    gate: Mutex<Sleepers>,
     progress: Condvar,
 }
 
@@ -79,7 +89,7 @@ impl<T> Outbox<T> {
             queue: SegQueue::new(),
             delivering: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
-            gate: Mutex::new(()),
+            gate: Mutex::new(Sleepers::default()),
             progress: Condvar::new(),
         }
     }
@@ -147,9 +157,18 @@ impl<T> Outbox<T> {
     fn tell_waiting(&self) {
         fence(SeqCst);
         if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
-            drop(self.gate.lock());
+            let wakers = std::mem::take(&mut self.gate.lock().wakers);
             self.progress.notify_all();
+            for waker in wakers.into_values() {
+                let _ = catch_user_panic(|| waker.wake());
+            }
         }
+    }
+
+    /// A task's wait for progress.
+    pub fn progress(&self) -> ProgressWait<'_, T> {
+        self.waiting.fetch_add(1, Relaxed);
+        ProgressWait { outbox: self, ticket: None }
     }
 
     /// Whether a thread is delivering. The answer may be outdated when this returns.
@@ -171,6 +190,43 @@ impl<T> Outbox<T> {
     /// Whether no item is pending.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+}
+
+/// A task that waits for progress, as [`Outbox::wait_until`] does for threads. It counts as waiting
+/// from its making until it is dropped.
+#[derive(Debug)]
+pub struct ProgressWait<'a, T> {
+    outbox: &'a Outbox<T>,
+    ticket: Option<u64>,
+}
+
+impl<T> ProgressWait<'_, T> {
+    /// Ready if `done` returns true. Otherwise the task is woken when an item has been delivered or
+    /// a deliverer has stopped. The answer of `done` must not depend on anything else that changes.
+    pub fn poll(&mut self, context: &Context<'_>, done: impl Fn() -> bool) -> Poll<()> {
+        let waker = context.waker().clone();
+        let mut gate = self.outbox.gate.lock();
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            gate.next_ticket += 1;
+            gate.next_ticket
+        });
+        let replaced = gate.wakers.insert(ticket, waker);
+        // Partner: the fence in `tell_waiting`.
+        fence(SeqCst);
+        let is_done = done();
+        drop(gate);
+        drop(replaced);
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl<T> Drop for ProgressWait<'_, T> {
+    fn drop(&mut self) {
+        self.outbox.waiting.fetch_sub(1, Relaxed);
+        let Some(ticket) = self.ticket else { return };
+        let waker = self.outbox.gate.lock().wakers.remove(&ticket);
+        drop(waker);
     }
 }
 

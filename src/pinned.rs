@@ -44,6 +44,14 @@ where
     }
 
     /// Returns key and value of the key's living entry; otherwise like [`get`](Self::get).
+    ///
+    /// ```
+    /// let cache: cortado::Cache<String, u32> = cortado::Cache::new(100);
+    /// cache.insert("k".to_owned(), 7);
+    /// let pinned = cache.pin();
+    /// let (key, value) = pinned.get_key_value("k").unwrap();
+    /// assert_eq!((key.as_str(), *value), ("k", 7));
+    /// ```
     #[inline]
     pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
@@ -59,6 +67,20 @@ where
     /// Lets go of the entries that were read so far, so that their memory can be released.
     ///
     /// Call it in long loops. References from before the call end here.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(10_000);
+    /// cache.insert_many((0..10_000).map(|n| (n, n)));
+    /// let mut pinned = cache.pin();
+    /// let mut sum = 0;
+    /// for n in 0..10_000 {
+    ///     sum += pinned.get(&n).copied().unwrap_or(0);
+    ///     if n % 1_000 == 0 {
+    ///         pinned.repin();
+    ///     }
+    /// }
+    /// assert_eq!(sum, 49_995_000);
+    /// ```
     pub fn repin(&mut self) {
         self.guard.repin();
     }

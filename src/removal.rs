@@ -5,6 +5,14 @@ use std::fmt;
 /// The reason why a value left the cache.
 ///
 /// Each value that enters the cache leaves it exactly once, with exactly one cause.
+///
+/// ```
+/// use cortado::RemovalCause;
+///
+/// let by_the_cache = RemovalCause::ALL.into_iter().filter(|cause| cause.was_evicted());
+/// assert!(by_the_cache.eq([RemovalCause::Expired, RemovalCause::Size]));
+/// assert_eq!(RemovalCause::Replaced.to_string(), "replaced");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RemovalCause {
     /// Its lifetime was over, or was zero to begin with. The maintenance noticed it, or an

@@ -10,12 +10,24 @@ pub use crate::iter::Iter;
 use crate::builder::build_methods;
 use crate::engine::Engine;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A cache that moka would split into segments. Here it is one [`Cache`], to which it
 /// dereferences: its locks are those of single buckets.
+///
+/// ```
+/// use cortado::sync::SegmentedCache;
+///
+/// let cache: SegmentedCache<&str, u32> = SegmentedCache::new(10_000, 8);
+/// cache.insert("k", 1);
+/// assert_eq!(cache.get("k"), Some(1));
+///
+/// let built = SegmentedCache::<&str, u32>::builder(8).max_capacity(10_000).build();
+/// let cache = SegmentedCache::from(built);
+/// assert_eq!(cache.policy().num_segments(), 1);
+/// ```
 pub struct SegmentedCache<K, V, S = crate::RandomState>(Cache<K, V, S>);
 
 impl<K, V> SegmentedCache<K, V>
@@ -55,6 +67,30 @@ impl<K, V, S> SegmentedCache<K, V, S> {
     }
 }
 
+impl<K, V, S> SegmentedCache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`Cache::get_with`].
+    pub fn get_or_insert_with(&self, key: K, init: impl FnOnce() -> V) -> V {
+        self.0.get_with(key, init)
+    }
+
+    /// See [`Cache::try_get_with`].
+    ///
+    /// # Errors
+    /// As [`Cache::try_get_with`].
+    pub fn get_or_try_insert_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+    {
+        self.0.try_get_with(key, init)
+    }
+}
+
 impl<K, V, S> Deref for SegmentedCache<K, V, S> {
     type Target = Cache<K, V, S>;
 
@@ -76,5 +112,19 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl<'c, K, V, S> IntoIterator for &'c SegmentedCache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    type Item = (crate::Key<K, V>, V);
+    type IntoIter = Iter<'c, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }

@@ -44,8 +44,9 @@ macro_rules! build_methods {
             /// use cortado::Cache;
             /// use std::time::Duration;
             ///
-            /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::from_micros(1));
-            /// assert_eq!(builder.try_build().unwrap_err().setting(), "expiry_resolution");
+            /// let builder = Cache::<u32, u32>::builder();
+            /// let refused = builder.expiry_resolution(Duration::from_micros(1)).try_build();
+            /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
             /// ```
             pub fn try_build(self) -> Result<$cache<K, V>, $crate::BuildError> {
                 self.try_build_with_hasher(ahash::RandomState::new())
@@ -58,6 +59,17 @@ macro_rules! build_methods {
             ///
             /// # Panics
             /// As [`build`](Self::build).
+            ///
+            /// ```
+            /// use cortado::Cache;
+            /// use std::hash::RandomState;
+            ///
+            /// // The hash function of the standard library.
+            /// let cache: Cache<&str, u32, RandomState> =
+            ///     Cache::builder().max_capacity(100).build_with_hasher(RandomState::new());
+            /// cache.insert("k", 1);
+            /// assert_eq!(cache.get("k"), Some(1));
+            /// ```
             #[must_use]
             pub fn build_with_hasher<S>(self, hasher: S) -> $cache<K, V, S>
             where

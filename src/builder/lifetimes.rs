@@ -14,6 +14,20 @@ where
     ///
     /// Zero turns caching off, as a lifetime of zero does for one entry: every value leaves at
     /// once, as [`Expired`](crate::RemovalCause::Expired).
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// cache.get("k"); // a read changes nothing
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
+    /// cache.insert("k", 2); // an update starts anew
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
+    /// ```
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = Some(time_to_live);
         self
@@ -26,13 +40,28 @@ where
     /// By the system clock, an idle time of 4.3 s or more may end early by 1/1024 of it, because a
     /// read that would prolong it by less writes nothing. The lag of the clock's coarse form comes
     /// on top of that (see [precision of the clock](crate#precision-of-the-clock)).
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_idle(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// assert_eq!(cache.get("k"), Some(1));
+    /// hand.advance(Duration::from_secs(45));
+    /// assert_eq!(cache.get("k"), Some(1));
+    /// hand.advance(Duration::from_secs(60));
+    /// assert_eq!(cache.get("k"), None);
+    /// ```
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
         self.time_to_idle = Some(time_to_idle);
         self
     }
 
     /// Sets the policy that gives each entry its lifetime: one of your own, or a ready-made one
-    /// ([`expire`](crate::expire)).
+    /// ([`expire`]).
     ///
     /// If there are fixed lifetimes too, the earliest end wins. [`Expiry`] states when the hooks of
     /// a policy run.
@@ -43,6 +72,19 @@ where
 
     /// Gives each new entry the lifetime that the closure returns; an update keeps what is left of
     /// it. Short for [`expire_after`](Self::expire_after) with [`expire::on_create`].
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let quota =
+    ///     Cache::builder().ttl_on_create(|_, _| Some(Duration::from_secs(60))).clock(clock).build();
+    /// quota.insert("alice", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// quota.insert("alice", 2); // the minute goes on
+    /// assert_eq!(quota.expires_in("alice"), Expiration::Due(Duration::from_secs(15)));
+    /// ```
     pub fn ttl_on_create<F>(self, lifetime: F) -> Self
     where
         F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
@@ -75,6 +117,22 @@ where
 
     /// Gives an entry the lifetime that the closure returns, at each write and each read. Short for
     /// [`expire_after`](Self::expire_after) with [`expire::on_access`].
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// // Each entry has an idle time of its own: its value, in seconds.
+    /// let cache = Cache::builder()
+    ///     .ttl_on_access(|_, seconds| Some(Duration::from_secs(*seconds)))
+    ///     .clock(clock)
+    ///     .build();
+    /// cache.insert("k", 60);
+    /// hand.advance(Duration::from_secs(45));
+    /// cache.get("k");
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
+    /// ```
     pub fn ttl_on_access<F>(self, lifetime: F) -> Self
     where
         F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
@@ -92,6 +150,23 @@ where
     /// ms.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses a finer one.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, RemovalCause};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder()
+    ///     .time_to_live(Duration::from_secs(10))
+    ///     .expiry_resolution(Duration::from_millis(10))
+    ///     .record_stats(true)
+    ///     .clock(clock)
+    ///     .build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_millis(10_010));
+    /// cache.get("another"); // any operation removes what is due
+    /// assert_eq!(cache.stats().removed(RemovalCause::Expired), 1);
+    /// ```
     pub fn expiry_resolution(mut self, resolution: Duration) -> Self {
         self.resolution = Some(resolution);
         self

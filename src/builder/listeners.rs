@@ -21,12 +21,13 @@ where
     /// A listener sees each value once, one value at a time, and the values of one key in the
     /// order of their removals. There are four exceptions; each is counted or asked for:
     ///
-    /// * Values that are still inside when the last handle is dropped. ([`close`](Cache::close)
-    ///   announces them.)
-    /// * A value that a loader made and that the cache did not keep
-    ///   ([`get_with`](Cache::get_with)). It was never inside.
+    /// * Values that are still inside when the last handle is dropped.
+    ///   ([`close`](crate::Cache::close) announces them.)
+    /// * A value whose key was removed, or the cache cleared, while a loader made it
+    ///   ([`get_with`](crate::Cache::get_with)). It was never inside.
     /// * Notifications beyond a limit of your choice ([`Overflow::Discard`]).
-    /// * Values that the listener puts back into its own closed cache ([`close`](Cache::close)).
+    /// * Values that the listener puts back into its own closed cache
+    ///   ([`close`](crate::Cache::close)).
     ///
     /// *Callbacks*: the listener runs with no lock held, in one of these places:
     ///
@@ -44,6 +45,21 @@ where
     ///
     /// Notifications wait in a queue that is unbounded unless there is a
     /// [`notification_limit`](Self::notification_limit).
+    ///
+    /// ```
+    /// use cortado::{Cache, RemovalCause};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (told, removals) = channel();
+    /// let cache = Cache::<&str, String>::builder()
+    ///     .removal_listener(move |removed| told.send((removed.cause(), removed.value().len())).unwrap())
+    ///     .build();
+    /// cache.insert("k", "one".to_owned());
+    /// cache.insert("k", "three".to_owned());
+    /// cache.close();
+    /// assert_eq!(removals.recv(), Ok((RemovalCause::Replaced, 3)));
+    /// assert_eq!(removals.recv(), Ok((RemovalCause::Explicit, 5)));
+    /// ```
     pub fn removal_listener(
         mut self,
         listener: impl Fn(Removed<K, V>) + Send + Sync + 'static,
@@ -89,6 +105,19 @@ where
     ///   queue may exceed the limit by as many notifications as the cache holds entries.
     /// * With [`Overflow::Discard`], further notifications are dropped and counted
     ///   ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
+    ///
+    /// ```
+    /// use cortado::{Cache, Overflow};
+    ///
+    /// let cache: Cache<u32, u32> = Cache::builder()
+    ///     .removal_listener(|removed| println!("{} left", removed.key()))
+    ///     .notification_limit(10_000, Overflow::Discard)
+    ///     .record_stats(true)
+    ///     .build();
+    /// cache.insert(1, 1);
+    /// cache.invalidate(&1);
+    /// assert_eq!(cache.stats().discarded_notifications, 0);
+    /// ```
     pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
         self.notifications = Notifications(Some((limit, overflow)));
         self
@@ -98,8 +127,8 @@ where
     /// removes, instead of the threads of operations.
     ///
     /// * Each cache has at most one job with the executor at a time.
-    /// * [`run_pending_tasks`](Cache::run_pending_tasks) and [`close`](Cache::close) do not rely on
-    ///   the executor: they do what they promise themselves.
+    /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
+    ///   do not rely on the executor: they do what they promise themselves.
     /// * An executor that runs jobs at once, on the caller's thread, is allowed.
     /// * The executor is dropped with the cache, on the thread on which the cache ends. That may be
     ///   one of the executor's own threads.
@@ -107,6 +136,25 @@ where
     /// Without an executor, operations deliver in passing, and the scheduler leaves the delivery to
     /// worker threads of the process. There is one worker thread as long as no listener or
     /// destructor takes longer than 10 ms while others wait. Worker threads end when they are idle.
+    ///
+    /// ```
+    /// use cortado::{Cache, Job};
+    /// use std::sync::mpsc::channel;
+    /// use std::thread;
+    ///
+    /// // All listeners and destructors run on this thread.
+    /// let (jobs, queue) = channel::<Job>();
+    /// let thread = thread::spawn(move || queue.into_iter().for_each(|job| job()));
+    ///
+    /// let (told, removals) = channel();
+    /// let cache: Cache<u32, u32> = Cache::builder()
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .removal_listener(move |_| told.send(thread::current().id()).unwrap())
+    ///     .build();
+    /// cache.insert(1, 1);
+    /// cache.invalidate(&1);
+    /// assert_eq!(removals.recv(), Ok(thread.thread().id()));
+    /// ```
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Executor::Own(Arc::new(executor)));
         self

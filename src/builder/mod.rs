@@ -50,7 +50,7 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     executor: Option<Executor>,
     notifications: Notifications,
     clock: Clock,
-    hooks: Hooks<K, V>,
+    pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
 }
 
@@ -60,6 +60,13 @@ where
     V: Send + Sync + 'static,
 {
     /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
+    ///
+    /// ```
+    /// use cortado::Builder;
+    ///
+    /// let cache = Builder::<&str, u32>::new(100).name("small").build();
+    /// assert_eq!((cache.max_capacity(), cache.name()), (Some(100), Some("small")));
+    /// ```
     pub fn new(max_capacity: u64) -> Self {
         Self::default().max_capacity(max_capacity)
     }
@@ -102,6 +109,14 @@ where
 
     /// Does nothing: [`invalidate_entries_if`](Cache::invalidate_entries_if) needs no setting. For
     /// programs that come from moka.
+    ///
+    /// ```
+    /// use cortado::sync::CacheBuilder;
+    ///
+    /// let cache = CacheBuilder::new(100).support_invalidation_closures().build();
+    /// cache.insert("k", 1);
+    /// assert!(cache.invalidate_entries_if(|_, _| true).is_ok());
+    /// ```
     pub fn support_invalidation_closures(self) -> Self {
         self
     }
@@ -132,6 +147,12 @@ where
     /// Makes room for this many entries beforehand, which spares the index its growth.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses 2^31 entries or more.
+    ///
+    /// ```
+    /// // A million entries are to come at once.
+    /// let cache = cortado::Cache::<u64, u64>::builder().initial_capacity(1_000_000).build();
+    /// assert_eq!(cache.entry_count(), 0);
+    /// ```
     pub fn initial_capacity(mut self, entries: usize) -> Self {
         self.initial_capacity = entries;
         self
@@ -147,6 +168,15 @@ where
     /// inserting thread, with no lock held. It must not write the key that it is asked about: that
     /// write panics. A panic of the weigher reaches the caller of the insert, and nothing is
     /// inserted.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    ///
+    /// let cache: Cache<&str, String> =
+    ///     Cache::builder().max_capacity(1_000).weigher(|_, text: &String| text.len() as u32).build();
+    /// cache.insert("k", "some text".to_owned());
+    /// assert_eq!(cache.get_entry("k").unwrap().weight(), 9);
+    /// ```
     pub fn weigher(mut self, weigher: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self {
         self.hooks.weigher = Some(Box::new(weigher));
         self
@@ -154,6 +184,20 @@ where
 
     /// Sets how the cache chooses the entries that leave when it is full. By default
     /// [`EvictionPolicy::tiny_lfu`].
+    ///
+    /// ```
+    /// use cortado::{Cache, EvictionPolicy};
+    ///
+    /// // Whatever has just been inserted stays.
+    /// let cache = Cache::builder()
+    ///     .max_capacity(10)
+    ///     .eviction_policy(EvictionPolicy::segmented_lru())
+    ///     .build();
+    /// for n in 0..100 {
+    ///     cache.insert(n, ());
+    ///     assert!(cache.contains_key(&n));
+    /// }
+    /// ```
     pub fn eviction_policy(mut self, policy: EvictionPolicy) -> Self {
         self.eviction = policy;
         self
@@ -202,6 +246,23 @@ where
     /// without a scheduler. When the child builds a cache with a scheduler, the thread starts anew,
     /// for all of them. A fork at the very moment at which the thread holds its lock leaves a child
     /// in which that build hangs, as with any lock.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::sync::mpsc::channel;
+    /// use std::time::Duration;
+    ///
+    /// let (told, time_outs) = channel();
+    /// let cache: Cache<&str, u32> = Cache::builder()
+    ///     .time_to_live(Duration::from_millis(5))
+    ///     .expiry_resolution(Duration::from_millis(1))
+    ///     .removal_listener(move |removed| told.send(*removed.key()).unwrap())
+    ///     .scheduler(true)
+    ///     .build();
+    /// cache.insert("k", 1);
+    /// // No operation comes, and the listener hears of the time-out all the same.
+    /// assert_eq!(time_outs.recv(), Ok("k"));
+    /// ```
     pub fn scheduler(mut self, scheduler: bool) -> Self {
         self.scheduler = scheduler;
         self
@@ -224,7 +285,12 @@ impl<K, V, C> Default for Builder<K, V, C> {
             executor: None,
             notifications: Notifications::default(),
             clock: Clock::system(),
-            hooks: Hooks { expiry: None, weigher: None, listeners: Vec::new() },
+            hooks: Hooks {
+                expiry: None,
+                weigher: None,
+                listeners: Vec::new(),
+                async_listeners: Vec::new(),
+            },
             target: PhantomData,
         }
     }

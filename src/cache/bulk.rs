@@ -71,6 +71,15 @@ where
     /// # Errors
     /// The error that `loader` returned. Those who wait for one of the keys and have the same error
     /// type get it too. An error of another call's load makes this call load the key itself.
+    ///
+    /// ```
+    /// let ports = cortado::Cache::new(100);
+    /// let load = |names: &[&&str]| {
+    ///     if *names == [&"http"] { Ok([("http", 80)]) } else { Err("no such service") }
+    /// };
+    /// assert_eq!(ports.try_get_many_with(["http"], load), Ok(vec![Some(80)]));
+    /// assert_eq!(*ports.try_get_many_with(["http", "gopher"], load).unwrap_err(), "no such service");
+    /// ```
     pub fn try_get_many_with<I, E>(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -86,6 +95,12 @@ where
     }
 
     /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many((1..=3).map(|n| (n, n * n)));
+    /// assert_eq!(cache.get(&3), Some(9));
+    /// ```
     pub fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
         for (key, value) in pairs {
             self.insert(key, value);
@@ -94,6 +109,13 @@ where
 
     /// Removes the entries of all these keys, one after the other, as
     /// [`invalidate`](Self::invalidate) does.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2), ("c", 3)]);
+    /// cache.invalidate_many(["a", "b"]);
+    /// assert_eq!(cache.keys().collect::<Vec<_>>(), ["c"]);
+    /// ```
     pub fn invalidate_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>)
     where
         Q: Equivalent<K> + Hash + ?Sized + 'q,

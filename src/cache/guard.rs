@@ -31,6 +31,24 @@ pub enum GuardResult<K, V, S = ahash::RandomState> {
 ///
 /// A guard may go to another thread. It holds no lock and keeps no memory of removed entries. It
 /// keeps the cache, as a handle on the cache does.
+///
+/// ```
+/// use cortado::{Cache, GuardResult};
+/// use std::time::Duration;
+///
+/// let cache: Cache<String, u32> = Cache::new(100);
+/// let GuardResult::Guard(guard) = cache.get_value_or_guard("k", None) else {
+///     panic!("the key has no value yet");
+/// };
+/// assert_eq!(guard.key(), "k");
+///
+/// // Another caller does not wait longer than it wants to.
+/// let other = cache.get_value_or_guard("k", Some(Duration::ZERO));
+/// assert!(matches!(other, GuardResult::Timeout));
+///
+/// let entry = guard.insert_with_ttl(7, Duration::from_secs(60));
+/// assert!(entry.is_fresh());
+/// ```
 #[must_use = "dropping the guard gives the load up"]
 pub struct LoadGuard<K, V, S = ahash::RandomState> {
     engine: Arc<Engine<K, V, S>>,

@@ -17,6 +17,13 @@ impl<K, V, S> Cache<K, V, S> {
     ///
     /// Writes of the last moment may not be counted yet, and expired entries count until they are
     /// removed. After [`run_pending_tasks`](Self::run_pending_tasks) the number is exact.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", 1);
+    /// cache.run_pending_tasks();
+    /// assert_eq!(cache.entry_count(), 1);
+    /// ```
     #[must_use]
     pub fn entry_count(&self) -> u64 {
         self.engine().core.entries()
@@ -26,6 +33,16 @@ impl<K, V, S> Cache<K, V, S> {
     /// [`entry_count`](Self::entry_count).
     ///
     /// Without a weigher it equals the number of entries.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    ///
+    /// let cache = Cache::builder().max_capacity(1_000).weigher(|_, bytes| *bytes).build();
+    /// cache.insert("a", 300);
+    /// cache.insert("b", 400);
+    /// cache.run_pending_tasks();
+    /// assert_eq!((cache.entry_count(), cache.weighted_size()), (2, 700));
+    /// ```
     #[must_use]
     pub fn weighted_size(&self) -> u64 {
         self.engine().core.weight()
@@ -83,6 +100,18 @@ impl<K, V, S> Cache<K, V, S> {
     ///
     /// Entries that are there keep their deadlines until they are next read or written. A shorter
     /// idle time does not shorten a life by a read.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, _hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_idle(Duration::from_secs(60)).clock(clock).build();
+    /// assert!(cache.set_time_to_idle(Duration::from_secs(600)));
+    /// cache.insert("k", 1);
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(600)));
+    /// assert!(!Cache::<u32, u32>::new(100).set_time_to_idle(Duration::from_secs(600)));
+    /// ```
     pub fn set_time_to_idle(&self, time_to_idle: Duration) -> bool {
         self.engine().change_idle_time(nanos(time_to_idle))
     }
@@ -136,6 +165,21 @@ impl<K, V, S> Cache<K, V, S> {
     ///
     /// It serves programs that run [`run_pending_tasks`](Self::run_pending_tasks) on a timer of
     /// their own.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(10)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// cache.run_pending_tasks();
+    /// while let Some(wait) = cache.next_expiration() {
+    ///     hand.advance(wait); // an event loop would sleep
+    ///     cache.run_pending_tasks();
+    /// }
+    /// assert_eq!(cache.entry_count(), 0);
+    /// ```
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
         self.engine().core.next_expiration()

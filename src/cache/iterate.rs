@@ -96,11 +96,31 @@ where
     /// Returns handles on the entries that expire last, the latest first; at most `limit`. Entries
     /// that never expire come first. Otherwise like
     /// [`soonest_to_expire`](Self::soonest_to_expire).
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::Duration;
+    ///
+    /// let leases = Cache::new(100);
+    /// leases.insert("for ever", ());
+    /// leases.insert_with_ttl("an hour", (), Duration::from_secs(3600));
+    /// leases.insert_with_ttl("a minute", (), Duration::from_secs(60));
+    /// let last: Vec<_> = leases.latest_to_expire(2).iter().map(|lease| *lease.key()).collect();
+    /// assert_eq!(last, ["for ever", "an hour"]);
+    /// ```
     pub fn latest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
         least(self.entries(), limit, |entry| Reverse(entry.deadline()))
     }
 
     /// Iterates over clones of the keys of living entries; otherwise like [`iter`](Self::iter).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// let mut keys: Vec<_> = cache.keys().collect();
+    /// keys.sort();
+    /// assert_eq!(keys, ["a", "b"]);
+    /// ```
     pub fn keys(&self) -> Keys<'_, K, V, S>
     where
         K: Clone,
@@ -109,6 +129,12 @@ where
     }
 
     /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// assert_eq!(cache.values().sum::<i32>(), 3);
+    /// ```
     pub fn values(&self) -> Values<'_, K, V, S>
     where
         V: Clone,

@@ -18,6 +18,12 @@ where
     S: BuildHasher + Send + Sync + 'static,
 {
     /// Returns the place of a key, to load or compute its value atomically.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// let entry = cache.entry("k").or_insert(7);
+    /// assert_eq!((*entry.key(), *entry.value()), ("k", 7));
+    /// ```
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
         KeyEntry { cache: self, key }
@@ -91,6 +97,12 @@ macro_rules! operations {
         /// Returns a handle on the key's entry; if the key has none, inserts `default`.
         ///
         /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        ///
+        /// ```
+        /// let cache = cortado::Cache::new(100);
+        /// assert_eq!(*cache.entry("k").or_insert(1), 1);
+        /// assert_eq!(*cache.entry("k").or_insert(2), 1);
+        /// ```
         pub fn or_insert(self, default: V) -> Entry<K, V> {
             self.or_insert_with(|| default)
         }
@@ -98,6 +110,11 @@ macro_rules! operations {
         /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
         ///
         /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        ///
+        /// ```
+        /// let counters: cortado::Cache<&str, u64> = cortado::Cache::new(100);
+        /// assert_eq!(*counters.entry("k").or_default(), 0);
+        /// ```
         pub fn or_default(self) -> Entry<K, V>
         where
             V: Default,
@@ -149,6 +166,13 @@ macro_rules! operations {
         /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
         ///
         /// Otherwise like [`Cache::optionally_get_with`], but without a clone.
+        ///
+        /// ```
+        /// let cache = cortado::Cache::new(100);
+        /// assert!(cache.entry("k").or_optionally_insert_with(|| None).is_none());
+        /// let entry = cache.entry("k").or_optionally_insert_with(|| Some(7)).unwrap();
+        /// assert_eq!(*entry, 7);
+        /// ```
         pub fn or_optionally_insert_with(
             self,
             init: impl FnOnce() -> Option<V>,
@@ -163,6 +187,13 @@ macro_rules! operations {
         ///
         /// # Errors
         /// The error that `init` returned, of this call or of the one that it waited for.
+        ///
+        /// ```
+        /// let cache: cortado::Cache<&str, u16> = cortado::Cache::new(100);
+        /// assert!(cache.entry("port").or_try_insert_with(|| "http".parse::<u16>()).is_err());
+        /// let entry = cache.entry("port").or_try_insert_with(|| "80".parse::<u16>()).unwrap();
+        /// assert_eq!((*entry, entry.is_fresh()), (80, true));
+        /// ```
         pub fn or_try_insert_with<F, E>(self, init: F) -> Result<Entry<K, V>, Arc<E>>
         where
             F: FnOnce() -> Result<V, E>,
@@ -175,6 +206,16 @@ macro_rules! operations {
         /// may say how long it lives.
         ///
         /// Otherwise like [`Cache::load`], but without a clone.
+        ///
+        /// ```
+        /// use cortado::{Cache, Loaded};
+        /// use std::time::Duration;
+        ///
+        /// let leases: Cache<&str, u32> = Cache::new(100);
+        /// let lease =
+        ///     leases.entry("printer").or_load_with(|| Loaded::with_ttl(1, Duration::from_secs(30)));
+        /// assert_eq!((*lease, lease.expires_in()), (1, Some(Duration::from_secs(30))));
+        /// ```
         pub fn or_load_with<R: LoaderResult<V>>(
             self,
             loader: impl FnOnce() -> R,
@@ -228,6 +269,22 @@ macro_rules! operations {
         ///
         /// # Errors
         /// The error that `compute` returned.
+        ///
+        /// ```
+        /// use cortado::{Cache, Op};
+        ///
+        /// let accounts = Cache::new(100);
+        /// accounts.insert("alice", 10_u32);
+        /// let withdraw = |sum| {
+        ///     accounts.entry("alice").and_try_compute_with(|balance| {
+        ///         let balance = balance.map_or(0, |balance| *balance);
+        ///         balance.checked_sub(sum).map(Op::Put).ok_or("not enough")
+        ///     })
+        /// };
+        /// assert_eq!(*withdraw(7).unwrap().unwrap(), 3);
+        /// assert_eq!(withdraw(7).unwrap_err(), "not enough");
+        /// assert_eq!(accounts.get("alice"), Some(3));
+        /// ```
         pub fn and_try_compute_with<F, E>(self, compute: F) -> Result<CompResult<K, V>, E>
         where
             F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,

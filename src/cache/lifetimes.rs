@@ -44,6 +44,16 @@ where
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
+    ///
+    /// ```
+    /// use cortado::{Cache, Expiration};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let cache = Cache::new(100);
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// cache.insert_until("k", 1, deadline);
+    /// assert_eq!(cache.expires_at("k"), Expiration::Due(deadline));
+    /// ```
     pub fn expires_at<Q>(&self, key: &Q) -> Expiration<Instant>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -88,6 +98,17 @@ where
 
     /// Sets the instant at which the key's living entry expires; otherwise like
     /// [`set_ttl`](Self::set_ttl).
+    ///
+    /// ```
+    /// use cortado::{Cache, Expiration};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let cache = Cache::new(100);
+    /// cache.insert("k", 1);
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// assert!(cache.set_expires_at("k", deadline));
+    /// assert_eq!(cache.expires_at("k"), Expiration::Due(deadline));
+    /// ```
     pub fn set_expires_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -100,6 +121,16 @@ where
     ///
     /// A `time_to_idle` still applies. Returns false if there is no living entry. Otherwise like
     /// [`set_ttl`](Self::set_ttl).
+    ///
+    /// ```
+    /// use cortado::{Cache, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let cache = Cache::new(100);
+    /// cache.insert_with_ttl("k", 1, Duration::from_secs(60));
+    /// assert!(cache.persist("k"));
+    /// assert_eq!(cache.expires_in("k"), Expiration::Never);
+    /// ```
     pub fn persist<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -111,6 +142,18 @@ where
     ///
     /// Counts as a use and as a hit (or a miss), and prolongs the life of the entry where reads do.
     /// Returns false if there is no living entry. Otherwise like [`get`](Self::get).
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_idle(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// assert!(cache.touch("k"));
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
+    /// ```
     pub fn touch<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,

@@ -23,8 +23,10 @@ where
     /// * If the key was removed or the cache cleared meanwhile, the callers get the value, but the
     ///   cache does not keep it. So a load that began before an invalidation never undoes it.
     ///
-    /// A value that is not kept (also one with a lifetime of zero) is returned to all callers who
-    /// waited for it. The listener is not told of a value that was never inside.
+    /// A value that is not kept (also one with a lifetime of zero) is returned to all callers that
+    /// waited for it. The listener is not told of a value that was overtaken by a removal, since it
+    /// was never inside. As after an insert, it is told of a value with a lifetime of zero, and of
+    /// one that is too heavy.
     ///
     /// *Other loads of the key*: a call waits for every load of its key, whatever method began it.
     /// If that load made no value, a caller of this method runs its own `init` next.
@@ -50,12 +52,34 @@ where
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
+    ///
+    /// ```
+    /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
+    /// assert_eq!(cache.get_with_by_ref("key", || 3), 3);
+    /// ```
     pub fn get_with_by_ref<Q>(&self, key: &Q, init: impl FnOnce() -> V) -> V
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
         self.entry_by_ref(key).or_insert_with(init).into_value()
+    }
+
+    /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
+    /// returns true, `init` makes one.
+    ///
+    /// It is [`or_insert_with_if`](crate::KeyEntry::or_insert_with_if) by another name, for
+    /// programs that come from moka.
+    pub fn get_with_if(
+        &self,
+        key: K,
+        init: impl FnOnce() -> V,
+        replace_if: impl FnMut(&V) -> bool,
+    ) -> V
+    where
+        V: Clone,
+    {
+        self.entry(key).or_insert_with_if(init, replace_if).into_value()
     }
 
     /// Returns a clone of the key's value; if the key has none, `init` may make one.
@@ -80,6 +104,11 @@ where
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
     /// to load.
+    ///
+    /// ```
+    /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
+    /// assert_eq!(cache.optionally_get_with_by_ref("key", || None), None);
+    /// ```
     pub fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
@@ -118,6 +147,11 @@ where
     ///
     /// # Errors
     /// As [`try_get_with`](Self::try_get_with).
+    ///
+    /// ```
+    /// let cache: cortado::Cache<String, u16> = cortado::Cache::new(100);
+    /// assert_eq!(cache.try_get_with_by_ref("port", || "80".parse::<u16>()), Ok(80));
+    /// ```
     pub fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
@@ -156,6 +190,15 @@ where
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::time::Duration;
+    ///
+    /// let leases: Cache<String, u32> = Cache::new(100);
+    /// let lease = leases.load_by_ref("printer", || Loaded::with_ttl(1, Duration::from_secs(30)));
+    /// assert_eq!(lease, 1);
+    /// ```
     pub fn load_by_ref<Q, R: LoaderResult<V>>(
         &self,
         key: &Q,

@@ -86,6 +86,18 @@ where
     /// Returns a handle on the key's living entry, without a trace.
     ///
     /// It changes no statistics, counts no use, prolongs no life and runs no maintenance.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Expiration};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_idle(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(45));
+    /// assert_eq!(*cache.peek("k").unwrap(), 1);
+    /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
+    /// ```
     pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -95,6 +107,12 @@ where
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", 1);
+    /// assert!(cache.contains_key("k"));
+    /// ```
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,

@@ -29,6 +29,18 @@ where
     /// *Callbacks*: the listener and destructors may run here. A call from within them does the
     /// work, but leaves notifications and destructors to the outer call. A call from within a load,
     /// a computation or another callback leaves them to the end of the outermost of these.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(60));
+    /// cache.run_pending_tasks();
+    /// assert_eq!(cache.entry_count(), 0);
+    /// ```
     pub fn run_pending_tasks(&self) {
         self.engine().run_pending();
     }
@@ -74,6 +86,21 @@ where
     /// the listener, the call waits for it without using the core. A call from within a listener, a
     /// destructor, a load, a computation or another callback does not wait: it leaves the rest of
     /// the notifications to that thread.
+    ///
+    /// ```
+    /// use cortado::{Cache, RemovalCause};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (told, removals) = channel();
+    /// let cache = Cache::builder()
+    ///     .removal_listener(move |removed| told.send((*removed.key(), removed.cause())).unwrap())
+    ///     .build();
+    /// cache.insert("k", 1);
+    /// cache.close();
+    /// assert_eq!(removals.try_recv(), Ok(("k", RemovalCause::Explicit)));
+    /// cache.insert("k", 2);
+    /// assert_eq!(cache.get("k"), None);
+    /// ```
     pub fn close(&self) {
         self.engine().close();
     }

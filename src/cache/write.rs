@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::clock::nanos;
-use crate::compute::Op;
+use crate::compute::Replacement;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
@@ -40,6 +40,15 @@ where
     ///
     /// It also panics when it is called for the key of a computation from within that computation,
     /// or for the key of a callback (hook, weigher, condition) from within that callback.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    ///
+    /// let cache: Cache<String, u32> = Cache::new(100);
+    /// cache.insert("k".to_owned(), 1);
+    /// cache.insert("k".to_owned(), 2);
+    /// assert_eq!(cache.get("k"), Some(2));
+    /// ```
     pub fn insert(&self, key: K, value: V) {
         self.engine().insert(key, value, Lifetime::Policy);
     }
@@ -68,6 +77,17 @@ where
     /// [`insert_with_ttl`](Self::insert_with_ttl).
     ///
     /// An instant that has passed means not stored.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let cache = Cache::new(100);
+    /// cache.insert_until("k", 1, Instant::now() + Duration::from_secs(60));
+    /// assert_eq!(cache.get("k"), Some(1));
+    /// cache.insert_until("k", 2, Instant::now());
+    /// assert_eq!(cache.get("k"), None);
+    /// ```
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
         let until = self.engine().core.ticker.time_of(deadline);
         self.engine().insert(key, value, Lifetime::Until(until));
@@ -88,22 +108,9 @@ where
     /// assert_eq!(cache.get("k"), Some(3));
     /// ```
     pub fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
-        let (mut value, mut replaced) = (Some(value), None);
-        self.entry(key).and_compute_with(|old| {
-            replaced = old;
-            match (&replaced, value.take()) {
-                (Some(_), Some(value)) => Op::Put(value),
-                (_, kept) => {
-                    value = kept;
-                    Op::Nop
-                }
-            }
-        });
-        match (replaced, value) {
-            (Some(old), _) => Ok(old),
-            (None, Some(value)) => Err(value),
-            (None, None) => unreachable!("a value without an entry to replace is kept"),
-        }
+        let mut replacement = Replacement::new(value);
+        self.entry(key).and_compute_with(|old| replacement.decide(old));
+        replacement.outcome()
     }
 
     /// Removes the key's entry and returns a clone of its value.
@@ -113,6 +120,13 @@ where
     ///
     /// *Blocking* and *Panics*: as for [`insert`](Self::insert). A panic of `Clone` reaches the
     /// caller after the removal.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", 1);
+    /// assert_eq!(cache.remove("k"), Some(1));
+    /// assert_eq!(cache.remove("k"), None);
+    /// ```
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -123,6 +137,13 @@ where
 
     /// Removes the key's entry and returns a handle on it. It clones nothing; otherwise like
     /// [`remove`](Self::remove).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", vec![1, 2, 3]);
+    /// let entry = cache.remove_entry("k").unwrap();
+    /// assert_eq!((*entry.key(), entry.len()), ("k", 3));
+    /// ```
     pub fn remove_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -162,6 +183,13 @@ where
 
     /// Removes the key's entry, if there is one, as `Explicit`. It returns nothing; otherwise like
     /// [`remove`](Self::remove).
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert("k", 1);
+    /// cache.invalidate("k");
+    /// assert_eq!(cache.get("k"), None);
+    /// ```
     pub fn invalidate<Q>(&self, key: &Q)
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -178,6 +206,13 @@ where
     /// *Blocking*: takes constant time, with one exception. If more than 4,080 clearings, with
     /// inserts between them, come faster than passes sweep, each further one sweeps 1/4,080 of the
     /// cache.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// cache.invalidate_all();
+    /// assert_eq!(cache.get("a"), None);
+    /// ```
     pub fn invalidate_all(&self) {
         self.engine().invalidate_all();
     }
@@ -194,6 +229,13 @@ where
     ///
     /// # Panics
     /// A panic of `keep` reaches the caller; earlier removals stand.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many((0..10).map(|n| (n, n * n)));
+    /// cache.retain(|_, square| square % 2 == 0);
+    /// assert_eq!(cache.iter().count(), 5);
+    /// ```
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
         self.engine().retain(keep);
     }

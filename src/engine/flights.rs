@@ -29,7 +29,7 @@
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
-use crate::flight::cell::{Flight, Leader, Outcome};
+use crate::flight::cell::{Flight, Follow, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::loaded::NoValue;
 use crate::node::Generation;
@@ -163,7 +163,14 @@ impl InFlight {
         self.landing.wait_until(deadline)
     }
 
-    fn refuse_own_wait(&self) {
+    /// A future that waits until the flight has landed.
+    pub fn follow(&self) -> Follow<Option<LoadOutcome>> {
+        Follow::new(Arc::clone(&self.landing))
+    }
+
+    /// # Panics
+    /// If this thread runs the code that the flight is for.
+    pub fn refuse_own_wait(&self) {
         assert!(
             !reentrancy::is_flying(self.token()),
             "a load or computation waits for its own key"
@@ -320,9 +327,14 @@ impl FlightGuard {
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
 
-    /// Marks this thread as the one that runs the owner's code.
+    /// Marks this thread as the one that runs the owner's code, as long as the mark lives.
+    pub fn mark(&self) -> Option<ReentrancyMark> {
+        ReentrancyMark::flight(self.flight.token())
+    }
+
+    /// Marks this thread as the one that runs the owner's code until the flight ends.
     pub fn enter(self) -> Entered {
-        let _mark = ReentrancyMark::flight(self.flight.token());
+        let _mark = self.mark();
         Entered { guard: self, _mark }
     }
 

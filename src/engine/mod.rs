@@ -51,6 +51,7 @@ mod maintenance;
 mod read;
 mod read_mode;
 mod reentrancy;
+mod tasks;
 mod typed;
 mod write;
 

@@ -70,12 +70,14 @@ enum Frame {
     ReadHook(Subject),
     Flight(FlightToken),
     Delivery(CacheId),
+    /// An operation of a task, which must not block its thread for another one.
+    Task,
 }
 
 impl Frame {
     /// Whether deliveries wait until this frame has ended.
     fn defers_deliveries(self) -> bool {
-        !matches!(self, Self::Delivery(_))
+        !matches!(self, Self::Delivery(_) | Self::Task)
     }
 
     fn holds_a_guard(self) -> bool {
@@ -120,6 +122,11 @@ impl ReentrancyMark {
     #[inline]
     pub fn read_hook(subject: Subject) -> Option<Self> {
         Self::push(Frame::ReadHook(subject))
+    }
+
+    /// A poll of a task's operation.
+    pub fn task() -> Option<Self> {
+        Self::push(Frame::Task)
     }
 
     /// A load or a computation.
@@ -233,6 +240,11 @@ pub fn defers_deliveries() -> bool {
 /// Whether this thread is delivering for this cache.
 pub fn delivers(cache: CacheId) -> bool {
     any(|other| *other == Frame::Delivery(cache)).unwrap_or(false)
+}
+
+/// Whether user code runs on this thread, beside the tasks that are being polled.
+pub fn is_in_user_code() -> bool {
+    any(|frame| *frame != Frame::Task).unwrap_or(true)
 }
 
 /// Whether the stack of this thread has any frame.

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
+use crate::async_listener::AsyncListener;
 use crate::clock::{Nanos, Ticker};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
@@ -12,6 +13,8 @@ use crate::pool::{Column, Columns, Pool};
 use crate::primitives::atomic::AtomicBool;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Weak;
 
@@ -22,11 +25,28 @@ pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
 /// Hears of removals.
 pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
+/// Tells an asynchronous listener what waits, at the end of a task's operation. Returns how many
+/// calls of the listener have panicked.
+pub trait Tell: Send + Sync {
+    fn tell(&self) -> Pin<Box<dyn Future<Output = u64> + Send + '_>>;
+}
+
+impl<K, V> Tell for AsyncListener<K, V>
+where
+    K: Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    fn tell(&self) -> Pin<Box<dyn Future<Output = u64> + Send + '_>> {
+        Box::pin(self.drive())
+    }
+}
+
 /// What the user plugs in.
 pub struct Hooks<K, V> {
     pub expiry: Option<ExpiryPolicy<K, V>>,
     pub weigher: Option<Weigher<K, V>>,
     pub listeners: Vec<Listener<K, V>>,
+    pub async_listeners: Vec<Arc<dyn Tell>>,
 }
 
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).

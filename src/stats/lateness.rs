@@ -66,6 +66,22 @@ impl Histogram {
 
 /// How long after their deadlines expired entries were removed. Percentiles are rounded up, by at
 /// most an eighth. The maximum is exact.
+///
+/// ```
+/// use cortado::{Cache, Clock};
+/// use std::time::Duration;
+///
+/// let (clock, hand) = Clock::manual();
+/// let cache = Cache::builder().record_stats(true).clock(clock).build();
+/// for seconds in 1..=100 {
+///     cache.insert_with_ttl(seconds, (), Duration::from_secs(seconds));
+/// }
+/// hand.advance(Duration::from_secs(100));
+/// cache.run_pending_tasks();
+/// let lateness = cache.stats().expiry_lateness();
+/// assert_eq!((lateness.count, lateness.max), (100, Duration::from_secs(99)));
+/// assert!(lateness.p50 < lateness.p99);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lateness {

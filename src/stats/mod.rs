@@ -19,6 +19,35 @@ const STRIPES: usize = 8;
 /// A snapshot of what a cache has done since it was built; see
 /// [`Cache::stats`](crate::Cache::stats). If other threads write the counters meanwhile, the
 /// counters may be a few operations apart.
+///
+/// ```
+/// use cortado::{Cache, Clock, RemovalCause};
+/// use std::time::Duration;
+///
+/// let (clock, hand) = Clock::manual();
+/// let cache = Cache::builder()
+///     .time_to_live(Duration::from_secs(60))
+///     .removal_listener(|_| ())
+///     .record_stats(true)
+///     .clock(clock)
+///     .build();
+/// cache.get_with("a", || 1);
+/// cache.get("a");
+/// cache.optionally_get_with("b", || None);
+/// hand.advance(Duration::from_secs(62));
+/// cache.run_pending_tasks();
+///
+/// let stats = cache.stats();
+/// assert_eq!((stats.hits, stats.misses, stats.hit_ratio()), (1, 2, 1.0 / 3.0));
+/// assert_eq!((stats.loads, stats.load_failures, stats.insertions), (1, 1, 1));
+/// assert_eq!((stats.entries, stats.weight), (0, 0));
+/// assert_eq!((stats.removed(RemovalCause::Expired), stats.evicted()), (1, 1));
+/// assert_eq!((stats.listener_panics, stats.drop_panics), (0, 0));
+/// assert_eq!((stats.pending_notifications, stats.discarded_notifications), (0, 0));
+/// assert_eq!(stats.refused_after_close, 0);
+/// assert_eq!(stats.expiry_lateness().max, Duration::from_secs(2));
+/// println!("{:?} in loaders", stats.load_time);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

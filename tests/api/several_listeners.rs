@@ -132,7 +132,8 @@ fn each_gets_a_handle_of_its_own() {
 /// The closure of moka's users, who get the key as an `Arc`.
 #[test]
 fn an_eviction_listener_gets_clones() {
-    let told: Arc<Mutex<Vec<(Arc<String>, String, RemovalCause)>>> = Arc::default();
+    type Told = (Arc<String>, String, RemovalCause);
+    let told: Arc<Mutex<Vec<Told>>> = Arc::default();
     let log = Arc::clone(&told);
     let builder = Cache::builder().max_capacity(1).eviction_listener(move |key, value, cause| {
         log.lock().unwrap().push((key, value, cause));

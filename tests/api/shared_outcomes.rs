@@ -104,7 +104,7 @@ fn all_who_wait_share_the_absence_of_a_value() {
     must_end(|| {
         let cache = cache();
         let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), || wait()));
+            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let waiters = [0; 3].map(|_| {
             joining(&cache, |cache| {
                 cache.optionally_get_with(Key(1), || unreachable!("another call loads"))
@@ -135,7 +135,7 @@ fn a_caller_who_cannot_use_the_outcome_loads_next() {
         assert_eq!(other.join().unwrap(), None);
 
         let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), || wait()));
+            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let other = joining(&cache, |cache| cache.get_with(Key(1), || 7));
         leader.end(None);
         assert_eq!(other.join().unwrap(), 7);

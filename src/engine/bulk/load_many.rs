@@ -90,12 +90,12 @@ where
     fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<InFlight>>) {
         let mut own = OwnLoads(Vec::new());
         let mut other = None;
-        for position in 0..wanted.len() {
-            let Wanted::Missing(draft, joined) = &mut wanted[position] else { continue };
+        for (position, slot) in wanted.iter_mut().enumerate() {
+            let Wanted::Missing(draft, joined) = slot else { continue };
             let mut replaces = Replaces::none();
             match self.begin_load::<Absent>(draft, joined, &mut replaces) {
-                Step::Done(Begun::There(entry)) => wanted[position] = Wanted::Known(Some(entry)),
-                Step::Done(Begun::NoValue(Absent)) => wanted[position] = Wanted::Known(None),
+                Step::Done(Begun::There(entry)) => *slot = Wanted::Known(Some(entry)),
+                Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
                     let flight = flight.enter();
                     match self.present_for_load(draft, &mut replaces) {
@@ -103,12 +103,12 @@ where
                         Some(entry) => {
                             let loaded = loaded_node(&entry, entry.deadline());
                             flight.land(Some(LoadOutcome::Value(loaded)));
-                            wanted[position] = Wanted::Known(Some(entry));
+                            *slot = Wanted::Known(Some(entry));
                         }
                     }
                 }
                 Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
-                    Some(own) => wanted[position] = Wanted::SameAs(own.position),
+                    Some(own) => *slot = Wanted::SameAs(own.position),
                     None => other = Some(flight),
                 },
             }

@@ -5,7 +5,7 @@ use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
 use crate::links::NodeId;
-use crate::outbox::{Delivered, Outbox};
+use crate::outbox::{Delivered, Outbox, ProgressWait};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
@@ -109,6 +109,11 @@ impl Notices {
     /// Blocks until `is_enough` holds, or for so long at most. Asked after each delivery.
     pub fn wait_until(&self, limit: Duration, is_enough: impl Fn(&Self) -> bool) {
         self.outbox.wait_until(limit, |_| is_enough(self));
+    }
+
+    /// A task's wait for a delivery.
+    pub fn progress(&self) -> ProgressWait<'_, Notice> {
+        self.outbox.progress()
     }
 
     /// Leaves nodes without a count to the thread that delivers next.

@@ -4,5 +4,6 @@
 mod deliver;
 mod pressure;
 mod request;
+mod tasks;
 
 pub use request::Pending;

@@ -7,6 +7,20 @@ use crate::primitives::seeded;
 use std::time::Duration;
 
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
+///
+/// ```
+/// use cortado::{Cache, Clock};
+/// use std::time::Duration;
+///
+/// let (clock, hand) = Clock::manual();
+/// let cache = Cache::builder().time_to_live(Duration::from_secs(1)).clock(clock).build();
+/// cache.insert_many((0..1_000).map(|n| (n, n)));
+/// hand.advance(Duration::from_secs(5));
+/// let pending = cache.run_pending_tasks_within(100);
+/// assert!(pending.expirations && !pending.is_done());
+/// assert_eq!((pending.excess_weight, pending.notifications), (0, 0));
+/// println!("{} removed entries wait for their memory to be released", pending.reclamations);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pending {

@@ -28,6 +28,27 @@ impl<'a, K, V> Replaces<'a, K, V> {
     }
 }
 
+/// [`Replaces`] for a task: it owns its condition, and may be kept between two steps.
+pub struct OwnedReplaces<K, V, C> {
+    condition: Option<C>,
+    judged: Option<Handle<K, V>>,
+}
+
+impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
+    pub fn new(condition: Option<C>) -> Self {
+        Self { condition, judged: None }
+    }
+
+    /// Runs a step with it.
+    pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
+        let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
+        let mut lent = Replaces { condition, judged: self.judged.take() };
+        let result = step(&mut lent);
+        self.judged = lent.judged;
+        result
+    }
+}
+
 /// The outcome of a load for its waiters. `ends` is the end of the value's life.
 pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
     LoadedNode { node: entry.node().raw().clone(), ends }

@@ -3,11 +3,19 @@
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, Joining, Step, block_on};
-use crate::engine::write::{Readings, Terms};
+use crate::engine::write::{Basis, Readings, Terms};
 use crate::entry::{Entry, Key};
 use crate::expiration::Lifetime;
+use crate::node::Generation;
 use crate::pool::OwnedDraft;
 use std::hash::{BuildHasher, Hash};
+
+/// What a computation has found.
+pub struct Looked<K, V> {
+    pub entry: Option<Entry<K, V>>,
+    /// The generation of the entry.
+    basis: Option<Generation>,
+}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -29,7 +37,7 @@ where
     }
 
     /// The first step: takes the key.
-    fn begin_compute(&self, draft: &OwnedDraft<K, V>) -> Step<FlightGuard> {
+    pub fn begin_compute(&self, draft: &OwnedDraft<K, V>) -> Step<FlightGuard> {
         let key = (draft.hash(), draft.key());
         self.acquire_key(key, &|| draft.share(), Joining::Waiting)
     }
@@ -45,11 +53,35 @@ where
         // old entry, whose destructors may use the key.
         let mut kept = (None, None);
         let flight = flight.enter();
-        let hash = draft.hash();
-        let (entry, generation) = self.stable_entry(hash, draft.key());
+        let looked = self.look(&draft);
+        kept.0 = looked.entry.clone();
+        let op = decide(looked.entry.clone())?;
+        let result = self.act(draft, looked, op, &mut kept.1);
+        flight.land(None);
+        drop(kept);
+        self.after_write();
+        Ok(result)
+    }
+
+    /// The key's living entry, which no other write changes as long as the caller's flight is on
+    /// the board.
+    pub fn look(&self, draft: &OwnedDraft<K, V>) -> Looked<K, V> {
+        let (entry, generation) = self.stable_entry(draft.hash(), draft.key());
         let basis = entry.is_some().then_some(generation);
-        kept.0 = entry.clone();
-        let result = match (decide(entry.clone())?, entry) {
+        Looked { entry, basis }
+    }
+
+    /// Does what was decided. `asked` keeps the entry that the hooks were asked about until the
+    /// flight has ended.
+    pub fn act(
+        &self,
+        draft: OwnedDraft<K, V>,
+        looked: Looked<K, V>,
+        op: Op<V>,
+        asked: &mut Option<Basis<K, V>>,
+    ) -> CompResult<K, V> {
+        let hash = draft.hash();
+        match (op, looked.entry) {
             (Op::Nop | Op::Remove, None) => CompResult::StillNone(Key::of_draft(draft)),
             (Op::Nop, Some(entry)) => {
                 drop(draft);
@@ -64,16 +96,12 @@ where
                 let node = draft.attach(&self.pool).fill(value);
                 let terms = Terms { weight: self.weigh(&node), lifetime: Lifetime::Policy };
                 let fresh;
-                (fresh, kept.1) = self.put_owning(node, terms, basis, Readings::CoarseFirst);
+                (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);
                 match entry {
                     None => CompResult::Inserted(fresh),
                     Some(_) => CompResult::ReplacedWith(fresh.in_place_of_another()),
                 }
             }
-        };
-        flight.land(None);
-        drop(kept);
-        self.after_write();
-        Ok(result)
+        }
     }
 }

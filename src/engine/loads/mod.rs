@@ -5,6 +5,6 @@ mod compute;
 mod load;
 mod pending;
 
-pub use commit::{Replaces, loaded_node};
+pub use commit::{OwnedReplaces, Replaces, loaded_node};
 pub use load::{Begun, LoadTimer};
 pub use pending::{PendingLoad, Turn};

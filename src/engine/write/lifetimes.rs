@@ -55,6 +55,14 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let mut clearance = Clearance::Idle;
         let changed =
             block_on(|| self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance));
+        self.finish_set_hard_deadline(hash, key, changed)
+    }
+
+    /// Ends a change of a lifetime.
+    pub fn finish_set_hard_deadline<Q>(&self, hash: Hash32, key: &Q, changed: bool) -> bool
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
         // A load that has just put the entry there may not have landed yet. A call from now on must
         // not get its value, whose life may have ended by this change.
         if changed && !self.core.flights.is_idle(hash) {
@@ -64,7 +72,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         changed
     }
 
-    fn step_set_hard_deadline<Q>(
+    pub fn step_set_hard_deadline<Q>(
         &self,
         (hash, key): (Hash32, &Q),
         hard_deadline: &impl Fn(Timestamp) -> Timestamp,

@@ -10,4 +10,4 @@ mod remove;
 
 pub use hooks::{Answer, Basis, Readings};
 pub use prepare::{Terms, fresh};
-pub use remove::{Condition, Removal};
+pub use remove::{Allowed, Condition, Removal, RemoveOutcome};

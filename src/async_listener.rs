@@ -1,0 +1,118 @@
+//! Notices for a listener that awaits: a queue, and the one task at a time that delivers from it.
+//!
+//! The ordinary delivery puts notices into the queue, in their order. Operations of tasks drive the
+//! queue when they end: the first of them becomes the *driver*, which awaits one notice after the
+//! other until the queue is empty. So the notices of a key are told in their order. Other
+//! operations find a driver and go on. A driver that is cancelled leaves the future of its notice
+//! behind, and the next one resumes it.
+
+use crate::entry::Removed;
+use crate::primitives::queue::SegQueue;
+use crate::primitives::{Mutex, catch_user_panic};
+use crate::removal::RemovalCause;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// What an asynchronous listener returns for each removal.
+pub type ListenerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+type Listener<K, V> = Box<dyn Fn(Arc<K>, V, RemovalCause) -> ListenerFuture + Send + Sync>;
+
+/// See the [module](self).
+pub struct AsyncListener<K, V> {
+    listener: Listener<K, V>,
+    queue: SegQueue<Removed<K, V>>,
+    desk: Mutex<Desk>,
+}
+
+/// What goes from one driver to the next.
+#[derive(Default)]
+struct Desk {
+    is_taken: bool,
+    /// The notice that a cancelled driver was telling.
+    begun: Option<ListenerFuture>,
+}
+
+impl<K, V> AsyncListener<K, V> {
+    pub fn new(
+        listener: impl Fn(Arc<K>, V, RemovalCause) -> ListenerFuture + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            listener: Box::new(listener),
+            queue: SegQueue::new(),
+            desk: Mutex::new(Desk::default()),
+        }
+    }
+
+    pub fn push(&self, removed: Removed<K, V>) {
+        self.queue.push(removed);
+    }
+}
+
+impl<K: Clone, V: Clone> AsyncListener<K, V> {
+    /// Tells what waits, unless another task is at it. Returns how many listeners have panicked.
+    pub async fn drive(&self) -> u64 {
+        let mut panics = 0;
+        while let Some(mut driver) = self.take_desk() {
+            while driver.begin() {
+                let is_told = poll_fn(|context| driver.poll(context)).await;
+                driver.begun = None;
+                panics += u64::from(!is_told);
+            }
+            drop(driver);
+            // A notice that came meanwhile was left to this driver.
+            if self.queue.is_empty() {
+                break;
+            }
+        }
+        panics
+    }
+
+    fn take_desk(&self) -> Option<Driver<'_, K, V>> {
+        let mut desk = self.desk.lock();
+        if desk.is_taken {
+            return None;
+        }
+        desk.is_taken = true;
+        Some(Driver { listener: self, begun: desk.begun.take() })
+    }
+}
+
+/// The task that tells. Dropping it leaves the desk to the next one.
+struct Driver<'a, K, V> {
+    listener: &'a AsyncListener<K, V>,
+    begun: Option<ListenerFuture>,
+}
+
+impl<K: Clone, V: Clone> Driver<'_, K, V> {
+    /// Begins with the next notice, unless one was begun. False if there is none.
+    fn begin(&mut self) -> bool {
+        while self.begun.is_none() {
+            let Some(removed) = self.listener.queue.pop() else { return false };
+            self.begun = catch_user_panic(|| {
+                let (key, value, cause) = removed.into_parts();
+                (self.listener.listener)(Arc::new(key), value, cause)
+            });
+        }
+        true
+    }
+
+    /// Polls the notice. True if it was told, false if it has panicked.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let Some(begun) = &mut self.begun else { return Poll::Ready(true) };
+        match catch_user_panic(|| begun.as_mut().poll(context)) {
+            None => Poll::Ready(false),
+            Some(poll) => poll.map(|()| true),
+        }
+    }
+}
+
+impl<K, V> Drop for Driver<'_, K, V> {
+    fn drop(&mut self) {
+        let mut desk = self.listener.desk.lock();
+        desk.is_taken = false;
+        desk.begun = self.begun.take();
+    }
+}

@@ -1,0 +1,66 @@
+//! What tasks await of deliveries, where threads block.
+
+use super::deliver::CALLER_NOTICES;
+use crate::engine::Engine;
+use crate::engine::reentrancy::{self, ReentrancyMark};
+use std::future::poll_fn;
+use std::task::Poll;
+
+impl<K, V, S> Engine<K, V, S> {
+    /// The limit of waiting notices, if more than that wait.
+    pub fn exceeded_limit(&self) -> Option<usize> {
+        let notices = &self.core.notices;
+        notices.wait_limit().filter(|&limit| notices.waiting() > limit)
+    }
+
+    /// Keeps a task until at most `limit` notices wait, as
+    /// [`apply_back_pressure`](Self::apply_back_pressure) keeps a thread.
+    #[cold]
+    pub async fn hold_back(&self, limit: usize) {
+        let notices = &self.core.notices;
+        while notices.waiting() > limit && !reentrancy::is_in_user_code() {
+            if notices.has_own_executor() {
+                // The executor has its turn first. But it may have dropped the job, or its only
+                // thread may be the one that polls this task; then the task delivers.
+                notices.submit_deliveries();
+                yield_now().await;
+            }
+            if notices.waiting() > limit && !notices.is_delivering() {
+                let _mark = ReentrancyMark::task();
+                self.deliver_at_most(CALLER_NOTICES);
+            }
+            self.another_delivers(|| notices.waiting() <= limit).await;
+        }
+    }
+
+    /// Delivers everything, and awaits what another thread is delivering, as
+    /// [`announce_all`](Self::announce_all) does for a thread.
+    pub async fn announce_all_async(&self) {
+        let notices = &self.core.notices;
+        while !notices.is_idle() && !reentrancy::is_in_user_code() {
+            self.another_delivers(|| !notices.is_delivering()).await;
+            let _mark = ReentrancyMark::task();
+            self.deliver_at_most(usize::MAX);
+        }
+    }
+
+    /// Waits while another thread delivers, until it has made progress.
+    async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
+        let notices = &self.core.notices;
+        let mut wait = notices.progress();
+        poll_fn(|context| wait.poll(context, || is_enough() || !notices.is_delivering())).await;
+    }
+}
+
+/// Lets the runtime poll other tasks once.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

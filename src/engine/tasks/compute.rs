@@ -1,0 +1,52 @@
+//! Computations by tasks.
+
+use super::drive::{drive, fly};
+use crate::compute::{CompResult, Op};
+use crate::engine::Engine;
+use crate::entry::Entry;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::pin::pin;
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// # Errors
+    /// If the future returns one; the entry is as before.
+    pub async fn compute_async<E, F>(
+        &self,
+        key: K,
+        decide: impl FnOnce(Option<Entry<K, V>>) -> F,
+    ) -> Result<CompResult<K, V>, E>
+    where
+        F: Future<Output = Result<Op<V>, E>>,
+    {
+        // Dropped after the flight, also when the task is cancelled: these may be the last counts
+        // on the old entry, and the user's future, whose destructors may use the key.
+        let mut kept = (None, None);
+        let mut deciding = pin!(None);
+        let hash = self.hash(&key);
+        self.check_key(hash, &key);
+        let draft = self.pool.draft(hash, key).detach();
+        let flight = drive(|| self.begin_compute(&draft)).await;
+        let looked = {
+            let _mark = flight.mark();
+            let looked = self.look(&draft);
+            kept.0 = looked.entry.clone();
+            deciding.set(Some(decide(looked.entry.clone())));
+            looked
+        };
+        let op = match deciding.as_mut().as_pin_mut() {
+            Some(deciding) => fly(&flight, deciding).await?,
+            None => Op::Nop,
+        };
+        let flight = flight.enter();
+        let result = self.act(draft, looked, op, &mut kept.1);
+        flight.land(None);
+        drop(kept);
+        self.after_write();
+        Ok(result)
+    }
+}

@@ -1,0 +1,53 @@
+//! Waiting between steps, and polling the user's futures.
+
+use crate::engine::flights::{FlightGuard, InFlight, LoadOutcome, Step};
+use crate::flight::cell::Follow;
+use crate::primitives::Arc;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Runs the steps of an operation, and awaits the flights that they name.
+///
+/// # Panics
+/// If an operation would wait for a flight whose owner is being polled further up on this thread's
+/// stack.
+pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
+    loop {
+        match step() {
+            Step::Done(result) => return result,
+            Step::Wait(flight) => Landing::of(flight).await,
+        }
+    }
+}
+
+/// Waits until a flight has landed.
+struct Landing {
+    flight: Arc<InFlight>,
+    follow: Follow<Option<LoadOutcome>>,
+}
+
+impl Landing {
+    fn of(flight: Arc<InFlight>) -> Self {
+        let follow = flight.follow();
+        Self { flight, follow }
+    }
+}
+
+impl Future for Landing {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.flight.refuse_own_wait();
+        Pin::new(&mut self.follow).poll(context).map(drop)
+    }
+}
+
+/// Awaits the user's future, which runs on behalf of a flight's owner.
+pub async fn fly<F: Future>(flight: &FlightGuard, mut future: Pin<&mut F>) -> F::Output {
+    poll_fn(|context| {
+        let _mark = flight.mark();
+        future.as_mut().poll(context)
+    })
+    .await
+}

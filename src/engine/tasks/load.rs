@@ -1,0 +1,100 @@
+//! Loads by tasks.
+
+use super::drive::{drive, fly};
+use crate::engine::Engine;
+use crate::engine::flights::LoadOutcome;
+use crate::engine::loads::{Begun, LoadTimer, OwnedReplaces, loaded_node};
+use crate::entry::Entry;
+use crate::loaded::{LoaderResult, Reason};
+use equivalent::Equivalent;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::pin::pin;
+
+/// What a load by a task comes to.
+pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// The key's entry, read or loaded. An entry for which `replace_if` holds counts as none.
+    ///
+    /// # Errors
+    /// If the loader has made no value, of this call or of the one that it waited for.
+    pub async fn load_async<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl Future<Output = R>,
+        replace_if: Option<impl FnMut(&K, &V) -> bool>,
+    ) -> Loaded<K, V, R> {
+        let mut replaces = OwnedReplaces::new(replace_if);
+        match replaces.lend(|replaces| self.read_for_load(&key, replaces)) {
+            Some(entry) => Ok(entry),
+            None => self.load_missing_async(key, init, replaces).await,
+        }
+    }
+
+    /// [`load_async`](Self::load_async) that makes a key only if it has to load.
+    ///
+    /// # Errors
+    /// As [`load_async`](Self::load_async).
+    pub async fn load_by_ref_async<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        init: impl Future<Output = R>,
+        replace_if: Option<impl FnMut(&K, &V) -> bool>,
+    ) -> Loaded<K, V, R>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut replaces = OwnedReplaces::new(replace_if);
+        match replaces.lend(|replaces| self.read_for_load(key, replaces)) {
+            Some(entry) => Ok(entry),
+            None => self.load_missing_async(key.to_owned(), init, replaces).await,
+        }
+    }
+
+    async fn load_missing_async<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl Future<Output = R>,
+        mut replaces: OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
+    ) -> Loaded<K, V, R> {
+        // Dropped after the flight, also when the task is cancelled: its destructor may use the
+        // key.
+        let init = pin!(init);
+        let hash = self.hash(&key);
+        self.check_key(hash, &key);
+        let draft = self.pool.draft(hash, key).detach();
+        let mut joined = None;
+        let step = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+        let flight = match drive(step).await {
+            Begun::There(entry) => return Ok(entry),
+            Begun::NoValue(reason) => return Err(reason),
+            Begun::Leading(flight) => flight,
+        };
+        let present = {
+            let _mark = flight.mark();
+            replaces.lend(|replaces| self.present_for_load(&draft, replaces))
+        };
+        if let Some(entry) = present {
+            flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            return Ok(entry);
+        }
+        let timer = LoadTimer::start(self);
+        match fly(&flight, init).await.into_result() {
+            Ok(loaded) => {
+                timer.succeed();
+                let flight = flight.enter();
+                Ok(replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces)))
+            }
+            Err(reason) => {
+                drop(timer);
+                flight.enter().land(Some(LoadOutcome::NoValue(reason.share())));
+                Err(reason)
+            }
+        }
+    }
+}

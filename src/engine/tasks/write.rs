@@ -1,0 +1,75 @@
+//! Writes of single keys by tasks.
+
+use super::drive::drive;
+use crate::clock::Timestamp;
+use crate::engine::Engine;
+use crate::engine::flights::Clearance;
+use crate::engine::write::{Allowed, Removal, RemoveOutcome};
+use crate::entry::Entry;
+use crate::expiration::Lifetime;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    pub async fn insert_async(&self, key: K, value: V, lifetime: Lifetime) {
+        if let Some(mut insert) = self.begin_insert(key, value, lifetime) {
+            drive(|| self.step_insert(&mut insert)).await;
+            self.after_write();
+        }
+    }
+
+    /// Removes the key's living entry and returns it.
+    pub async fn remove_async<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        let mut clearance = Clearance::Idle;
+        let outcome = drive(|| self.step_attempt((hash, key), Allowed::Any, &mut clearance)).await;
+        self.after_write();
+        match outcome {
+            RemoveOutcome::Removed(entry) => Some(entry),
+            RemoveOutcome::Absent | RemoveOutcome::Judge(_) => None,
+        }
+    }
+
+    /// Removes the key's living entry if `condition` holds for it, and returns it.
+    pub async fn remove_if_async<Q>(
+        &self,
+        key: &Q,
+        mut condition: impl FnMut(&K, &V) -> bool,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        let mut removal = Removal::Unjudged;
+        let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut condition)).await;
+        self.after_write();
+        removed
+    }
+
+    /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
+    /// present time. False if there is no living entry.
+    pub async fn set_hard_deadline_async<Q>(
+        &self,
+        key: &Q,
+        hard_deadline: impl Fn(Timestamp) -> Timestamp,
+    ) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        let mut clearance = Clearance::Idle;
+        let step = || self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance);
+        let changed = drive(step).await;
+        self.finish_set_hard_deadline(hash, key, changed)
+    }
+}

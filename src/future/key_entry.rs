@@ -1,0 +1,223 @@
+//! The place of one key: loads and computations that return handles.
+
+use super::Cache;
+use crate::compute::{CompResult, Op};
+use crate::entry::Entry;
+use crate::loaded::{Loaded, LoaderResult};
+use equivalent::Equivalent;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+/// The type of a condition that is not there.
+pub(super) type Never<K, V> = fn(&K, &V) -> bool;
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Returns the place of a key, to load or compute its value atomically.
+    #[must_use]
+    pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
+        KeyEntry { cache: self, key }
+    }
+
+    /// Returns the place of a key that is given by reference; see [`crate::Cache::entry_by_ref`].
+    #[must_use]
+    pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        KeyEntryByRef { cache: self, key }
+    }
+}
+
+/// The place of one key in a cache; see [`Cache::entry`].
+pub struct KeyEntry<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    key: K,
+}
+
+/// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
+pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
+    cache: &'c Cache<K, V, S>,
+    key: &'c Q,
+}
+
+impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyEntryByRef").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// The two methods in which the two kinds of places differ.
+macro_rules! differences {
+    ($load:ident, $owned:expr) => {
+        async fn load_if<R: LoaderResult<V>>(
+            self,
+            loader: impl Future<Output = R>,
+            replace_if: Option<impl FnMut(&K, &V) -> bool>,
+        ) -> Result<Entry<K, V>, R::Reason> {
+            self.cache.told(self.cache.engine().$load(self.key, loader, replace_if)).await
+        }
+
+        async fn compute<E, F: Future<Output = Result<Op<V>, E>>>(
+            self,
+            decide: impl FnOnce(Option<Entry<K, V>>) -> F,
+        ) -> Result<CompResult<K, V>, E> {
+            self.cache.told(self.cache.engine().compute_async($owned(self.key), decide)).await
+        }
+    };
+}
+
+macro_rules! operations {
+    () => {
+        /// See [`crate::KeyEntry::or_insert`].
+        pub async fn or_insert(self, default: V) -> Entry<K, V> {
+            self.or_insert_with(async { default }).await
+        }
+
+        /// See [`crate::KeyEntry::or_default`].
+        pub async fn or_default(self) -> Entry<K, V>
+        where
+            V: Default,
+        {
+            self.or_insert_with(async { V::default() }).await
+        }
+
+        /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
+        pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
+            let loader = async { Loaded::new(init.await) };
+            Loaded::<V>::shared(self.load_if(loader, None::<Never<K, V>>).await)
+        }
+
+        /// See [`crate::KeyEntry::or_insert_with_if`].
+        pub async fn or_insert_with_if(
+            self,
+            init: impl Future<Output = V>,
+            mut replace_if: impl FnMut(&V) -> bool + Send,
+        ) -> Entry<K, V> {
+            let loader = async { Loaded::new(init.await) };
+            let condition = move |_: &K, value: &V| replace_if(value);
+            Loaded::<V>::shared(self.load_if(loader, Some(condition)).await)
+        }
+
+        /// See [`crate::KeyEntry::or_optionally_insert_with`].
+        pub async fn or_optionally_insert_with(
+            self,
+            init: impl Future<Output = Option<V>>,
+        ) -> Option<Entry<K, V>> {
+            let loader = async { init.await.map(Loaded::new) };
+            Option::<Loaded<V>>::shared(self.load_if(loader, None::<Never<K, V>>).await)
+        }
+
+        /// See [`crate::KeyEntry::or_try_insert_with`].
+        ///
+        /// # Errors
+        /// The error that `init` returned, of this call or of the one that it waited for.
+        pub async fn or_try_insert_with<F, E>(self, init: F) -> Result<Entry<K, V>, Arc<E>>
+        where
+            F: Future<Output = Result<V, E>>,
+            E: Send + Sync + 'static,
+        {
+            let loader = async { init.await.map(Loaded::new) };
+            self.load_if(loader, None::<Never<K, V>>).await
+        }
+
+        /// See [`crate::KeyEntry::or_load_with`].
+        pub async fn or_load_with<R: LoaderResult<V>>(
+            self,
+            loader: impl Future<Output = R>,
+        ) -> R::Shared<Entry<K, V>> {
+            R::shared(self.load_if(loader, None::<Never<K, V>>).await)
+        }
+
+        /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
+        /// `compute` is ready, or this future is dropped: then the entry is as before.
+        ///
+        /// ```
+        /// use cortado::{CompResult, Op, future::Cache};
+        ///
+        /// # pollster::block_on(async {
+        /// let counters: Cache<&str, u64> = Cache::new(100);
+        /// let count = counters.entry("a").and_compute_with(|entry| async move {
+        ///     Op::Put(entry.map_or(1, |n| *n + 1))
+        /// });
+        /// assert!(matches!(count.await, CompResult::Inserted(n) if *n == 1));
+        /// # });
+        /// ```
+        pub async fn and_compute_with<F, Fut>(self, compute: F) -> CompResult<K, V>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> Fut,
+            Fut: Future<Output = Op<V>>,
+        {
+            let decide = |entry| {
+                let computed = compute(entry);
+                async { Ok::<_, Infallible>(computed.await) }
+            };
+            match self.compute(decide).await {
+                Ok(result) => result,
+                Err(never) => match never {},
+            }
+        }
+
+        /// See [`crate::KeyEntry::and_try_compute_with`].
+        ///
+        /// # Errors
+        /// The error that the future of `compute` returned. The entry is as before.
+        pub async fn and_try_compute_with<F, Fut, E>(
+            self,
+            compute: F,
+        ) -> Result<CompResult<K, V>, E>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> Fut,
+            Fut: Future<Output = Result<Op<V>, E>>,
+        {
+            self.compute(compute).await
+        }
+
+        /// See [`crate::KeyEntry::and_upsert_with`].
+        pub async fn and_upsert_with<F, Fut>(self, compute: F) -> Entry<K, V>
+        where
+            F: FnOnce(Option<Entry<K, V>>) -> Fut,
+            Fut: Future<Output = V>,
+        {
+            let put = |entry| {
+                let computed = compute(entry);
+                async { Op::Put(computed.await) }
+            };
+            self.and_compute_with(put).await.unwrap()
+        }
+    };
+}
+
+impl<K, V, S> KeyEntry<'_, K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    differences!(load_async, std::convert::identity);
+    operations!();
+}
+
+impl<K, Q, V, S> KeyEntryByRef<'_, K, Q, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    differences!(load_by_ref_async, ToOwned::to_owned);
+    operations!();
+}

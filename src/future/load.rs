@@ -1,0 +1,149 @@
+//! Loads.
+
+use super::Cache;
+use crate::loaded::LoaderResult;
+use equivalent::Equivalent;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`crate::Cache::get_with`]. `init` is polled only if this call makes the value, on
+    /// behalf of all who wait for it.
+    ///
+    /// *Cancellation*: see the [module](super). If this future is dropped while it polls `init`,
+    /// one of the callers who wait runs its own `init` next.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// let cache = cortado::future::Cache::new(100);
+    /// assert_eq!(cache.get_with("k", async { 7 }).await, 7);
+    /// assert_eq!(cache.get_with("k", async { unreachable!("it is there") }).await, 7);
+    /// # });
+    /// ```
+    pub async fn get_with(&self, key: K, init: impl Future<Output = V>) -> V
+    where
+        V: Clone,
+    {
+        self.entry(key).or_insert_with(init).await.into_value()
+    }
+
+    /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
+    pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        self.entry_by_ref(key).or_insert_with(init).await.into_value()
+    }
+
+    /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
+    pub async fn get_with_if(
+        &self,
+        key: K,
+        init: impl Future<Output = V>,
+        replace_if: impl FnMut(&V) -> bool + Send,
+    ) -> V
+    where
+        V: Clone,
+    {
+        self.entry(key).or_insert_with_if(init, replace_if).await.into_value()
+    }
+
+    /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
+    pub async fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
+    where
+        F: Future<Output = Option<V>>,
+        V: Clone,
+    {
+        Some(self.entry(key).or_optionally_insert_with(init).await?.into_value())
+    }
+
+    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
+    /// to load.
+    pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Option<V>>,
+        V: Clone,
+    {
+        Some(self.entry_by_ref(key).or_optionally_insert_with(init).await?.into_value())
+    }
+
+    /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
+    ///
+    /// # Errors
+    /// The error that `init` returned, of this call or of the one that it waited for.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// let cache: cortado::future::Cache<&str, u16> = cortado::future::Cache::new(100);
+    /// let error = cache.try_get_with("port", async { "http".parse() }).await.unwrap_err();
+    /// assert!(error.to_string().contains("invalid digit"));
+    /// assert_eq!(cache.try_get_with("port", async { "80".parse() }).await, Ok(80));
+    /// # });
+    /// ```
+    pub async fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: Future<Output = Result<V, E>>,
+        E: Send + Sync + 'static,
+        V: Clone,
+    {
+        Ok(self.entry(key).or_try_insert_with(init).await?.into_value())
+    }
+
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
+    ///
+    /// # Errors
+    /// As [`try_get_with`](Self::try_get_with).
+    pub async fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<V, E>>,
+        E: Send + Sync + 'static,
+        V: Clone,
+    {
+        Ok(self.entry_by_ref(key).or_try_insert_with(init).await?.into_value())
+    }
+
+    /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
+    ///
+    /// ```
+    /// use cortado::Loaded;
+    /// use std::time::Duration;
+    ///
+    /// # pollster::block_on(async {
+    /// let leases = cortado::future::Cache::new(100);
+    /// let minute = Duration::from_secs(60);
+    /// assert_eq!(leases.load("printer", async { Loaded::with_ttl(1, minute) }).await, 1);
+    /// # });
+    /// ```
+    pub async fn load<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        loader: impl Future<Output = R>,
+    ) -> R::Shared<V>
+    where
+        V: Clone,
+    {
+        R::map(self.entry(key).or_load_with(loader).await, crate::Entry::into_value)
+    }
+
+    /// Like [`load`](Self::load), but clones the key only if it has to load.
+    pub async fn load_by_ref<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        loader: impl Future<Output = R>,
+    ) -> R::Shared<V>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        R::map(self.entry_by_ref(key).or_load_with(loader).await, crate::Entry::into_value)
+    }
+}

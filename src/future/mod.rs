@@ -1,0 +1,167 @@
+//! The same cache for tasks: operations that may have to wait are `async`.
+//!
+//! A [`Cache`] of this module and a [`crate::Cache`] are two handles on one cache:
+//! [`Cache::sync`] and [`crate::Cache::future`] turn one into the other. An entry that a thread
+//! inserts is read by a task, and the other way round. Threads and tasks wait for one another's
+//! loads and computations.
+//!
+//! It needs no runtime: every runtime can poll its futures, and no feature has to be enabled.
+//!
+//! ```
+//! use cortado::future::Cache;
+//!
+//! # pollster::block_on(async {
+//! let cache: Cache<String, u32> = Cache::new(100);
+//! cache.insert("a".into(), 1).await;
+//! assert_eq!(cache.get("a").await, Some(1));
+//! let loaded = cache.get_with("b".into(), async { 2 }).await;
+//! assert_eq!(loaded, 2);
+//! assert_eq!(cache.sync().get("b"), Some(2));
+//! # });
+//! ```
+//!
+//! # Waiting
+//!
+//! A future of this module waits by its waker and blocks no worker thread for another task. Like
+//! the calls of [`crate::Cache`], an operation may run a bounded piece of maintenance, the removal
+//! listener included, on the thread that polls it. Reads never wait, so the future of
+//! [`Cache::get`] is ready at the first poll.
+//!
+//! A *synchronous* call on a cache blocks its thread while a computation or a load of its key runs.
+//! On a runtime's only worker thread it blocks the very task that it waits for. So tasks use this
+//! module.
+//!
+//! # Cancellation
+//!
+//! A future that is dropped before it is ready cancels its operation:
+//!
+//! * A write has happened wholly or not at all.
+//! * A load is given up. Those who wait for it are woken; whoever is polled first runs its own
+//!   `init`. A waiter that is woken and not polled again delays nobody.
+//! * A computation leaves the entry as it was.
+//! * A waiter leaves nothing behind.
+//!
+//! A future of a computation that is neither polled again nor dropped blocks writes of its key, and
+//! one of a load blocks other loads of its key, as a lock would that is never released. Put a time
+//! limit around the user's future, inside the operation.
+//!
+//! A wait that could never end panics: if the future that an operation polls asks for the very key
+//! that it loads or computes. Two operations on one key that are joined in one task wait for each
+//! other as two tasks do.
+
+mod builder;
+mod inspect;
+mod key_entry;
+mod load;
+mod read;
+mod write;
+
+pub use crate::builder::Builder as CacheBuilder;
+pub use crate::error::PredicateId;
+pub use crate::iter::Iter;
+pub use key_entry::{
+    KeyEntry, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef,
+    KeyEntryByRef as RefKeyEntrySelector,
+};
+
+use crate::builder::build_methods;
+use crate::engine::Engine;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A cache for tasks; see the [module](self).
+///
+/// The methods mean what those of [`crate::Cache`] mean, which document them.
+pub struct Cache<K, V, S = crate::RandomState> {
+    cache: crate::Cache<K, V, S>,
+}
+
+build_methods!(Cache);
+
+impl<K, V> Cache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Makes a cache of at most `max_capacity` entries; see [`crate::Cache::new`].
+    #[must_use]
+    pub fn new(max_capacity: u64) -> Self {
+        Self::builder().max_capacity(max_capacity).build()
+    }
+
+    /// Returns a builder, which configures a cache.
+    pub fn builder() -> CacheBuilder<K, V, Self> {
+        CacheBuilder::default()
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
+        Self { cache: crate::Cache::from_engine(engine) }
+    }
+
+    fn engine(&self) -> &Engine<K, V, S> {
+        self.cache.engine()
+    }
+
+    /// Awaits an operation, and then the asynchronous listeners.
+    async fn told<T>(&self, operation: impl Future<Output = T>) -> T {
+        self.engine().as_task(operation).await
+    }
+
+    /// The same cache for threads, whose operations block.
+    #[must_use]
+    pub fn sync(&self) -> &crate::Cache<K, V, S> {
+        &self.cache
+    }
+
+    /// The same as [`sync`](Self::sync), by the name that moka gives it.
+    #[must_use]
+    pub fn blocking(&self) -> &crate::Cache<K, V, S> {
+        &self.cache
+    }
+}
+
+/// Boxes futures, for listeners of
+/// [`async_eviction_listener`](CacheBuilder::async_eviction_listener).
+pub trait FutureExt: Future {
+    /// Moves the future into a box.
+    fn boxed<'a, T>(self) -> Pin<Box<dyn Future<Output = T> + Send + 'a>>
+    where
+        Self: Future<Output = T> + Sized + Send + 'a,
+    {
+        Box::pin(self)
+    }
+}
+
+impl<F: Future + ?Sized> FutureExt for F {}
+
+impl<K, V, S> crate::Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// The same cache for tasks: another handle, whose operations are `async`.
+    #[must_use]
+    pub fn future(&self) -> Cache<K, V, S> {
+        Cache { cache: self.clone() }
+    }
+}
+
+impl<K, V, S> Clone for Cache<K, V, S> {
+    /// Returns another handle on the same cache.
+    fn clone(&self) -> Self {
+        Self { cache: self.cache.clone() }
+    }
+}
+
+impl<K, V, S> fmt::Debug for Cache<K, V, S> {
+    /// Shows name and size, not the entries.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cache.fmt(f)
+    }
+}

@@ -1,0 +1,81 @@
+//! Reads. They never wait.
+
+use super::Cache;
+use crate::entry::Entry;
+use crate::expiration::Expiration;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`crate::Cache::get`].
+    pub async fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.told(async { self.cache.get(key) }).await
+    }
+
+    /// See [`crate::Cache::get_entry`].
+    pub async fn get_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.told(async { self.cache.get_entry(key) }).await
+    }
+
+    /// See [`crate::Cache::touch`].
+    pub async fn touch<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.told(async { self.cache.touch(key) }).await
+    }
+
+    /// See [`crate::Cache::get_many`].
+    pub async fn get_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>) -> Vec<Option<V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized + 'q,
+        V: Clone,
+    {
+        self.told(async { self.cache.get_many(keys) }).await
+    }
+
+    /// See [`crate::Cache::peek`].
+    pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.peek(key)
+    }
+
+    /// See [`crate::Cache::contains_key`].
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.contains_key(key)
+    }
+
+    /// See [`crate::Cache::expires_in`].
+    pub fn expires_in<Q>(&self, key: &Q) -> Expiration<Duration>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.expires_in(key)
+    }
+
+    /// See [`crate::Cache::expires_at`].
+    pub fn expires_at<Q>(&self, key: &Q) -> Expiration<Instant>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.expires_at(key)
+    }
+}

@@ -1,0 +1,143 @@
+//! Writes.
+
+use super::Cache;
+use crate::clock::{NEVER, nanos};
+use crate::entry::Entry;
+use crate::error::{PredicateError, PredicateId};
+use crate::expiration::Lifetime;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`crate::Cache::insert`]. Awaits a computation of the key.
+    pub async fn insert(&self, key: K, value: V) {
+        self.told(self.engine().insert_async(key, value, Lifetime::Policy)).await;
+    }
+
+    /// See [`crate::Cache::insert_with_ttl`]. Awaits a computation of the key.
+    pub async fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
+        self.told(self.engine().insert_async(key, value, Lifetime::For(nanos(ttl)))).await;
+    }
+
+    /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
+    pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
+        let until = self.engine().core.ticker.time_of(deadline);
+        self.told(self.engine().insert_async(key, value, Lifetime::Until(until))).await;
+    }
+
+    /// See [`crate::Cache::insert_many`]. Awaits computations of the keys.
+    pub async fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+        for (key, value) in pairs {
+            self.insert(key, value).await;
+        }
+    }
+
+    /// See [`crate::Cache::remove`]. Awaits a computation of the key.
+    pub async fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.remove_entry(key).await.map(Entry::into_value)
+    }
+
+    /// See [`crate::Cache::remove_entry`]. Awaits a computation of the key.
+    pub async fn remove_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.told(self.engine().remove_async(key)).await
+    }
+
+    /// See [`crate::Cache::remove_if`]. Awaits a computation of the key.
+    pub async fn remove_if<Q>(&self, key: &Q, condition: impl FnMut(&K, &V) -> bool) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.told(self.engine().remove_if_async(key, condition)).await.map(Entry::into_value)
+    }
+
+    /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
+    pub async fn invalidate<Q>(&self, key: &Q)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.told(self.engine().remove_async(key)).await;
+    }
+
+    /// See [`crate::Cache::invalidate_many`]. Awaits computations of the keys.
+    pub async fn invalidate_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>)
+    where
+        Q: Equivalent<K> + Hash + ?Sized + 'q,
+    {
+        for key in keys {
+            self.invalidate(key).await;
+        }
+    }
+
+    /// See [`crate::Cache::invalidate_all`]. It waits for no load and no computation.
+    pub fn invalidate_all(&self) {
+        self.cache.invalidate_all();
+    }
+
+    /// See [`crate::Cache::retain`]. Awaits computations of keys whose entries are refused.
+    pub async fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
+        self.told(self.engine().retain_async(keep)).await;
+    }
+
+    /// See [`crate::Cache::invalidate_entries_if`]. It does not wait: an entry whose key is being
+    /// computed at that moment stays. [`retain`](Self::retain) awaits the computation.
+    ///
+    /// # Errors
+    /// None.
+    pub fn invalidate_entries_if(
+        &self,
+        predicate: impl FnMut(&K, &V) -> bool,
+    ) -> Result<PredicateId, PredicateError> {
+        self.engine().remove_without_waiting(predicate);
+        Ok(PredicateId::default())
+    }
+
+    /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key.
+    pub async fn set_ttl<Q>(&self, key: &Q, ttl: Duration) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let ttl = nanos(ttl);
+        self.told(self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl))).await
+    }
+
+    /// See [`crate::Cache::set_expires_at`]. Awaits a computation of the key.
+    pub async fn set_expires_at<Q>(&self, key: &Q, deadline: Instant) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let until = self.engine().core.ticker.time_of(deadline);
+        self.told(self.engine().set_hard_deadline_async(key, |_| until)).await
+    }
+
+    /// See [`crate::Cache::persist`]. Awaits a computation of the key.
+    pub async fn persist<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.told(self.engine().set_hard_deadline_async(key, |_| NEVER)).await
+    }
+
+    /// See [`crate::Cache::replace`]. Awaits loads and computations of the key.
+    ///
+    /// # Errors
+    /// Returns the value if there is no living entry.
+    pub async fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
+        let mut place = crate::compute::Replacement::new(value);
+        self.entry(key).and_compute_with(|old| std::future::ready(place.decide(old))).await;
+        place.outcome()
+    }
+}
