@@ -306,7 +306,6 @@ impl CommitPermit<'_> {
 pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: Hash32,
-    // Dropped before the flight, whose address is the token on the owner's stack.
     leader: Option<Leader<Option<LoadOutcome>>>,
     flight: Arc<InFlight>,
 }
@@ -327,14 +326,15 @@ impl FlightGuard {
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
 
-    /// Marks this thread as the one that runs the owner's code, as long as the mark lives.
+    /// Marks this thread as the one that runs the owner's code, as long as the mark lives. Nothing
+    /// is delivered before the flight has ended.
     pub fn mark(&self) -> Option<ReentrancyMark> {
-        ReentrancyMark::flight(self.flight.token())
+        ReentrancyMark::poll(self.flight.token())
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.
     pub fn enter(self) -> Entered {
-        let _mark = self.mark();
+        let _mark = ReentrancyMark::flight(self.flight.token());
         Entered { guard: self, _mark }
     }
 
@@ -350,6 +350,11 @@ impl Drop for FlightGuard {
     fn drop(&mut self) {
         if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
             self.flights.shard(self.hash).remove(self.hash, &self.flight);
+        }
+        drop(self.leader.take());
+        // What polls have left, if the owner was cancelled or has failed.
+        if reentrancy::has_deferred() {
+            reentrancy::deliver_deferred();
         }
     }
 }

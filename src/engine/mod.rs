@@ -59,4 +59,5 @@ mod write;
 pub use self::core::{Core, Maintenance};
 pub use delivery::Pending;
 pub use loads::{PendingLoad, Turn};
+pub use tasks::as_task;
 pub use typed::{Engine, Hooks};

@@ -69,6 +69,8 @@ enum Frame {
     /// A read hook, which runs under the reader's guard.
     ReadHook(Subject),
     Flight(FlightToken),
+    /// A poll of the future that a flight is for. The flight goes on when the poll has ended.
+    Poll(FlightToken),
     Delivery(CacheId),
     /// An operation of a task, which must not block its thread for another one.
     Task,
@@ -80,8 +82,9 @@ impl Frame {
         !matches!(self, Self::Delivery(_) | Self::Task)
     }
 
-    fn holds_a_guard(self) -> bool {
-        matches!(self, Self::ReadHook(_))
+    /// Whether the end of this frame delivers what waits, if it is the outermost one.
+    fn delivers_at_its_end(self) -> bool {
+        matches!(self, Self::Callback(_) | Self::Flight(_))
     }
 
     fn is_callback(self) -> bool {
@@ -129,9 +132,15 @@ impl ReentrancyMark {
         Self::push(Frame::Task)
     }
 
-    /// A load or a computation.
+    /// A load or a computation, until its end.
     pub fn flight(token: FlightToken) -> Option<Self> {
         Self::push(Frame::Flight(token))
+    }
+
+    /// One poll of the future of a load or a computation. What it defers waits for the end of the
+    /// flight, which delivers it; or for an operation that comes before.
+    pub fn poll(token: FlightToken) -> Option<Self> {
+        Self::push(Frame::Poll(token))
     }
 
     /// A delivery. `None` if this thread is already delivering for this cache, or is destroying its
@@ -181,8 +190,7 @@ impl Drop for ReentrancyMark {
         } else {
             self.pop_above();
         }
-        let delivers = self.frame.defers_deliveries() && !self.frame.holds_a_guard();
-        if delivers && has_deferred() {
+        if self.frame.delivers_at_its_end() && has_deferred() {
             deliver_deferred();
         }
     }
@@ -229,7 +237,7 @@ pub fn asked_about(cache: CacheId, hash: Hash32) -> Vec<NodeId> {
 
 /// Whether this thread runs the code of the flight's owner.
 pub fn is_flying(token: FlightToken) -> bool {
-    any(|frame| *frame == Frame::Flight(token)).unwrap_or(false)
+    any(|frame| [Frame::Flight(token), Frame::Poll(token)].contains(frame)).unwrap_or(false)
 }
 
 /// Whether deliveries on this thread have to wait.

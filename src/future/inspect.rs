@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::config::Policy;
+use crate::engine::as_task;
 use crate::entry::{Entry, Key};
 use crate::iter::{Entries, Iter, Keys, Values};
 use crate::stats::Stats;
@@ -56,21 +57,17 @@ where
     /// See [`crate::Cache::run_pending_tasks`]. The work is done at the first poll, however much
     /// there is.
     pub async fn run_pending_tasks(&self) {
-        self.told(async {
-            self.cache.run_pending_tasks();
-            self.engine().announce_all_async().await;
-        })
-        .await;
+        as_task(|| self.cache.run_pending_tasks());
+        self.engine().announce_all_async().await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::close`]. The work is done at the first poll, however much there is. If
     /// another thread is running the listener, the call awaits it.
     pub async fn close(&self) {
-        self.told(async {
-            self.cache.close();
-            self.engine().announce_all_async().await;
-        })
-        .await;
+        as_task(|| self.cache.close());
+        self.engine().announce_all_async().await;
+        self.tell().await;
     }
 }
 

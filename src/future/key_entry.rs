@@ -7,8 +7,9 @@ use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 /// The type of a condition that is not there.
@@ -63,19 +64,26 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
 /// The two methods in which the two kinds of places differ.
 macro_rules! differences {
     ($load:ident, $owned:expr) => {
+        /// A caller pins the loader, so that the futures up to here have only a pointer to it.
         async fn load_if<R: LoaderResult<V>>(
             self,
-            loader: impl Future<Output = R>,
+            loader: Pin<&mut impl Future<Output = R>>,
             replace_if: Option<impl FnMut(&K, &V) -> bool>,
         ) -> Result<Entry<K, V>, R::Reason> {
-            self.cache.told(self.cache.engine().$load(self.key, loader, replace_if)).await
+            let result = self.cache.engine().$load(self.key, loader, replace_if).await;
+            self.cache.tell().await;
+            result
         }
 
-        async fn compute<E, F: Future<Output = Result<Op<V>, E>>>(
+        async fn compute<E, F: Future>(
             self,
             decide: impl FnOnce(Option<Entry<K, V>>) -> F,
+            op_of: impl FnOnce(F::Output) -> Result<Op<V>, E>,
         ) -> Result<CompResult<K, V>, E> {
-            self.cache.told(self.cache.engine().compute_async($owned(self.key), decide)).await
+            let key = $owned(self.key);
+            let result = self.cache.engine().compute_async(key, decide, op_of).await;
+            self.cache.tell().await;
+            result
         }
     };
 }
@@ -84,7 +92,7 @@ macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            self.or_insert_with(async { default }).await
+            self.or_insert_with(ready(default)).await
         }
 
         /// See [`crate::KeyEntry::or_default`].
@@ -97,7 +105,8 @@ macro_rules! operations {
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-            let loader = async { Loaded::new(init.await) };
+            let init = pin!(init);
+            let loader = pin!(async { Loaded::new(init.await) });
             Loaded::<V>::shared(self.load_if(loader, None::<Never<K, V>>).await)
         }
 
@@ -107,7 +116,8 @@ macro_rules! operations {
             init: impl Future<Output = V>,
             mut replace_if: impl FnMut(&V) -> bool + Send,
         ) -> Entry<K, V> {
-            let loader = async { Loaded::new(init.await) };
+            let init = pin!(init);
+            let loader = pin!(async { Loaded::new(init.await) });
             let condition = move |_: &K, value: &V| replace_if(value);
             Loaded::<V>::shared(self.load_if(loader, Some(condition)).await)
         }
@@ -117,7 +127,8 @@ macro_rules! operations {
             self,
             init: impl Future<Output = Option<V>>,
         ) -> Option<Entry<K, V>> {
-            let loader = async { init.await.map(Loaded::new) };
+            let init = pin!(init);
+            let loader = pin!(async { init.await.map(Loaded::new) });
             Option::<Loaded<V>>::shared(self.load_if(loader, None::<Never<K, V>>).await)
         }
 
@@ -130,7 +141,8 @@ macro_rules! operations {
             F: Future<Output = Result<V, E>>,
             E: Send + Sync + 'static,
         {
-            let loader = async { init.await.map(Loaded::new) };
+            let init = pin!(init);
+            let loader = pin!(async { init.await.map(Loaded::new) });
             self.load_if(loader, None::<Never<K, V>>).await
         }
 
@@ -139,7 +151,7 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if(loader, None::<Never<K, V>>).await)
+            R::shared(self.load_if(pin!(loader), None::<Never<K, V>>).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
@@ -161,11 +173,7 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Op<V>>,
         {
-            let decide = |entry| {
-                let computed = compute(entry);
-                async { Ok::<_, Infallible>(computed.await) }
-            };
-            match self.compute(decide).await {
+            match self.compute(compute, Ok::<_, Infallible>).await {
                 Ok(result) => result,
                 Err(never) => match never {},
             }
@@ -183,7 +191,7 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Result<Op<V>, E>>,
         {
-            self.compute(compute).await
+            self.compute(compute, std::convert::identity).await
         }
 
         /// See [`crate::KeyEntry::and_upsert_with`].
@@ -192,11 +200,10 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = V>,
         {
-            let put = |entry| {
-                let computed = compute(entry);
-                async { Op::Put(computed.await) }
-            };
-            self.and_compute_with(put).await.unwrap()
+            match self.compute(compute, |value| Ok::<_, Infallible>(Op::Put(value))).await {
+                Ok(result) => result.unwrap(),
+                Err(never) => match never {},
+            }
         }
     };
 }

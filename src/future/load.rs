@@ -5,6 +5,7 @@ use crate::loaded::LoaderResult;
 use equivalent::Equivalent;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
+use std::pin::pin;
 use std::sync::Arc;
 
 impl<K, V, S> Cache<K, V, S>
@@ -30,7 +31,7 @@ where
     where
         V: Clone,
     {
-        self.entry(key).or_insert_with(init).await.into_value()
+        self.entry(key).or_insert_with(pin!(init)).await.into_value()
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -39,7 +40,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        self.entry_by_ref(key).or_insert_with(init).await.into_value()
+        self.entry_by_ref(key).or_insert_with(pin!(init)).await.into_value()
     }
 
     /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
@@ -52,7 +53,7 @@ where
     where
         V: Clone,
     {
-        self.entry(key).or_insert_with_if(init, replace_if).await.into_value()
+        self.entry(key).or_insert_with_if(pin!(init), replace_if).await.into_value()
     }
 
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
@@ -61,7 +62,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        Some(self.entry(key).or_optionally_insert_with(init).await?.into_value())
+        Some(self.entry(key).or_optionally_insert_with(pin!(init)).await?.into_value())
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -72,7 +73,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        Some(self.entry_by_ref(key).or_optionally_insert_with(init).await?.into_value())
+        Some(self.entry_by_ref(key).or_optionally_insert_with(pin!(init)).await?.into_value())
     }
 
     /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
@@ -94,7 +95,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry(key).or_try_insert_with(init).await?.into_value())
+        Ok(self.entry(key).or_try_insert_with(pin!(init)).await?.into_value())
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -108,7 +109,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry_by_ref(key).or_try_insert_with(init).await?.into_value())
+        Ok(self.entry_by_ref(key).or_try_insert_with(pin!(init)).await?.into_value())
     }
 
     /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
@@ -131,7 +132,7 @@ where
     where
         V: Clone,
     {
-        R::map(self.entry(key).or_load_with(loader).await, crate::Entry::into_value)
+        R::map(self.entry(key).or_load_with(pin!(loader)).await, crate::Entry::into_value)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -144,6 +145,6 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        R::map(self.entry_by_ref(key).or_load_with(loader).await, crate::Entry::into_value)
+        R::map(self.entry_by_ref(key).or_load_with(pin!(loader)).await, crate::Entry::into_value)
     }
 }

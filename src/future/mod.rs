@@ -107,9 +107,11 @@ impl<K, V, S> Cache<K, V, S> {
         self.cache.engine()
     }
 
-    /// Awaits an operation, and then the asynchronous listeners.
-    async fn told<T>(&self, operation: impl Future<Output = T>) -> T {
-        self.engine().as_task(operation).await
+    /// Awaits the asynchronous listeners; the end of every operation. Operations call this one by
+    /// one, and no wrapper does it for them: a future has its arguments once more in each function
+    /// that they are moved through.
+    async fn tell(&self) {
+        self.engine().tell_async().await;
     }
 
     /// The same cache for threads, whose operations block.

@@ -19,7 +19,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.told(async { self.cache.get(key) }).await
+        let result = self.cache.get(key);
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::get_entry`].
@@ -27,7 +29,9 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.told(async { self.cache.get_entry(key) }).await
+        let result = self.cache.get_entry(key);
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::touch`].
@@ -35,7 +39,9 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.told(async { self.cache.touch(key) }).await
+        let result = self.cache.touch(key);
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::get_many`].
@@ -44,7 +50,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        self.told(async { self.cache.get_many(keys) }).await
+        let result = self.cache.get_many(keys);
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::peek`].

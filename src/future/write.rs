@@ -17,18 +17,21 @@ where
 {
     /// See [`crate::Cache::insert`]. Awaits a computation of the key.
     pub async fn insert(&self, key: K, value: V) {
-        self.told(self.engine().insert_async(key, value, Lifetime::Policy)).await;
+        self.engine().insert_async(key, value, Lifetime::Policy).await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::insert_with_ttl`]. Awaits a computation of the key.
     pub async fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.told(self.engine().insert_async(key, value, Lifetime::For(nanos(ttl)))).await;
+        self.engine().insert_async(key, value, Lifetime::For(nanos(ttl))).await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
     pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.told(self.engine().insert_async(key, value, Lifetime::Until(until))).await;
+        self.engine().insert_async(key, value, Lifetime::Until(until)).await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::insert_many`]. Awaits computations of the keys.
@@ -52,7 +55,9 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.told(self.engine().remove_async(key)).await
+        let result = self.engine().remove_async(key).await;
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::remove_if`]. Awaits a computation of the key.
@@ -61,7 +66,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.told(self.engine().remove_if_async(key, condition)).await.map(Entry::into_value)
+        let result = self.engine().remove_if_async(key, condition).await;
+        self.tell().await;
+        result.map(Entry::into_value)
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
@@ -69,7 +76,8 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.told(self.engine().remove_async(key)).await;
+        self.engine().remove_async(key).await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::invalidate_many`]. Awaits computations of the keys.
@@ -89,7 +97,8 @@ where
 
     /// See [`crate::Cache::retain`]. Awaits computations of keys whose entries are refused.
     pub async fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
-        self.told(self.engine().retain_async(keep)).await;
+        self.engine().retain_async(keep).await;
+        self.tell().await;
     }
 
     /// See [`crate::Cache::invalidate_entries_if`]. It does not wait: an entry whose key is being
@@ -111,7 +120,10 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let ttl = nanos(ttl);
-        self.told(self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl))).await
+        let result =
+            self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl)).await;
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::set_expires_at`]. Awaits a computation of the key.
@@ -120,7 +132,9 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.told(self.engine().set_hard_deadline_async(key, |_| until)).await
+        let result = self.engine().set_hard_deadline_async(key, |_| until).await;
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::persist`]. Awaits a computation of the key.
@@ -128,7 +142,9 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.told(self.engine().set_hard_deadline_async(key, |_| NEVER)).await
+        let result = self.engine().set_hard_deadline_async(key, |_| NEVER).await;
+        self.tell().await;
+        result
     }
 
     /// See [`crate::Cache::replace`]. Awaits loads and computations of the key.

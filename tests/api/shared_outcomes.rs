@@ -103,8 +103,7 @@ fn all_who_wait_share_one_error() {
 fn all_who_wait_share_the_absence_of_a_value() {
     must_end(|| {
         let cache = cache();
-        let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
+        let leader = Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let waiters = [0; 3].map(|_| {
             joining(&cache, |cache| {
                 cache.optionally_get_with(Key(1), || unreachable!("another call loads"))
@@ -134,8 +133,7 @@ fn a_caller_who_cannot_use_the_outcome_loads_next() {
         leader.end("refused".into());
         assert_eq!(other.join().unwrap(), None);
 
-        let leader =
-            Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
+        let leader = Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let other = joining(&cache, |cache| cache.get_with(Key(1), || 7));
         leader.end(None);
         assert_eq!(other.join().unwrap(), 7);

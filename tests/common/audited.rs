@@ -1,6 +1,7 @@
 //! Caches whose end is an audit.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
-use cortado::Cache;
+use cortado::{Cache, future};
 use std::ops::Deref;
 
 /// A cache that is audited when this is dropped: at the end of the test that made it, when its
@@ -24,6 +25,29 @@ impl<K, V, S> Drop for Audited<K, V, S> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.0.audit();
+        }
+    }
+}
+
+/// The same for a cache for tasks, whose tasks have ended or were dropped.
+pub struct TasksAudited<K, V, S = ahash::RandomState>(future::Cache<K, V, S>);
+
+pub fn tasks_audited<K, V, S>(cache: future::Cache<K, V, S>) -> TasksAudited<K, V, S> {
+    TasksAudited(cache)
+}
+
+impl<K, V, S> Deref for TasksAudited<K, V, S> {
+    type Target = future::Cache<K, V, S>;
+
+    fn deref(&self) -> &future::Cache<K, V, S> {
+        &self.0
+    }
+}
+
+impl<K, V, S> Drop for TasksAudited<K, V, S> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.sync().audit();
         }
     }
 }

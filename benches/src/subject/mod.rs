@@ -8,12 +8,14 @@ mod bounded;
 mod cortado;
 mod floors;
 mod moka;
+mod tasks;
 mod timed;
 
 pub use bounded::{Foyer, QuickCache, Scc};
 pub use cortado::{Cortado, CortadoPin};
 pub use floors::{Papaya, Shards};
 pub use moka::{MiniMoka, Moka, MokaExpiry};
+pub use tasks::{CortadoFuture, MokaFuture};
 pub use timed::{LightCache, Pingora, Stretto};
 
 use crate::key::Key;
@@ -96,7 +98,9 @@ pub enum Rival {
     CortadoInsertTtl,
     CortadoTimeToLive,
     CortadoReadHook,
+    CortadoFuture,
     MokaExpiry,
+    MokaFuture,
     Moka,
     MiniMoka,
     QuickCache,
@@ -135,7 +139,8 @@ impl Rival {
         Self::all().iter().copied().filter(|rival| !rival.varies()).collect()
     }
 
-    /// Whether it is cortado with lifetimes given in another way than by the documented policy.
+    /// Whether it is another way to use a cache that takes part anyway: cortado with lifetimes
+    /// given in another way than by the documented policy, a cache for tasks.
     pub fn varies(self) -> bool {
         matches!(
             self,
@@ -143,6 +148,8 @@ impl Rival {
                 | Self::CortadoInsertTtl
                 | Self::CortadoTimeToLive
                 | Self::CortadoReadHook
+                | Self::CortadoFuture
+                | Self::MokaFuture
         )
     }
 
@@ -176,7 +183,15 @@ impl Rival {
             Self::CortadoReadHook => {
                 timed("cortado", "expiry policy with a read hook that changes nothing")
             }
+            Self::CortadoFuture => Card {
+                idle: true,
+                ..timed("cortado", "the cache for tasks; expiry policy; futures polled in place")
+            },
             Self::MokaExpiry => timed("moka", "sync, expiry policy"),
+            Self::MokaFuture => Card {
+                idle: true,
+                ..timed("moka", "the cache for tasks; expiry policy; futures polled in place")
+            },
             Self::Moka => Card { idle: true, ..card("moka", "sync, no lifetimes") },
             Self::MiniMoka => Card { idle: true, ..card("mini-moka", "sync, no lifetimes") },
             Self::QuickCache => card("quick_cache", "no lifetimes"),
@@ -216,7 +231,9 @@ impl Rival {
             Self::CortadoInsertTtl => driver.drive::<Cortado<K, V, cortado::InsertTtl>>(),
             Self::CortadoTimeToLive => driver.drive::<Cortado<K, V, cortado::TimeToLive>>(),
             Self::CortadoReadHook => driver.drive::<Cortado<K, V, cortado::ReadHook>>(),
+            Self::CortadoFuture => driver.drive::<CortadoFuture<K, V>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
+            Self::MokaFuture => driver.drive::<MokaFuture<K, V>>(),
             Self::Moka => driver.drive::<Moka<K, V>>(),
             Self::MiniMoka => driver.drive::<MiniMoka<K, V>>(),
             Self::QuickCache => driver.drive::<QuickCache<K, V>>(),

@@ -7,7 +7,7 @@ use mini_moka::sync::ConcurrentCacheExt;
 use std::time::{Duration, Instant};
 
 /// Each value's own lifetime, also when it replaces another; reads change nothing.
-struct Lifetimes;
+pub struct Lifetimes;
 
 impl<K, V: Value> moka::Expiry<K, V> for Lifetimes {
     fn expire_after_create(&self, _: &K, value: &V, _: Instant) -> Option<Duration> {

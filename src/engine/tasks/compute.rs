@@ -1,6 +1,6 @@
 //! Computations by tasks.
 
-use super::drive::{drive, fly};
+use super::drive::{as_task, drive, fly};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::entry::Entry;
@@ -13,16 +13,17 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
+    /// `op_of` makes the operation of what the future returns. (A future around the user's would
+    /// have that one twice.)
+    ///
     /// # Errors
-    /// If the future returns one; the entry is as before.
-    pub async fn compute_async<E, F>(
+    /// If `op_of` returns one; the entry is as before.
+    pub async fn compute_async<E, F: Future>(
         &self,
         key: K,
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
-    ) -> Result<CompResult<K, V>, E>
-    where
-        F: Future<Output = Result<Op<V>, E>>,
-    {
+        op_of: impl FnOnce(F::Output) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
         // Dropped after the flight, also when the task is cancelled: these may be the last counts
         // on the old entry, and the user's future, whose destructors may use the key.
         let mut kept = (None, None);
@@ -39,14 +40,14 @@ where
             looked
         };
         let op = match deciding.as_mut().as_pin_mut() {
-            Some(deciding) => fly(&flight, deciding).await?,
+            Some(deciding) => op_of(fly(&flight, deciding).await)?,
             None => Op::Nop,
         };
         let flight = flight.enter();
         let result = self.act(draft, looked, op, &mut kept.1);
         flight.land(None);
         drop(kept);
-        self.after_write();
+        as_task(|| self.after_write());
         Ok(result)
     }
 }

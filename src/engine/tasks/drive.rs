@@ -1,11 +1,20 @@
 //! Waiting between steps, and polling the user's futures.
 
 use crate::engine::flights::{FlightGuard, InFlight, LoadOutcome, Step};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+/// Runs a part of a task's operation that ends in deliveries: back-pressure must not block the
+/// thread. The operation awaits it at its end
+/// ([`tell_async`](crate::engine::Engine::tell_async)).
+pub fn as_task<T>(run: impl FnOnce() -> T) -> T {
+    let _mark = ReentrancyMark::task();
+    run()
+}
 
 /// Runs the steps of an operation, and awaits the flights that they name.
 ///
@@ -38,8 +47,13 @@ impl Future for Landing {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.flight.refuse_own_wait();
-        Pin::new(&mut self.follow).poll(context).map(drop)
+        let poll = Pin::new(&mut self.follow).poll(context).map(drop);
+        // Not before: if the flight has landed, its owner may be calling this task's waker, with
+        // the token still on the stack, and an executor may poll within the call.
+        if poll.is_pending() {
+            self.flight.refuse_own_wait();
+        }
+        poll
     }
 }
 

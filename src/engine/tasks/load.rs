@@ -1,6 +1,6 @@
 //! Loads by tasks.
 
-use super::drive::{drive, fly};
+use super::drive::{as_task, drive, fly};
 use crate::engine::Engine;
 use crate::engine::flights::LoadOutcome;
 use crate::engine::loads::{Begun, LoadTimer, OwnedReplaces, loaded_node};
@@ -88,7 +88,9 @@ where
             Ok(loaded) => {
                 timer.succeed();
                 let flight = flight.enter();
-                Ok(replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces)))
+                Ok(as_task(|| {
+                    replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
+                }))
             }
             Err(reason) => {
                 drop(timer);

@@ -14,3 +14,5 @@ mod load;
 mod notify;
 mod retain;
 mod write;
+
+pub use drive::as_task;

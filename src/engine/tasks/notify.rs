@@ -2,30 +2,17 @@
 //! listeners where a thread would.
 
 use crate::engine::Engine;
-use crate::engine::reentrancy::ReentrancyMark;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Polls an operation, and then awaits what its caller has to wait for: that too many notices
-    /// are delivered, and the asynchronous listeners.
-    pub async fn as_task<T>(&self, operation: impl Future<Output = T>) -> T {
-        let result = {
-            let mut operation = pin!(operation);
-            poll_fn(|context| {
-                // Keeps back-pressure from blocking the thread.
-                let _mark = ReentrancyMark::task();
-                operation.as_mut().poll(context)
-            })
-            .await
-        };
+    /// Awaits what a caller has to wait for after its operation: that too many notices are
+    /// delivered, and the asynchronous listeners.
+    pub async fn tell_async(&self) {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
         if !self.hooks.async_listeners.is_empty() {
             self.notify().await;
         }
-        result
     }
 
     #[cold]

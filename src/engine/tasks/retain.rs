@@ -1,6 +1,6 @@
 //! `retain` for tasks.
 
-use super::drive::drive;
+use super::drive::{as_task, drive};
 use crate::engine::Engine;
 use crate::engine::flights::Step;
 use crate::engine::write::{Condition, Removal};
@@ -19,7 +19,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let key = (node.meta().hash(), node.key());
                 drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
             }
-            self.after_write();
+            as_task(|| self.after_write());
         }
     }
 
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let (Step::Done(_) | Step::Wait(_)) =
                     self.step_removal(key, &mut removal, &mut predicate);
             }
-            self.after_write();
+            as_task(|| self.after_write());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Writes of single keys by tasks.
 
-use super::drive::drive;
+use super::drive::{as_task, drive};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::flights::Clearance;
@@ -16,9 +16,9 @@ where
     S: BuildHasher,
 {
     pub async fn insert_async(&self, key: K, value: V, lifetime: Lifetime) {
-        if let Some(mut insert) = self.begin_insert(key, value, lifetime) {
+        if let Some(mut insert) = as_task(|| self.begin_insert(key, value, lifetime)) {
             drive(|| self.step_insert(&mut insert)).await;
-            self.after_write();
+            as_task(|| self.after_write());
         }
     }
 
@@ -31,7 +31,7 @@ where
         self.check_key(hash, key);
         let mut clearance = Clearance::Idle;
         let outcome = drive(|| self.step_attempt((hash, key), Allowed::Any, &mut clearance)).await;
-        self.after_write();
+        as_task(|| self.after_write());
         match outcome {
             RemoveOutcome::Removed(entry) => Some(entry),
             RemoveOutcome::Absent | RemoveOutcome::Judge(_) => None,
@@ -51,7 +51,7 @@ where
         self.check_key(hash, key);
         let mut removal = Removal::Unjudged;
         let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut condition)).await;
-        self.after_write();
+        as_task(|| self.after_write());
         removed
     }
 
@@ -70,6 +70,6 @@ where
         let mut clearance = Clearance::Idle;
         let step = || self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance);
         let changed = drive(step).await;
-        self.finish_set_hard_deadline(hash, key, changed)
+        as_task(|| self.finish_set_hard_deadline(hash, key, changed))
     }
 }

@@ -1,0 +1,147 @@
+//! While a future of a load or a computation is polled, nothing is delivered on that thread: a
+//! synchronous listener that wrote the key would wait for the very task.
+
+use crate::common::must_end;
+use crate::common::{audited::TasksAudited, audited::tasks_audited, panic_of};
+use crate::hand::{Task, at_once, pends};
+use cortado::Op;
+use cortado::future::Cache;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+
+/// The key that the listener writes.
+const KEY: u64 = 1;
+
+struct Bench {
+    cache: Arc<TasksAudited<u64, u64>>,
+    told: Arc<AtomicU64>,
+}
+
+/// A cache whose synchronous listener writes the key whenever another one's value leaves.
+fn bench() -> Bench {
+    let slot: Arc<OnceLock<std::sync::Weak<TasksAudited<u64, u64>>>> = Arc::default();
+    let told = Arc::new(AtomicU64::new(0));
+    let (there, tells) = (Arc::clone(&slot), Arc::clone(&told));
+    let cache = Arc::new(tasks_audited(
+        Cache::builder()
+            .record_stats(true)
+            .removal_listener(move |removed: cortado::Removed<u64, u64>| {
+                if *removed.key() != KEY
+                    && let Some(cache) = there.get().and_then(std::sync::Weak::upgrade)
+                {
+                    cache.sync().insert(KEY, 1000 + tells.fetch_add(1, SeqCst));
+                }
+            })
+            .build(),
+    ));
+    slot.set(Arc::downgrade(&cache)).unwrap();
+    Bench { cache, told }
+}
+
+impl Bench {
+    /// Something leaves, within the future of a load or a computation.
+    async fn replace_another(&self) {
+        self.cache.insert(2, 1).await;
+        self.cache.insert(2, 2).await;
+        self.cache.remove(&2).await;
+    }
+
+    fn told(&self) -> u64 {
+        self.told.load(SeqCst)
+    }
+}
+
+#[test]
+fn they_wait_for_the_end_of_a_computation() {
+    must_end(|| {
+        for polls in 0..3 {
+            let bench = bench();
+            let mut task = Task::new(bench.cache.entry(KEY).and_compute_with(|_| async {
+                bench.replace_another().await;
+                pends(polls).await;
+                bench.replace_another().await;
+                Op::Put(5)
+            }));
+            for _ in 0..polls {
+                assert!(!task.poll());
+                assert_eq!(bench.told(), 0);
+            }
+            assert!(task.poll());
+            assert_eq!((bench.told(), at_once(bench.cache.get(&KEY))), (4, Some(1003)));
+            assert_eq!(bench.cache.stats().listener_panics, 0);
+        }
+    });
+}
+
+#[test]
+fn they_wait_for_the_end_of_a_load() {
+    must_end(|| {
+        for is_loaded in [true, false] {
+            let bench = bench();
+            let mut task = Task::new(bench.cache.optionally_get_with(KEY, async {
+                bench.replace_another().await;
+                pends(1).await;
+                is_loaded.then_some(5)
+            }));
+            assert!(!task.poll());
+            assert_eq!(bench.told(), 0);
+            assert!(task.poll());
+            assert_eq!(bench.told(), 2);
+            assert_eq!(task.result(), is_loaded.then_some(5));
+        }
+    });
+}
+
+/// However the flight ends.
+#[test]
+fn they_come_when_a_computation_is_dropped_or_fails() {
+    must_end(|| {
+        for end in 0..4 {
+            let bench = bench();
+            let mut task = Task::new(bench.cache.entry(KEY).and_try_compute_with(|_| {
+                if end == 3 {
+                    bench.cache.sync().insert(2, 1);
+                    bench.cache.sync().remove(&2);
+                    panic!("the closure");
+                }
+                async {
+                    bench.replace_another().await;
+                    match end {
+                        0 => pends(1).await,
+                        1 => return Err(()),
+                        _ => panic!("the future"),
+                    }
+                    Ok(Op::Put(5))
+                }
+            }));
+            match end {
+                0 => assert!(!task.poll()),
+                1 => assert!(task.poll()),
+                2 => assert_eq!(panic_of(|| task.poll()), "the future"),
+                _ => assert_eq!(panic_of(|| task.poll()), "the closure"),
+            }
+            drop(task);
+            let expected = if end == 3 { 1 } else { 2 };
+            assert_eq!(bench.told(), expected, "{end}");
+            assert!(at_once(bench.cache.get(&KEY)).is_some());
+        }
+    });
+}
+
+/// Others deliver meanwhile, if they come.
+#[test]
+fn another_operation_delivers_what_a_pending_future_has_caused() {
+    must_end(|| {
+        let bench = bench();
+        let load = bench.cache.get_with(KEY, async {
+            bench.replace_another().await;
+            pends(1).await;
+            5
+        });
+        let task = Task::waiting(load);
+        assert_eq!(bench.told(), 0);
+        at_once(bench.cache.insert(3, 3));
+        assert_eq!(bench.told(), 2);
+        assert_eq!(task.end(), 1001);
+    });
+}

@@ -1,0 +1,16 @@
+//! The cache for tasks: `cortado::future`.
+//!
+//! * [`hand`]: an executor that polls by hand, for the others.
+//! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
+//! * [`deliveries`]: what is not delivered while a load or a computation is polled.
+//! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
+#![cfg(not(cortado_loom))]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod cancel;
+mod deliveries;
+mod dropped_at_each_poll;
+mod hand;
+mod waiting;
