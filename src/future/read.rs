@@ -13,20 +13,17 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    // The first return keeps the result out of the future's state.
-
     /// See [`crate::Cache::get`].
     pub async fn get<Q>(&self, key: &Q) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        if !self.engine().tells_after_read() {
-            return self.cache.get(key);
+        if self.engine().tells_after_read() {
+            return self.get_entry(key).await.map(Entry::into_value);
         }
-        let result = self.cache.get(key);
-        self.tell_all().await;
-        result
+        // One call, with nothing awaited after it: the result never is in the future's state.
+        self.cache.get(key)
     }
 
     /// See [`crate::Cache::get_entry`].
@@ -34,11 +31,10 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        if !self.engine().tells_after_read() {
-            return self.cache.get_entry(key);
-        }
         let result = self.cache.get_entry(key);
-        self.tell_all().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
@@ -47,11 +43,10 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        if !self.engine().tells_after_read() {
-            return self.cache.touch(key);
-        }
         let result = self.cache.touch(key);
-        self.tell_all().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
@@ -61,11 +56,10 @@ where
         Q: Equivalent<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        if !self.engine().tells_after_read() {
-            return self.cache.get_many(keys);
-        }
         let result = self.cache.get_many(keys);
-        self.tell_all().await;
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
         result
     }
 
