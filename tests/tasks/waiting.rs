@@ -386,3 +386,20 @@ fn a_waker_that_panics_harms_nobody() {
         }
     });
 }
+
+/// Frames of user code end in the order of a stack: a debug assertion checks that.
+#[test]
+fn a_load_within_a_load_lands() {
+    let cache = cache();
+    let inner = |cache: &Shared| {
+        let cache = Arc::clone(cache);
+        async move { cache.get_with(2, async { 20 }).await }
+    };
+    let outer = async { inner(&cache).await + 1 };
+    assert_eq!(block_on(cache.get_with(1, outer)), 21);
+    let computed = cache.entry(3).and_upsert_with(|_| async { inner(&cache).await + 10 });
+    assert_eq!(*block_on(computed), 30);
+    cache.sync().invalidate(&2);
+    let computed = cache.entry(4).and_upsert_with(|_| async { inner(&cache).await + 20 });
+    assert_eq!(*block_on(computed), 40);
+}

@@ -87,8 +87,9 @@ where
         match fly(&flight, init).await.into_result() {
             Ok(loaded) => {
                 timer.succeed();
-                let flight = flight.enter();
                 Ok(as_task(|| {
+                    // Inside, since it ends inside: frames end in the order of a stack.
+                    let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
                 }))
             }
