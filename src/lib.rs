@@ -60,6 +60,24 @@
 //! 7. The key and value of a removed entry are dropped soon, unless a handle or guard protects
 //!    them. [`scheduler`](Builder::scheduler) states how soon, with a scheduler and without.
 //!
+//! # Tasks
+//!
+//! [`future::Cache`] is the same cache for `async` code: [`Cache::future`] and
+//! [`future::Cache::sync`] turn one handle into the other. Its operations await what those of
+//! [`Cache`] block for, by wakers, on any runtime. Threads and tasks share loads. A future that is
+//! dropped cancels its operation. `docs/guide/async.md` has a program for each point.
+//!
+//! ```
+//! use cortado::{Loaded, future::Cache};
+//! use std::time::Duration;
+//!
+//! # pollster::block_on(async {
+//! let pages: Cache<&str, String> = Cache::new(10_000);
+//! let fetch = async { Loaded::with_ttl("hello".to_owned(), Duration::from_secs(60)) };
+//! assert_eq!(pages.load("/", fetch).await, "hello");
+//! # });
+//! ```
+//!
 //! # Waiting
 //!
 //! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
@@ -71,6 +89,10 @@
 //! key. If the write buffer has no room left, the write also waits for the thread that runs the
 //! maintenance. If the notifications are too many, it may wait for their delivery
 //! ([`Builder::notification_limit`]).
+//!
+//! A task is pending where a thread would sleep for a load, a computation or a delivery. Only the
+//! waits for a bucket and for the maintenance, which are short, block its thread. A synchronous
+//! call in a task blocks the runtime's thread: [`future`](future#waiting).
 //!
 //! # Time
 //!

@@ -23,15 +23,20 @@
 //! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock. Once in all if it is the trait's own | reaches the caller; the entry is as before |
 //! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of the waiters loads in its place |
 //! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
+//! | future of a load or a computation | nothing; others wait as for the two above | the one that polls the operation | polled until it is ready, or dropped before | as for the two above; if it is dropped early, as for a panic |
 //! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
 //! | listener | nothing | see `docs/notifications.md`; one at a time | once per value | caught and counted; the next removal is delivered |
+//! | future of a listener that awaits | nothing | the one that polls an operation; one future at a time | polled until it is ready | caught and counted; the next removal is told |
+//! | `wake` of a waiting task | nothing | the one that ends the flight, or delivers | at most once per poll that waits | caught; the others are woken |
+//! | `Clone` and `Drop` of wakers | nothing | the one that polls, drops or wakes the waiting operation | once per poll that waits | from `wake`: caught; otherwise reaches who polls or drops; the key is as before |
 //! | `Drop` of keys and values | nothing | the thread that drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |
 //! | `Clone` of values | a guard | the caller's | once per returned clone | reaches the caller; the cache is as after the operation |
 //!
-//! No callback runs under a lock. A guard that is held keeps memory of removed entries from being
-//! released. Each callback may call anything on the cache, with two exceptions, which panic: a wait
-//! for the key that the callback itself is working on, and a write of the key that a hook, weigher
-//! or condition was asked about. `docs/flights.md` has the details.
+//! No callback runs under a lock, and no future is pending under one. A guard that is held keeps
+//! memory of removed entries from being released. Each callback may call anything on the cache,
+//! with two exceptions, which panic: a wait for the key that the callback itself is working on, and
+//! a write of the key that a hook, weigher or condition was asked about. `docs/flights.md` has the
+//! details.
 //!
 //! # Locks
 //! maintenance → moving of the index → one shard of the flights → one bucket (while the index

@@ -24,8 +24,9 @@
 //!
 //! A future of this module waits by its waker and blocks no worker thread for another task. Like
 //! the calls of [`crate::Cache`], an operation may run a bounded piece of maintenance, the removal
-//! listener included, on the thread that polls it. Reads never wait, so the future of
-//! [`Cache::get`] is ready at the first poll.
+//! listener included, on the thread that polls it. Reads wait for no other operation, so the future
+//! of [`Cache::get`] is ready at the first poll. Only a listener that awaits
+//! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting.
 //!
 //! A *synchronous* call on a cache blocks its thread while a computation or a load of its key runs.
 //! On a runtime's only worker thread it blocks the very task that it waits for. So tasks use this
