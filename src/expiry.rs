@@ -344,6 +344,29 @@ pub mod expire {
         FromFn::new(lifetime, On::Access)
     }
 
+    /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where the
+    /// value type is a `Result`. `None` means that such an entry never expires.
+    ///
+    /// ```
+    /// use cortado::{Cache, Expiration, expire};
+    /// use std::time::Duration;
+    ///
+    /// let (minute, second) = (Duration::from_secs(60), Duration::from_secs(1));
+    /// let pages: Cache<&str, Result<String, u16>> = Cache::builder()
+    ///     .max_capacity(1_000)
+    ///     .expire_after(expire::on_result(Some(minute), Some(second)))
+    ///     .build();
+    /// pages.insert("/", Ok("hello".into()));
+    /// pages.insert("/missing", Err(404));
+    /// assert!(pages.expires_in("/").due() > pages.expires_in("/missing").due());
+    /// ```
+    pub fn on_result<K: ?Sized, T, E>(
+        ok: Option<Duration>,
+        error: Option<Duration>,
+    ) -> FromFn<impl Fn(&K, &Result<T, E>) -> Option<Duration> + Send + Sync, K, Result<T, E>> {
+        on_write(move |_: &K, value: &Result<T, E>| if value.is_ok() { ok } else { error })
+    }
+
     impl<F, K: ?Sized, V: ?Sized> FromFn<F, K, V> {
         fn new(lifetime: F, on: On) -> Self {
             let seed = ahash::RandomState::new().hash_one(0);

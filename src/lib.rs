@@ -201,6 +201,8 @@ mod guide {
     mod listeners {}
     #[doc = include_str!("../docs/guide/testing.md")]
     mod testing {}
+    #[doc = include_str!("../docs/guide/async.md")]
+    mod tasks {}
 }
 
 /// Compiles the programs for those that come from another cache.

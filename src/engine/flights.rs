@@ -85,6 +85,8 @@ pub struct LoadedNode {
     /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was not to be
     /// kept, since all waiters get that value.
     pub ends: Timestamp,
+    /// Whether the load has made the value, and not found it.
+    pub is_made: bool,
 }
 
 /// How an operation that takes a key treats a load of it.

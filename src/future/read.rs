@@ -19,11 +19,11 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.cache.get(key);
         if self.engine().tells_after_read() {
-            self.tell_all().await;
+            return self.get_entry(key).await.map(Entry::into_value);
         }
-        result
+        // One call, with nothing awaited after it: the result never is in the future's state.
+        self.cache.get(key)
     }
 
     /// See [`crate::Cache::get_entry`].

@@ -1,6 +1,7 @@
 //! Loads of several keys by one call.
 
 use crate::common::audited::{Audited, audited};
+use crate::common::fuse::{Key, Name, Place, arm, disarm};
 use crate::common::must_end;
 use cortado::{Cache, GuardResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,6 +162,33 @@ fn calls_whose_keys_cross_all_end() {
             }
         });
     });
+}
+
+/// The key is removed between the load of its first occurrence and its second. Then this call
+/// loads it twice, and a loader that makes one pair for it serves both.
+#[test]
+fn a_key_that_is_given_twice_is_served_twice_though_a_removal_comes_between() {
+    must_end(|| {
+        let cache: Arc<Audited<Key, u64>> = Arc::new(audited(Cache::builder().build()));
+        let (other, asked) = (Arc::clone(&cache), AtomicUsize::new(0));
+        arm(Place::Eq, 1, move || other.invalidate(&Name(1)));
+        let values = cache.get_many_with([Key(1), Key(1), Key(2)], |keys| {
+            asked.fetch_add(keys.len(), SeqCst);
+            [(Key(1), 10), (Key(2), 20)]
+        });
+        assert!(!disarm(), "nothing was removed");
+        assert_eq!(values, [Some(10), Some(10), Some(20)]);
+        assert_eq!(asked.load(SeqCst), 3);
+        assert_eq!(cache.get_many(&[Name(1), Name(2)]), [Some(10), Some(20)]);
+    });
+}
+
+#[test]
+fn of_two_values_for_one_key_the_last_one_counts() {
+    let cache = cache();
+    let made = [(1, 10), (5, 50), (1, 11), (5, 51)];
+    assert_eq!(cache.get_many_with([1, 2], |_| made), [Some(11), None]);
+    assert_eq!(cache.get_many(&[1, 5]), [Some(11), Some(51)]);
 }
 
 #[test]

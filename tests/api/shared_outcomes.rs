@@ -193,3 +193,34 @@ fn a_loader_may_say_how_long_its_value_lives() {
     hand.advance(second);
     assert_eq!(cache.load(1, || Loaded::new(9)), 9);
 }
+
+/// A call finds an entry that it is to replace, and then another call's load, which comes to the
+/// same entry: it was written before that load took off. Nobody has loaded a new value, so this
+/// call does.
+#[test]
+fn an_entry_that_another_load_has_only_found_is_judged() {
+    must_end(|| {
+        let cache = cache();
+        let (other, replacing) = (Arc::clone(&cache), channel());
+        // Between the first look of this thread and its take-off.
+        arm(Place::Hash, 2, move || {
+            other.insert(Key(1), 10);
+            // In its second look.
+            arm(Place::Eq, 1, move || {
+                let (cache, (found, finding)) = (other, channel());
+                let thread = std::thread::spawn(move || {
+                    // The first comparison is with the entry, the second with the load.
+                    arm(Place::Eq, 2, move || found.send(()).unwrap());
+                    let entry = cache.entry(Key(1));
+                    *entry.or_insert_with_if(|| 11, |value| *value == 10)
+                });
+                finding.recv().unwrap();
+                replacing.0.send(thread).unwrap();
+            });
+        });
+        assert_eq!(cache.get_with(Key(1), || unreachable!("an entry is there")), 10);
+        let replaces = replacing.1.recv().unwrap();
+        assert_eq!(replaces.join().unwrap(), 11);
+        assert_eq!(cache.get(&Key(1)), Some(11));
+    });
+}

@@ -51,11 +51,19 @@ fn with_all_of_them() {
 /// Loads among what overtakes them.
 #[test]
 fn loads() {
-    let of_loads = |op| {
-        use Op::{Clear, Get, Insert, Load, Look, Put, Remove};
-        matches!(op, Load(_) | Get | Insert(_) | Remove | Clear | Put(_) | Look)
+    let of_loads = |op: Op| {
+        use Op::{Clear, Get, Insert, Look, Put, Remove};
+        op.load().is_some() || matches!(op, Get | Insert(_) | Remove | Clear | Put(_) | Look)
     };
     check(PLAIN, 8, &of_loads);
+}
+
+/// Loads of all kinds on one key, and little else: most of them meet others.
+#[test]
+fn loads_that_come_to_nothing() {
+    let of_loads = |op: Op| op.load().is_some() || matches!(op, Op::Remove | Op::Insert(_));
+    check(PLAIN, 11, &of_loads);
+    check(Setup { moves: true, ..PLAIN }, 12, &of_loads);
 }
 
 /// Terms that are set, also to nothing, under reads that prolong lives.
@@ -96,6 +104,94 @@ fn the_checker_tells_the_difference() {
         &event(Op::Clear, Answer::Done, 4, 5),
         &event(Op::Get, Answer::Value(Some(2)), 6, 7)
     ]));
+}
+
+fn event(op: Op, answer: Answer, (began, ended): (u64, u64)) -> Event {
+    Event { op, answer, began, ended, readings: vec![10] }
+}
+
+/// The same for loads without a value: only those who waited share them, and only of their kind.
+#[test]
+fn the_checker_knows_who_shares_what() {
+    let fallible = |value, fails, other_type| Op::LoadFallibly { value, fails, other_type };
+    let fails = event(fallible(1, true, false), Answer::Failed(1), (0, 3));
+    let explains = |first: &Event, second: Event| PLAIN.explains(&[first.clone(), second]);
+    let failed = Answer::Failed(1);
+    for makes in [false, true] {
+        let same_type = fallible(2, !makes, false);
+        assert!(explains(&fails, event(same_type, failed, (1, 4))));
+        assert!(!explains(&fails, event(same_type, failed, (4, 5))), "it came later");
+        let other_type = fallible(2, !makes, true);
+        assert!(!explains(&fails, event(other_type, failed, (1, 4))), "another type");
+    }
+    assert!(!explains(&fails, event(fallible(2, false, false), Answer::Failed(2), (1, 4))));
+    let optional = |value, makes| Op::LoadOptionally { value, makes };
+    let none = Answer::Value(None);
+    assert!(!explains(&fails, event(optional(2, true), none, (1, 4))), "an error is no absence");
+    let absent = event(optional(1, false), none, (0, 3));
+    assert!(explains(&absent, event(optional(2, true), none, (1, 4))));
+    assert!(!explains(&absent, event(optional(2, true), none, (4, 5))));
+    assert!(!explains(&absent, event(Op::Guard { value: 2, drops: false }, none, (1, 4))));
+    let dropped = event(Op::Guard { value: 1, drops: true }, none, (0, 3));
+    assert!(!explains(&dropped, event(optional(2, true), none, (1, 4))), "another one leads");
+    // A value is for all, though it was not kept; but not for those who came after it.
+    let load = event(Op::Load(1), Answer::Value(Some(1)), (0, 3));
+    let shared = |op, ended| {
+        let removed = event(Op::Remove, none, (1, 2));
+        let other = event(op, Answer::Value(Some(1)), ended);
+        let gone = event(Op::Get, none, (8, 9));
+        PLAIN.explains(&[load.clone(), removed, other, gone])
+    };
+    for op in [optional(2, false), fallible(2, true, true), Op::LoadIf(2)] {
+        assert!(shared(op, (1, 4)) && !shared(op, (4, 5)), "{op:?}");
+    }
+    // Who waited has found nothing before. One that has found a value returns it.
+    let insert = event(Op::Insert(7), Answer::Done, (0, 1));
+    let waits = |op, answer| {
+        let fails = event(fallible(1, true, false), Answer::Failed(1), (2, 5));
+        PLAIN.explains(&[insert.clone(), fails, event(op, answer, (3, 6))])
+    };
+    assert!(!waits(fallible(2, true, false), Answer::Failed(1)));
+}
+
+/// What an insert overtakes is returned and not kept. A replacement and an upsert overtake nothing:
+/// they wait.
+#[test]
+fn the_checker_knows_what_replaces_what() {
+    let insert = |value| event(Op::Insert(value), Answer::Done, (0, 1));
+    let some = |value| Answer::Value(Some(value));
+    let explains = |events: &[Event]| PLAIN.explains(events);
+    let loads = |old, answer, then| {
+        explains(&[
+            insert(old),
+            event(Op::LoadIf(9), some(answer), (2, 3)),
+            event(Op::Get, some(then), (4, 5)),
+        ])
+    };
+    assert!(loads(4, 9, 9) && !loads(4, 4, 4) && !loads(4, 9, 4), "an even value is replaced");
+    assert!(loads(5, 5, 5) && !loads(5, 9, 9), "an odd one is not");
+    let replaced = |answer, then| {
+        let replace = event(Op::Replace(2), Answer::Value(answer), (2, 3));
+        explains(&[insert(1), replace, event(Op::Get, some(then), (4, 5))])
+    };
+    assert!(replaced(Some(1), 2) && !replaced(None, 1) && !replaced(Some(1), 1));
+    let none = event(Op::Replace(2), Answer::Value(None), (2, 3));
+    let get = |answer| event(Op::Get, Answer::Value(answer), (4, 5));
+    assert!(explains(&[none.clone(), get(None)]) && !explains(&[none, get(Some(2))]));
+    let ends = |was| {
+        let ends = event(Op::SetTtl(0), Answer::Was(was), (3, 4));
+        explains(&[
+            insert(4),
+            event(Op::LoadIf(9), some(9), (2, 5)),
+            ends,
+            event(Op::Get, Answer::Value(None), (6, 7)),
+        ])
+    };
+    assert!(ends(true) && !ends(false), "the end of an entry's life overtakes loads");
+    let load = event(Op::Load(3), some(3), (0, 6));
+    let upsert = event(Op::Upsert(4), Answer::Entry(None), (1, 2));
+    let then = event(Op::Get, some(4), (7, 8));
+    assert!(!explains(&[load, upsert, then]), "the load comes after it, or before it");
 }
 
 /// The same for time.
@@ -147,4 +243,11 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
     };
     assert!(explains(8));
     assert!(!explains(3), "the read ended before the computation began");
+    // Or the computation looks after that.
+    let setup = Setup { idle: true, hook: true, moves: true };
+    assert!(setup.explains(&[
+        of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
+        of(Op::Touch, Answer::Was(true), (2, 8), &[10, late]),
+        of(Op::Replace(9), Answer::Value(None), (4, 7), &[late]),
+    ]));
 }

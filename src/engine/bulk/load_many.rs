@@ -27,6 +27,13 @@ struct Own {
     flight: Entered,
 }
 
+/// A value that a loader has made.
+enum Made<V> {
+    Unused(V),
+    /// The value of the key at this position.
+    UsedAt(usize),
+}
+
 /// The loads of this call. Their marks are on this thread's stack, so they end last one first, also
 /// when the loader panics.
 struct OwnLoads(Vec<Own>);
@@ -135,28 +142,45 @@ where
                 continue;
             };
             let hash = spread(draft.hash());
-            match made.find_entry(hash, |(key, _)| key == draft.key()) {
-                Ok(found) => {
-                    let ((_, value), _) = found.remove();
+            let Some((_, made)) = made.find_mut(hash, |(key, _)| key == draft.key()) else {
+                flight.land(Some(LoadOutcome::NoValue(NoValue::Absent)));
+                continue;
+            };
+            let entry = match std::mem::replace(made, Made::UsedAt(position)) {
+                Made::Unused(value) => {
                     let loaded = Loaded::new(value);
-                    let entry = self.land_value(draft, loaded, flight, &mut Replaces::none());
-                    wanted[position] = Wanted::Known(Some(entry));
+                    Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
                 }
-                Err(_) => flight.land(Some(LoadOutcome::NoValue(NoValue::Absent))),
-            }
+                // A key that is given twice, and whose first load was overtaken before the second.
+                Made::UsedAt(other) => {
+                    let entry = known_entry(&wanted[other]);
+                    let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
+                    flight.land(loaded.map(LoadOutcome::Value));
+                    entry
+                }
+            };
+            wanted[position] = Wanted::Known(entry);
         }
-        for (key, value) in made {
-            self.insert(key, value, Lifetime::Policy);
+        for (key, made) in made {
+            if let Made::Unused(value) = made {
+                self.insert(key, value, Lifetime::Policy);
+            }
         }
         Ok(())
     }
 
-    /// What a loader has made, to be looked up by key.
-    fn by_hash(&self, made: impl IntoIterator<Item = (K, V)>) -> HashTable<(K, V)> {
-        let mut table = HashTable::new();
+    /// What a loader has made, to be looked up by key. Of several values of a key it is the last.
+    fn by_hash(&self, made: impl IntoIterator<Item = (K, V)>) -> HashTable<(K, Made<V>)> {
+        let mut table: HashTable<(K, Made<V>)> = HashTable::new();
         for (key, value) in made {
             let hash = spread(self.hash(&key));
-            table.insert_unique(hash, (key, value), |(key, _)| spread(self.hash(key)));
+            let value = Made::Unused(value);
+            match table.find_mut(hash, |(other, _)| *other == key) {
+                Some((_, other)) => *other = value,
+                None => {
+                    table.insert_unique(hash, (key, value), |(key, _)| spread(self.hash(key)));
+                }
+            }
         }
         table
     }
@@ -180,5 +204,12 @@ fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {
     match wanted {
         Wanted::Missing(draft, _) => Some(draft.key()),
         Wanted::Known(_) | Wanted::SameAs(_) => None,
+    }
+}
+
+fn known_entry<K, V>(wanted: &Wanted<K, V>) -> Option<Entry<K, V>> {
+    match wanted {
+        Wanted::Known(entry) => entry.clone(),
+        Wanted::Missing(..) | Wanted::SameAs(_) => None,
     }
 }

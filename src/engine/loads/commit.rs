@@ -51,7 +51,7 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
 
 /// The outcome of a load for its waiters. `ends` is the end of the value's life.
 pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
-    LoadedNode { node: entry.node().raw().clone(), ends }
+    LoadedNode { node: entry.node().raw().clone(), ends, is_made: entry.is_fresh() }
 }
 
 /// The commit of a value that ended.

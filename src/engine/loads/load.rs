@@ -157,7 +157,7 @@ where
     ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
         if let Some(flight) = joined.take() {
-            if let Some(begun) = self.join(&flight) {
+            if let Some(begun) = self.join(&flight, replaces) {
                 return Step::Done(begun);
             }
             let entry = self.peek_entry(hash, key);
@@ -238,9 +238,19 @@ where
     }
 
     /// The outcome of another call's load, if this call can use it.
-    fn join<N: Reason>(&self, flight: &InFlight) -> Option<Begun<K, V, N>> {
+    fn join<N: Reason>(
+        &self,
+        flight: &InFlight,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Option<Begun<K, V, N>> {
         match flight.outcome()? {
-            LoadOutcome::Value(loaded) => self.join_value(loaded).map(Begun::There),
+            LoadOutcome::Value(loaded) => {
+                let is_made = loaded.is_made;
+                let entry = self.join_value(loaded)?;
+                // An entry that the other call has only found is judged like any other.
+                let is_there = is_made || !self.is_replaced(&entry, replaces);
+                is_there.then_some(Begun::There(entry))
+            }
             LoadOutcome::NoValue(reason) => N::adopt(&reason).map(Begun::NoValue),
         }
     }

@@ -5,6 +5,7 @@
 //! it. So it is explained by any of the readings that were to be had between its beginning and its
 //! end, taken in order.
 
+mod loads;
 pub mod play;
 
 use std::collections::HashSet;
@@ -26,26 +27,35 @@ pub enum Op {
     Insert(u64),
     InsertFor(u64, Time),
     Load(u64),
+    /// A load that replaces an even value.
+    LoadIf(u64),
+    /// A load that may come to nothing.
+    LoadOptionally {
+        value: u64,
+        makes: bool,
+    },
+    /// A load that may fail, with an error of one of two types.
+    LoadFallibly {
+        value: u64,
+        fails: bool,
+        other_type: bool,
+    },
+    /// A guard that is taken, if the key has no value, and then used or dropped.
+    Guard {
+        value: u64,
+        drops: bool,
+    },
     Remove,
     RemoveIfOdd,
     Clear,
     Put(u64),
+    Upsert(u64),
+    Replace(u64),
     ComputeRemove,
     Look,
     SetTtl(Time),
     Persist,
     ExpiresIn,
-}
-
-impl Op {
-    /// Whether a load that is under way does not survive it.
-    fn overtakes(self) -> bool {
-        use Op::{Clear, ComputeRemove, Insert, InsertFor, Put, Remove, RemoveIfOdd};
-        matches!(
-            self,
-            Insert(_) | InsertFor(..) | Remove | RemoveIfOdd | Clear | Put(_) | ComputeRemove
-        )
-    }
 }
 
 /// An entry as it is shown: value and remaining life, [`NEVER`] for ever.
@@ -56,6 +66,8 @@ pub enum Answer {
     Done,
     Was(bool),
     Value(Option<u64>),
+    /// The error of the load of this value.
+    Failed(u64),
     Entry(Shown),
     Life(Option<Time>),
 }
@@ -73,6 +85,17 @@ pub struct Event {
 impl Event {
     fn overlaps(&self, other: &Self) -> bool {
         self.began < other.ended && other.began < self.ended
+    }
+
+    /// Whether a load that is under way does not survive it. Computations wait for loads. A change
+    /// of a life overtakes loads if it has changed an entry.
+    fn overtakes(&self) -> bool {
+        use Op::{Clear, Insert, InsertFor, Persist, Remove, RemoveIfOdd, SetTtl};
+        match self.op {
+            Insert(_) | InsertFor(..) | Remove | RemoveIfOdd | Clear => true,
+            SetTtl(_) | Persist => self.answer == Answer::Was(true),
+            _ => false,
+        }
     }
 }
 
@@ -177,13 +200,13 @@ impl Setup {
     /// that began before the computation may have been held up since it read the clock. The
     /// lifetime that its hook gives, counted from that reading, may be over at once.
     fn ended_after_the_look(self, node: &Node, event: &Event, history: &[Event]) -> bool {
-        use Op::{ComputeRemove, Get, GetEntry, Load, Look, Put, Touch};
+        use Op::{ComputeRemove, Get, GetEntry, Look, Put, Replace, Touch, Upsert};
         let gave = |read: &Event| {
-            matches!(read.op, Get | GetEntry | Touch | Load(_))
+            (matches!(read.op, Get | GetEntry | Touch) || read.op.load().is_some())
                 && read.readings.iter().any(|&reading| reading + READ == node.deadline)
         };
         self.hook
-            && matches!(event.op, Put(_) | ComputeRemove | Look)
+            && matches!(event.op, Put(_) | Upsert(_) | Replace(_) | ComputeRemove | Look)
             && history.iter().any(|read| event.overlaps(read) && gave(read))
     }
 
@@ -195,10 +218,25 @@ impl Setup {
         moment: &Moment<'_>,
         offer: &mut impl FnMut(Answer, State),
     ) {
+        let living = state.filter(|node| node.deadline > moment.judged);
+        self.outcome_for(living, (state, moment), event, history, offer);
+        if let (None, Some(node)) = (living, state)
+            && self.ended_after_the_look(&node, event, history)
+        {
+            self.outcome_for(Some(node), (state, moment), event, history, offer);
+        }
+    }
+
+    /// The same for an operation that finds `living`.
+    fn outcome_for(
+        self,
+        living: State,
+        (state, moment): (State, &Moment<'_>),
+        event: &Event,
+        history: &[Event],
+        offer: &mut impl FnMut(Answer, State),
+    ) {
         let Moment { judged, acted, later } = *moment;
-        let living = state.filter(|node| {
-            node.deadline > judged || self.ended_after_the_look(node, event, history)
-        });
         let value = living.map(|node| node.value);
         let for_ever = |value| Some(self.node(value, acted, NEVER));
         match event.op {
@@ -223,7 +261,7 @@ impl Setup {
             }
             Op::RemoveIfOdd => offer(Answer::Value(value), None),
             Op::Clear => offer(Answer::Done, None),
-            Op::Put(new) => {
+            Op::Put(new) | Op::Upsert(new) => {
                 later.iter().for_each(|&now| offer(shown(living, now), for_ever(new)));
             }
             Op::ComputeRemove => {
@@ -246,30 +284,14 @@ impl Setup {
             Op::ExpiresIn => {
                 offer(Answer::Life(living.map(|node| left(node.deadline, judged))), state);
             }
-            Op::Load(new) => {
-                self.reads(state, moment, &mut |found, next| {
-                    if let Some(node) = found {
-                        offer(Answer::Value(Some(node.value)), next);
-                    }
-                });
-                let others = || {
-                    history
-                        .iter()
-                        .filter(|other| other.began != event.began && event.overlaps(other))
-                };
-                match living {
-                    // Found at the second look, which is no read.
-                    Some(node) => offer(Answer::Value(Some(node.value)), state),
-                    None => offer(Answer::Value(Some(new)), for_ever(new)),
-                }
-                if others().any(|other| other.op.overtakes()) {
-                    offer(Answer::Value(Some(new)), state);
-                }
-                // What another load has come to, whether or not it was kept.
-                others()
-                    .filter(|other| matches!(other.op, Op::Load(_)))
-                    .for_each(|other| offer(other.answer, state));
+            Op::Replace(new) => {
+                offer(Answer::Value(value), if living.is_some() { for_ever(new) } else { state });
             }
+            Op::Load(_)
+            | Op::LoadIf(_)
+            | Op::LoadOptionally { .. }
+            | Op::LoadFallibly { .. }
+            | Op::Guard { .. } => self.load(state, event, history, moment, offer),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
 use crate::common::audited::{Audited, audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op as Decision};
+use cortado::{Cache, Clock, CompResult, Entry, Expiry, GuardResult, Op as Decision};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,13 +44,62 @@ fn seen(entry: Option<&Entry<u64, u64>>) -> Shown {
     entry.map(|entry| (**entry, seconds(entry.expires_in())))
 }
 
+/// What loaders and computations take, which is longer than what others do.
+fn dwell() {
+    (0..20).for_each(|_| std::hint::spin_loop());
+}
+
+fn load(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
+    /// An error of another type.
+    #[derive(Debug)]
+    struct Other(u64);
+
+    let made = |value: u64| {
+        dwell();
+        value
+    };
+    match op {
+        Op::LoadIf(value) => {
+            let entry = cache.entry(key);
+            let entry = entry.or_insert_with_if(|| made(value), |old| old.is_multiple_of(2));
+            Answer::Value(Some(*entry))
+        }
+        Op::LoadOptionally { value, makes } => {
+            Answer::Value(cache.optionally_get_with(key, || makes.then_some(made(value))))
+        }
+        Op::LoadFallibly { value, fails, other_type } => {
+            let load = || {
+                let value = made(value);
+                if fails { Err(value) } else { Ok(value) }
+            };
+            let loaded = if other_type {
+                cache.try_get_with(key, || load().map_err(Other)).map_err(|error| error.0)
+            } else {
+                cache.try_get_with(key, load).map_err(|error| *error)
+            };
+            loaded.map_or_else(Answer::Failed, |value| Answer::Value(Some(value)))
+        }
+        Op::Guard { value, drops } => match cache.get_value_or_guard(&key, None) {
+            GuardResult::Value(value) => Answer::Value(Some(value)),
+            GuardResult::Guard(guard) if drops => {
+                dwell();
+                drop(guard);
+                Answer::Value(None)
+            }
+            GuardResult::Guard(guard) => Answer::Value(Some(*guard.insert(made(value)))),
+            GuardResult::Timeout => panic!("a time limit that was never set"),
+        },
+        Op::Load(value) => Answer::Value(Some(cache.get_with(key, || made(value)))),
+        _ => unreachable!("{op:?} is no load"),
+    }
+}
+
 fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
     let compute = |decision: Decision<u64>| {
         let mut shown = None;
         let result = cache.entry(key).and_compute_with(|entry| {
             shown = seen(entry.as_ref());
-            // Longer than the others take.
-            (0..20).for_each(|_| std::hint::spin_loop());
+            dwell();
             decision
         });
         match (result, decision, shown) {
@@ -78,13 +127,6 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
             cache.insert_with_ttl(key, value, Duration::from_secs(life));
             Answer::Done
         }
-        Op::Load(value) => {
-            let load = || {
-                (0..20).for_each(|_| std::hint::spin_loop());
-                value
-            };
-            Answer::Value(Some(cache.get_with(key, load)))
-        }
         Op::Remove => Answer::Value(cache.remove(&key)),
         Op::RemoveIfOdd => Answer::Value(cache.remove_if(&key, |_, value| value % 2 == 1)),
         Op::Clear => {
@@ -92,17 +134,36 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
             Answer::Done
         }
         Op::Put(value) => compute(Decision::Put(value)),
+        Op::Upsert(value) => {
+            let mut shown = None;
+            let entry = cache.entry(key).and_upsert_with(|entry| {
+                shown = seen(entry.as_ref());
+                dwell();
+                value
+            });
+            assert_eq!((*entry, entry.is_old_value_replaced()), (value, shown.is_some()));
+            Answer::Entry(shown)
+        }
+        Op::Replace(value) => match cache.replace(key, value) {
+            Ok(old) => Answer::Value(Some(*old)),
+            Err(same) => {
+                assert_eq!(same, value);
+                Answer::Value(None)
+            }
+        },
         Op::ComputeRemove => compute(Decision::Remove),
         Op::Look => compute(Decision::Nop),
         Op::SetTtl(life) => Answer::Was(cache.set_ttl(&key, Duration::from_secs(life))),
         Op::Persist => Answer::Was(cache.persist(&key)),
         Op::ExpiresIn => Answer::Life(cache.expires_in(&key).into_options().map(seconds)),
+        loads => load(cache, key, loads),
     }
 }
 
-fn random_op(random: u64, value: u64) -> Op {
+fn random_op(setup: Setup, random: u64, value: u64) -> Op {
     let life = [0, 5, 10, 20][(random >> 32) as usize % 4];
-    match random % 32 {
+    let (one, other) = (random >> 40 & 1 == 0, random >> 41 & 1 == 0);
+    match random % 48 {
         0..3 => Op::Get,
         3..5 => Op::GetEntry,
         5 => Op::Peek,
@@ -118,7 +179,15 @@ fn random_op(random: u64, value: u64) -> Op {
         24 => Op::Look,
         25..28 => Op::SetTtl(life),
         28 => Op::Persist,
-        _ => Op::ExpiresIn,
+        29..32 => Op::ExpiresIn,
+        32..35 => Op::LoadFallibly { value, fails: one, other_type: other },
+        35..38 => Op::LoadOptionally { value, makes: one },
+        38..41 => Op::Guard { value, drops: one },
+        // What it replaces it has read before: where reads change lives, that is two operations.
+        41..44 if setup.hook || setup.idle => Op::Load(value),
+        41..44 => Op::LoadIf(value),
+        44..46 => Op::Upsert(value),
+        _ => Op::Replace(value),
     }
 }
 
@@ -255,10 +324,10 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
                 if setup.moves && drawn >> 60 < 4 {
                     dial.advance(1 + (drawn >> 48) % 6);
                 }
-                while !favoured(random_op(drawn, value)) {
+                while !favoured(random_op(setup, drawn, value)) {
                     drawn = draw(&mut random);
                 }
-                mine.push(one(round, random_op(drawn, value)));
+                mine.push(one(round, random_op(setup, drawn, value)));
             }
             history.lock().unwrap().append(&mut mine);
             if !meeting.wait(2 * round as usize) {

@@ -1,0 +1,73 @@
+//! An HTTP service that caches a slow upstream, each response for its own `max-age`:
+//!
+//! ```text
+//! cargo run --release --example http_service
+//! cargo run --release --example http_service -- --seconds 60 --clients 500
+//! ```
+//!
+//! The program starts the upstream, the service and the service's clients, on ports of this
+//! machine. Each second it prints what the clients saw, and at the end a summary. [`service`] has
+//! the cache.
+
+mod client;
+mod load;
+mod screen;
+mod service;
+mod upstream;
+
+use anyhow::Result;
+use clap::Parser;
+use load::Meters;
+use screen::Screen;
+use service::Service;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::interval;
+use upstream::Upstream;
+
+/// Caches a slow HTTP upstream, and shows what that brings.
+#[derive(Parser)]
+struct Options {
+    /// How long.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Clients, each with a connection of its own.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    clients: u64,
+    /// Pages that clients ask for, the first ones most often.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    pages: u64,
+    /// Pages that the cache may hold.
+    #[arg(long, default_value_t = 1000)]
+    capacity: u64,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    let upstream = Arc::new(Upstream::new(options.pages));
+    let behind = upstream::start(Arc::clone(&upstream)).await?;
+    let service = Arc::new(Service::new(options.capacity, behind));
+    let address = service::start(Arc::clone(&service)).await?;
+
+    let meters = Arc::new(Meters::new());
+    let mut clients = JoinSet::new();
+    for _ in 0..options.clients {
+        clients.spawn(load::ask(address, options.pages, Arc::clone(&meters)));
+    }
+
+    let mut screen = Screen::new(&options, [behind, address]);
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let mut ticks = interval(Duration::from_millis(100));
+    ticks.tick().await;
+    while Instant::now() < end {
+        tokio::select! {
+            _ = ticks.tick() => screen.tick(&meters, &service.pages().stats(), &upstream),
+            // Clients go on until they are stopped, unless one of them fails.
+            Some(failed) = clients.join_next() => failed??,
+        }
+    }
+    screen.finish(&meters, &service.pages().stats(), &upstream);
+    Ok(())
+}
