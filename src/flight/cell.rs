@@ -217,6 +217,9 @@ impl<T> Drop for Follow<T> {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.flight.state.lock();
         let waker = match &mut *state {
+            State::Running(waiting) if seeded("followers-go-together") => {
+                waiting.wakers.pop_first().map(|(_, waker)| waker)
+            }
             State::Running(waiting) => waiting.wakers.remove(&ticket),
             State::Done(_) | State::Abandoned => None,
         };

@@ -62,7 +62,7 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
 const AUDITS: &str = "audits by a call of its own";
 const LAST: &str = "its last handle is dropped where it cannot be audited";
 
-/// Every call that makes a cache ends in one of these.
+/// Every call that makes a cache ends in one of these. (On a line of `runtime`, it makes that.)
 const MAKERS: [&str; 4] = [".build()", ".try_build()", ".build_with_hasher(", "Cache::new("];
 
 /// The tests and what they share, without comments; but not what must not compile, not the models,
@@ -118,7 +118,9 @@ fn every_test_ends_in_an_audit() {
     let (mut audited, mut for_tasks, mut others) = (0, 0, BTreeMap::new());
     for (file, code) in &files {
         for (at, _) in MAKERS.iter().flat_map(|maker| code.match_indices(maker)) {
+            let line = code[..at].rsplit('\n').next().unwrap();
             match auditor(&code[..at]) {
+                None if line.contains("runtime") => {}
                 Some("audited") => audited += 1,
                 Some(_) => for_tasks += 1,
                 None => *others.entry((file.as_str(), function(&code[..at]))).or_insert(0) += 1,

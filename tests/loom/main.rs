@@ -2,7 +2,7 @@
 //! is empty. `.ci/loom` runs it, and proves by seeded bugs that each model can fail.
 //!
 //! * [`buffers`], [`drain`], [`outbox`]: the queues between callers and passes.
-//! * [`flight`]: single flight.
+//! * [`flight`], [`tasks`]: single flight, by threads and by tasks.
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
@@ -22,3 +22,4 @@ mod outbox;
 mod pool;
 mod scheduler;
 mod support;
+mod tasks;

@@ -25,7 +25,8 @@ fn cache() -> Shared {
 
 /// Runs the jobs as tasks of tokio.
 fn on_tokio(mut builder: runtime::Builder, jobs: Jobs) -> Vec<u64> {
-    builder.build().unwrap().block_on(async {
+    let runtime = builder.build().unwrap();
+    runtime.block_on(async {
         let tasks: Vec<_> = jobs.into_iter().map(tokio::spawn).collect();
         join_all(tasks).await.into_iter().map(|result| result.unwrap()).collect()
     })

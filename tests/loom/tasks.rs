@@ -1,0 +1,195 @@
+//! Loom models of tasks that wait beside threads.
+//!
+//! | model | shows | fails under |
+//! |---|---|---|
+//! | `a_dropped_leader_hands_over_to_threads_and_tasks` | a leader is dropped while a thread and a task wait for it: both have a value in the end, by one load at a time | `flight-abandons-in-silence` |
+//! | `a_task_that_is_dropped_takes_no_other_along` | of two tasks that wait one is dropped while the flight lands: the other is woken | `followers-go-together` |
+//! | `a_cancelled_load_of_a_cache` | the same as the first, of a whole cache: a load is cancelled beside a thread's `get_with` and a task's | `flight-abandons-in-silence` |
+
+use std::future::{Future, pending};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::support::engine_world::{Ledger, Plain, finish, model_at, race};
+use crate::support::explore::model;
+use cortado::internals::flight::board::Board;
+use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::hash::Hash32;
+use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
+
+const HASH: Hash32 = Hash32::from_raw(0);
+
+/// The waker of a thread that polls one task: it blocks until the task is woken.
+struct Signal {
+    woken: Mutex<bool>,
+    wakes: Condvar,
+}
+
+impl Wake for Signal {
+    fn wake(self: std::sync::Arc<Self>) {
+        *self.woken.lock() = true;
+        self.wakes.notify_all();
+    }
+}
+
+/// Polls whenever the task is woken. One that is not woken blocks for ever, which loom finds.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let signal = std::sync::Arc::new(Signal { woken: Mutex::new(false), wakes: Condvar::new() });
+    let waker = Waker::from(std::sync::Arc::clone(&signal));
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        let mut woken = signal.woken.lock();
+        while !*woken {
+            woken = signal.wakes.wait(woken);
+        }
+        *woken = false;
+    }
+}
+
+/// A table with one key.
+struct Loads {
+    board: Board<Flight<u32>>,
+    value: Mutex<Option<u32>>,
+    loading: Mutex<bool>,
+}
+
+/// What to do next.
+enum Turn {
+    Done(u32),
+    Wait(Arc<Flight<u32>>),
+}
+
+impl Loads {
+    /// Looks, and loads if nobody else does.
+    fn turn(&self) -> Turn {
+        let shard = self.board.shard(HASH);
+        loop {
+            let (seen, flights) = shard.snapshot(HASH);
+            if let Some(flight) = flights.first() {
+                return Turn::Wait(Arc::clone(flight));
+            }
+            let (leader, flight) = Flight::start();
+            if shard.try_insert(HASH, Arc::clone(&flight), seen).is_err() {
+                continue;
+            }
+            let present = *self.value.lock();
+            let value = present.unwrap_or_else(|| self.load());
+            assert!(shard.remove(HASH, &flight));
+            leader.complete(value);
+            return Turn::Done(value);
+        }
+    }
+
+    fn load(&self) -> u32 {
+        assert!(!std::mem::replace(&mut *self.loading.lock(), true), "two loads at once");
+        *self.value.lock() = Some(7);
+        *self.loading.lock() = false;
+        7
+    }
+
+    fn get(&self) -> u32 {
+        loop {
+            match self.turn() {
+                Turn::Done(value) => return value,
+                Turn::Wait(flight) => {
+                    if let Outcome::Done(value) = flight.wait() {
+                        return value;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn get_async(&self) -> u32 {
+        loop {
+            match self.turn() {
+                Turn::Done(value) => return value,
+                Turn::Wait(flight) => {
+                    if let Outcome::Done(value) = Follow::new(flight).await {
+                        return value;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dropped_leader_hands_over_to_threads_and_tasks() {
+    model(|| {
+        let loads = Arc::new(Loads {
+            board: Board::new(),
+            value: Mutex::new(None),
+            loading: Mutex::new(false),
+        });
+        let (leader, flight) = Flight::start();
+        let (seen, _) = loads.board.shard(HASH).snapshot(HASH);
+        loads.board.shard(HASH).try_insert(HASH, Arc::clone(&flight), seen).unwrap();
+        let waits = {
+            let loads = Arc::clone(&loads);
+            thread::spawn(move || assert_eq!(loads.get(), 7))
+        };
+        let cancels = {
+            let loads = Arc::clone(&loads);
+            thread::spawn(move || {
+                assert!(loads.board.shard(HASH).remove(HASH, &flight));
+                drop(leader);
+            })
+        };
+        assert_eq!(block_on(loads.get_async()), 7);
+        waits.join().unwrap();
+        cancels.join().unwrap();
+        assert!(loads.board.is_empty());
+    });
+}
+
+#[test]
+fn a_task_that_is_dropped_takes_no_other_along() {
+    model(|| {
+        let (leader, flight) = Flight::start();
+        let mut dropped = Follow::new(Arc::clone(&flight));
+        let lands = thread::spawn(move || leader.complete(7));
+        let drops = thread::spawn(move || {
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = Pin::new(&mut dropped).poll(&mut context);
+            drop(dropped);
+        });
+        assert_eq!(block_on(Follow::new(flight)), Outcome::Done(7));
+        lands.join().unwrap();
+        drops.join().unwrap();
+    });
+}
+
+#[test]
+fn a_cancelled_load_of_a_cache() {
+    model_at(("LOOM_ENGINE_PREEMPTIONS", 1), || {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        let tasks = cache.future();
+        let (other, loads) = (cache.clone(), tasks.clone());
+        let mut leader = Box::pin(async move {
+            loads.entry(1).or_insert_with(pending()).await;
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(leader.as_mut().poll(&mut context).is_pending());
+        race(
+            || {
+                let load = tasks.entry(1).or_insert_with(async { ledger.value(1) });
+                assert_eq!(block_on(load).number(), 1);
+            },
+            [
+                Box::new(move || drop(leader)),
+                Box::new(move || {
+                    let load = || ledger.value(1);
+                    assert_eq!(other.entry(1).or_insert_with(load).number(), 1);
+                }),
+            ],
+        );
+        drop(tasks);
+        finish(&cache);
+        assert_eq!((cache.entry_count(), ledger.dropped(1)), (1, 0));
+    });
+}
