@@ -344,8 +344,8 @@ pub mod expire {
         FromFn::new(lifetime, On::Access)
     }
 
-    /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where the
-    /// value type is a `Result`. `None` means that such an entry never expires.
+    /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where
+    /// the value type is a `Result`. `None` means that such an entry never expires.
     ///
     /// ```
     /// use cortado::{Cache, Expiration, expire};
@@ -360,6 +360,7 @@ pub mod expire {
     /// pages.insert("/missing", Err(404));
     /// assert!(pages.expires_in("/").due() > pages.expires_in("/missing").due());
     /// ```
+    #[expect(clippy::type_complexity, reason = "the closure's type cannot be named")]
     pub fn on_result<K: ?Sized, T, E>(
         ok: Option<Duration>,
         error: Option<Duration>,
