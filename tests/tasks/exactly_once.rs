@@ -213,7 +213,7 @@ async fn work(bench: Arc<Bench>, number: u64) -> u64 {
             _ => u64::MAX,
         };
         dropped += u64::from(!polled(bench.operation(draw(&mut state)), times).await);
-        if draw(&mut state) % 8 == 0 {
+        if draw(&mut state).is_multiple_of(8) {
             tokio::task::yield_now().await;
         }
     }
