@@ -144,11 +144,13 @@ fn every_test_ends_in_an_audit() {
 /// which `settle` calls.
 #[test]
 fn every_model_of_the_engine_ends_in_an_audit() {
-    let code = code(&root().join("tests/loom/engine.rs"));
-    let models: Vec<&str> = code.split("#[test]").skip(1).collect();
-    assert!(models.len() > 10, "only {} models found", models.len());
+    let code = |file: &str| code(&root().join("tests/loom").join(file));
+    let (engine, outcomes) = (code("engine.rs"), code("outcomes.rs"));
+    let models: Vec<&str> =
+        [&engine, &outcomes].into_iter().flat_map(|code| code.split("#[test]").skip(1)).collect();
+    assert!(models.len() > 14, "only {} models found", models.len());
     for model in models {
-        let ends = model.contains(".settle(") || model.contains("finish(");
+        let ends = ["settle(", "finish(", "race_for("].iter().any(|end| model.contains(end));
         assert!(ends, "no audit: {model}");
     }
 }

@@ -6,7 +6,7 @@
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
-//! * [`engine`]: whole caches.
+//! * [`engine`], [`outcomes`]: whole caches; loads that come to nothing, and guards.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.
 #![cfg(cortado_loom)]
@@ -19,6 +19,7 @@ mod flight;
 mod index;
 mod index_resize;
 mod outbox;
+mod outcomes;
 mod pool;
 mod scheduler;
 mod support;

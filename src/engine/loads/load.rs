@@ -204,6 +204,10 @@ where
             }
             Err(reason) => {
                 drop(timer);
+                if seeded("absences-keep-the-flight") {
+                    std::mem::forget(flight);
+                    return Err(reason);
+                }
                 flight.land(Some(LoadOutcome::NoValue(reason.share())));
                 drop(draft);
                 Err(reason)

@@ -8,6 +8,7 @@ use crate::engine::flights::{FlightGuard, LoadOutcome, block_on, block_until};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
@@ -91,6 +92,9 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
         if let Some(recorder) = &self.core.recorder {
             recorder.load_failed(load.started.elapsed());
+        }
+        if seeded("guards-keep-the-flight") {
+            return std::mem::forget(load);
         }
         drop(load);
     }
