@@ -344,8 +344,8 @@ pub mod expire {
         FromFn::new(lifetime, On::Access)
     }
 
-    /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where the
-    /// value type is a `Result`. `None` means that such an entry never expires.
+    /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where
+    /// the value type is a `Result`. `None` means that such an entry never expires.
     ///
     /// ```
     /// use cortado::{Cache, Expiration, expire};

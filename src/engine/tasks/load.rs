@@ -87,8 +87,8 @@ where
         match fly(&flight, init).await.into_result() {
             Ok(loaded) => {
                 timer.succeed();
-                let flight = flight.enter();
                 Ok(as_task(|| {
+                    let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
                 }))
             }
