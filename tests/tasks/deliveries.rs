@@ -145,3 +145,25 @@ fn another_operation_delivers_what_a_pending_future_has_caused() {
         assert_eq!(task.end(), 1001);
     });
 }
+
+/// Each ends its own part of the thread's stack of user code.
+#[test]
+fn loads_and_computations_may_be_nested() {
+    must_end(|| {
+        let bench = bench();
+        let cache = &bench.cache;
+        let inner = async { cache.get_with(4, async { (pends(1).await, 4).1 }).await };
+        let middle = async { *cache.entry(3).and_upsert_with(|_| inner).await };
+        let outer = cache.get_with(KEY, async {
+            bench.replace_another().await;
+            let loaded = middle.await;
+            assert_eq!(bench.told(), 0);
+            loaded
+        });
+        let mut task = Task::waiting(outer);
+        assert!(task.poll());
+        // The listener's values came later.
+        assert_eq!((task.result(), bench.told()), (4, 2));
+        assert_eq!(at_once(cache.get(&KEY)), Some(1001));
+    });
+}

@@ -25,6 +25,8 @@ pub struct Config {
     pub record_stats: bool,
     /// Keys differ in fewer hashes than there are keys.
     pub colliding: bool,
+    /// Operations are those of tasks, where there are such.
+    pub by_tasks: bool,
     pub keys: u8,
     /// Where the clock starts.
     pub start: Duration,

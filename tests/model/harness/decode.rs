@@ -78,6 +78,7 @@ impl Config {
                 2 => Some(Duration::from_millis(1)),
                 _ => Some(Duration::from_millis(100)),
             },
+            by_tasks: keys & 8 != 0,
             keys: [1, 2, 3, 6, 12, 24, 48, 200][usize::from(keys % 8)],
             start: match start % 8 {
                 0..4 => Duration::ZERO,

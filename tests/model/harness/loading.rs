@@ -1,7 +1,8 @@
 //! All the methods that load a key.
 
 use super::case::{Kind, Loading};
-use super::subject::{Key, Subject, Value};
+use super::face::Subject;
+use super::subject::{Key, Value};
 use cortado::{Entry, Loaded};
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,6 +10,7 @@
 mod case;
 mod decode;
 mod driver;
+mod face;
 mod loading;
 mod oracle;
 mod subject;

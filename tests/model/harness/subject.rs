@@ -1,6 +1,7 @@
 //! The real cache of a case: keys and values that are counted, hooks that report their calls.
 
 use super::case::{Config, Eviction, Policy, Rule, Traits};
+use super::face::Subject;
 use cortado::{
     Cache, Clock, Equivalent, EvictionPolicy, Expiry, ManualClock, RemovalCause, Removed, expire,
 };
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-pub type Subject = Cache<Key, Value, Spread>;
 pub type Value = Arc<Val>;
 
 /// The payload of every panic that a case asks for.
@@ -308,5 +308,6 @@ pub fn build(config: &Config, reports: &Arc<Reports>) -> (Subject, ManualClock) 
         Policy::OnWrite => builder.expire_after(expire::on_write(lifetime)),
         Policy::OnAccess => builder.expire_after(expire::on_access(lifetime)),
     };
-    (builder.build_with_hasher(Spread { mask: config.hash_mask() }), hand)
+    let cache = builder.build_with_hasher(Spread { mask: config.hash_mask() });
+    (Subject::new(cache, config.by_tasks), hand)
 }

@@ -13,8 +13,9 @@ mod settings;
 mod writes;
 
 use super::case::*;
+use super::face::Subject;
 use super::oracle::{Counts, FIRST, NEVER, Oracle, Rec, nanos};
-use super::subject::{By, Planned, Reports, Subject, build};
+use super::subject::{By, Planned, Reports, build};
 use cortado::ManualClock;
 use guards::Held;
 use seen::{Handle, Seen};

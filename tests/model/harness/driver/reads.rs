@@ -2,8 +2,9 @@
 
 use super::seen::{Handle, Seen};
 use super::{Driver, attempt, expect_eq};
+use crate::harness::face::Subject;
 use crate::harness::oracle::{NEVER, Rec};
-use crate::harness::subject::{By, Subject};
+use crate::harness::subject::By;
 use std::time::Instant;
 
 impl Driver {
