@@ -232,7 +232,7 @@ mod guide {
 #[doc = include_str!("../docs/changing-over.md")]
 mod changing_over {}
 
-pub use builder::{Builder, Builder as CacheBuilder};
+pub use builder::Builder;
 pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
@@ -249,6 +249,7 @@ pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use stats::{Lateness, Stats};
+pub use sync::CacheBuilder;
 
 /// The names that programs know from moka's `notification`.
 pub mod notification {

@@ -1,18 +1,20 @@
 //! The names that programs know from moka's `sync`, for a change of `use` lines.
 
-pub use crate::builder::Builder as CacheBuilder;
 pub use crate::cache::{
     Cache, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef as RefKeyEntrySelector,
 };
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
 
-use crate::builder::build_methods;
+use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
+
+/// The builder of a [`Cache`].
+pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
 
 /// A cache that moka would split into segments. Here it is one [`Cache`], to which it
 /// dereferences: its locks are those of single buckets.
@@ -42,8 +44,8 @@ where
     }
 
     /// Returns a builder, which configures a cache. The number of segments is ignored.
-    pub fn builder(_num_segments: usize) -> CacheBuilder<K, V, Self> {
-        CacheBuilder::default()
+    pub fn builder(_num_segments: usize) -> Builder<K, V, Self> {
+        Builder::default()
     }
 }
 
@@ -56,7 +58,7 @@ where
 {
     /// Makes the builder one of a [`SegmentedCache`]. The number of segments is ignored: a cache is
     /// not split.
-    pub fn segments(self, _num_segments: usize) -> CacheBuilder<K, V, SegmentedCache<K, V>> {
+    pub fn segments(self, _num_segments: usize) -> Builder<K, V, SegmentedCache<K, V>> {
         self.retarget()
     }
 }

@@ -1,12 +1,12 @@
 //! Settings of a cache for tasks.
 
-use super::{Cache, CacheBuilder};
+use super::CacheBuilder;
 use crate::async_listener::{AsyncListener, ListenerFuture};
 use crate::removal::RemovalCause;
 use std::hash::Hash;
 use std::sync::Arc;
 
-impl<K, V> CacheBuilder<K, V, Cache<K, V>>
+impl<K, V> CacheBuilder<K, V>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,

@@ -57,7 +57,6 @@ mod load;
 mod read;
 mod write;
 
-pub use crate::builder::Builder as CacheBuilder;
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
 pub use key_entry::{
@@ -65,13 +64,16 @@ pub use key_entry::{
     KeyEntryByRef as RefKeyEntrySelector,
 };
 
-use crate::builder::build_methods;
+use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::sync::Arc;
+
+/// The builder of a [`Cache`].
+pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
 
 /// A cache for tasks; see the [module](self).
 ///
@@ -94,7 +96,7 @@ where
     }
 
     /// Returns a builder, which configures a cache.
-    pub fn builder() -> CacheBuilder<K, V, Self> {
+    pub fn builder() -> CacheBuilder<K, V> {
         CacheBuilder::default()
     }
 }
