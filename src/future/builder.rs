@@ -16,10 +16,10 @@ where
     /// One removal is told at a time, and the removals of a key in their order. The operation of a
     /// task that ends while removals wait awaits the listener, unless another operation is at it.
     /// If that operation is dropped, a later one goes on with the removal that was being told. An
-    /// operation of a thread ([`Cache::sync`]) and the [`scheduler`](Self::scheduler) leave the
-    /// removals to the next operation of a task, of which
-    /// [`run_pending_tasks`](Cache::run_pending_tasks) is one. The queue of these removals has no
-    /// bound.
+    /// operation of a thread ([`Cache::sync`](super::Cache::sync)) and the
+    /// [`scheduler`](Self::scheduler) leave the removals to the next operation of a task, of
+    /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one. The queue of these
+    /// removals has no bound.
     ///
     /// A panic is caught and counted, and the next removal is told.
     ///
