@@ -5,6 +5,7 @@
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
+//! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
@@ -18,6 +19,7 @@ mod deliveries;
 mod dropped_at_each_poll;
 mod exactly_once;
 mod hand;
+mod held_back;
 mod listeners;
 mod runtimes;
 mod singleflight;

@@ -1,0 +1,141 @@
+//! Tasks that wait for deliveries: for the limit of waiting notifications, and for the end of a
+//! delivery by a thread. They wait by their wakers.
+
+use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::must_end;
+use crate::common::noted::eventually;
+use crate::hand::{Task, at_once, pends};
+use cortado::Overflow;
+use cortado::future::Cache;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+const LIMIT: usize = 4;
+const KEYS: u64 = 12;
+/// The key whose removal the listener does not get done with.
+const SLOW: u64 = 100;
+
+type Shared = Arc<TasksAudited<u64, u64>>;
+
+/// A cache on which a thread delivers, which is in the listener until it is told to go on.
+struct Bench {
+    cache: Shared,
+    told: Arc<AtomicUsize>,
+    go: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+fn bench() -> Bench {
+    let ((begun, beginning), (go, going)) = (channel(), channel());
+    let going = Mutex::new(going);
+    let told = Arc::new(AtomicUsize::new(0));
+    let tells = Arc::clone(&told);
+    let listener = move |removed: cortado::Removed<u64, u64>| {
+        if *removed.key() == SLOW {
+            begun.send(()).unwrap();
+            going.lock().unwrap().recv().unwrap();
+        }
+        tells.fetch_add(1, SeqCst);
+    };
+    let builder = Cache::builder().record_stats(true).removal_listener(listener);
+    let builder = builder.notification_limit(LIMIT, Overflow::Wait);
+    let cache = Arc::new(tasks_audited(builder.build()));
+    at_once(cache.insert(SLOW, 0));
+    at_once(cache.insert_many((0..KEYS).map(|key| (key, key))));
+    let delivers = Arc::clone(&cache);
+    let thread = thread::spawn(move || delivers.sync().invalidate(&SLOW));
+    beginning.recv().unwrap();
+    Bench { cache, told, go, thread }
+}
+
+impl Bench {
+    /// The thread goes on, and the task has to be woken.
+    fn release(self, held: &mut Task<'_, ()>) -> usize {
+        self.go.send(()).unwrap();
+        while !held.is_ready() {
+            eventually("the thread wakes the task", || held.is_woken());
+            held.poll();
+        }
+        self.thread.join().unwrap();
+        self.told.load(SeqCst)
+    }
+
+    /// As many removals as may wait.
+    fn fill(&self) {
+        let mut keys = 0..KEYS;
+        while self.cache.stats().pending_notifications < LIMIT as u64 {
+            at_once(self.cache.invalidate(&keys.next().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_write_beyond_the_limit_waits_when_it_has_happened() {
+    must_end(|| {
+        let bench = bench();
+        let cache = Arc::clone(&bench.cache);
+        bench.fill();
+        at_once(cache.insert(1, 1));
+        let mut held = Task::waiting(async { cache.invalidate(&1).await });
+        assert!(!cache.contains_key(&1));
+        // Each of them waits, and may be dropped.
+        drop(Task::waiting(cache.insert(2, 2)));
+        drop(Task::waiting(cache.remove(&2)));
+        drop(Task::waiting(cache.insert(3, 3)));
+        let mut other = Task::waiting(async { cache.insert(3, 4).await });
+        // Who reads waits for nobody.
+        assert_eq!((at_once(cache.get(&2)), at_once(cache.get(&3))), (None, Some(4)));
+        bench.release(&mut held);
+        other.run();
+        assert_eq!(cache.stats().pending_notifications, 0);
+    });
+}
+
+#[test]
+fn inside_a_computation_nothing_is_held_back() {
+    must_end(|| {
+        let bench = bench();
+        let cache = Arc::clone(&bench.cache);
+        bench.fill();
+        let mut task = Task::new(async {
+            let update = cache.entry(1).and_upsert_with(|_| async {
+                cache.insert(2, 2).await;
+                cache.invalidate(&2).await;
+                cache.insert(2, 3).await;
+                pends(1).await;
+                7
+            });
+            assert_eq!(*update.await, 7);
+        });
+        assert!(!task.poll() && task.is_woken());
+        // Now the computation is at its end, and the task is held back.
+        assert!(!task.poll());
+        assert_eq!(at_once(cache.get(&1)), Some(7));
+        bench.release(&mut task);
+    });
+}
+
+#[test]
+fn maintenance_on_request_waits_for_another_threads_delivery() {
+    must_end(|| {
+        for is_close in [false, true] {
+            let bench = bench();
+            let cache = Arc::clone(&bench.cache);
+            bench.fill();
+            let ask = async {
+                if is_close {
+                    cache.close().await;
+                } else {
+                    cache.run_pending_tasks().await;
+                }
+            };
+            drop(Task::waiting(cache.run_pending_tasks()));
+            let mut asks = Task::waiting(ask);
+            assert!(!asks.is_woken());
+            let removed = cache.stats().removed(cortado::RemovalCause::Explicit) as usize;
+            assert_eq!(bench.release(&mut asks), removed);
+        }
+    });
+}
