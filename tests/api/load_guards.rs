@@ -1,8 +1,11 @@
 //! Loads by a guard.
 
 use crate::common::audited::{Audited, audited};
+use crate::common::fuse::{Borrowed, Key, Place, arm, disarm};
+use crate::common::same_hash::Same;
 use crate::common::{must_end, tested};
 use cortado::{Cache, GuardResult, LoadGuard, RemovalCause};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,4 +131,28 @@ fn a_guard_keeps_its_cache_and_gives_a_lifetime_if_it_has_one() {
     let guard = guard(&cache, "k");
     drop(cache);
     assert_eq!(*guard.insert(3), 3);
+}
+
+/// The second look, with the load on the board, compares keys of one hash. User code that loads the
+/// key there would wait for its own thread.
+#[test]
+fn a_comparison_that_loads_the_guards_key_panics_instead_of_waiting_for_ever() {
+    must_end(|| {
+        let mut waited = 0;
+        for nth in 1..9 {
+            let cache = Arc::new(audited(Cache::builder().build_with_hasher(Same)));
+            cache.insert(Key(2), 2);
+            let other = Arc::clone(&cache);
+            arm(Place::Eq, nth, move || _ = other.get_with(Key(1), || 7));
+            let take = || cache.get_value_or_guard(&Borrowed(1), None);
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(take)) {
+                let message = panic.downcast_ref::<&str>().copied();
+                assert_eq!(message, Some("a load or computation waits for its own key"));
+                waited += 1;
+            }
+            disarm();
+            assert!(cache.get_with(Key(1), || 8) > 6);
+        }
+        assert!(waited > 0, "no comparison came after the load had begun");
+    });
 }

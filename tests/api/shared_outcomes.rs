@@ -129,9 +129,10 @@ fn a_caller_who_cannot_use_the_outcome_loads_next() {
         assert_eq!(*other.join().unwrap().unwrap_err(), Duration::ZERO);
 
         let leader = failing(&cache);
-        let other = joining(&cache, |cache| cache.optionally_get_with(Key(1), || None));
+        let other = joining(&cache, |cache| cache.optionally_get_with(Key(1), || Some(6)));
         leader.end("refused".into());
-        assert_eq!(other.join().unwrap(), None);
+        assert_eq!(other.join().unwrap(), Some(6));
+        cache.invalidate(&Key(1));
 
         let leader = Leader::begin(&cache, |cache, wait| cache.optionally_get_with(Key(1), wait));
         let other = joining(&cache, |cache| cache.get_with(Key(1), || 7));

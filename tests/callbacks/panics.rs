@@ -1,8 +1,8 @@
 //! Panics of the user's code, wherever the cache calls it.
 
-use crate::common::fuse::{Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
 use crate::common::{SECOND, Watch, watched};
-use cortado::Op;
+use cortado::{GuardResult, Loaded, Op};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,17 +13,20 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-/// The key that is there, and the one that is not.
+/// The key that is there, one whose lifetime is as a read would make it, and two that are not
+/// there.
 const THERE: u64 = 1;
+const RECENT: u64 = 20;
 const MISSING: u64 = 100;
+const MISSING_TOO: u64 = 18;
 
-const OPERATIONS: [Operation; 24] = [
+const OPERATIONS: [Operation; 40] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
     ("peek", |s, kept| kept.push(Box::new(s.cache.peek(&Name(THERE))))),
-    ("pin", |s, _| assert!(s.cache.pin().get(&Name(THERE)).is_some())),
-    ("touch", |s, _| assert!(s.cache.touch(&Name(THERE)))),
+    ("pin", |s, _| has(s, s.cache.pin().get(&Name(THERE)).is_some())),
+    ("touch", |s, _| has(s, s.cache.touch(&Name(THERE)))),
     ("insert", |s, _| s.insert(MISSING)),
     ("replace", |s, _| s.insert(THERE)),
     ("insert for no time", |s, _| {
@@ -48,8 +51,8 @@ const OPERATIONS: [Operation; 24] = [
             false
         });
     }),
-    ("set_ttl", |s, _| assert!(s.cache.set_ttl(&Name(THERE), SECOND))),
-    ("set_ttl zero", |s, _| assert!(s.cache.set_ttl(&Name(THERE), Duration::ZERO))),
+    ("set_ttl", |s, _| has(s, s.cache.set_ttl(&Name(THERE), SECOND))),
+    ("set_ttl zero", |s, _| has(s, s.cache.set_ttl(&Name(THERE), Duration::ZERO))),
     ("load", |s, kept| {
         let load = || {
             reach(Place::Loader);
@@ -58,7 +61,90 @@ const OPERATIONS: [Operation; 24] = [
         kept.push(Box::new(s.cache.get_with(Key(MISSING), load)));
     }),
     ("load what is there", |s, kept| {
-        kept.push(Box::new(s.cache.entry(Key(THERE)).or_insert_with(|| unreachable!())));
+        kept.push(Box::new(s.cache.entry(Key(THERE)).or_insert_with(|| s.value())));
+    }),
+    ("load fails", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            Err::<Value, _>(())
+        };
+        kept.push(Box::new(s.cache.entry(Key(MISSING)).or_try_insert_with(load).unwrap_err()));
+    }),
+    ("load or fail", |s, kept| {
+        kept.push(Box::new(s.cache.try_get_with(Key(MISSING), || loads(s))))
+    }),
+    ("load nothing", |s, _| {
+        let load = || {
+            reach(Place::Loader);
+            None::<Value>
+        };
+        assert!(s.cache.optionally_get_with_by_ref(&Borrowed(MISSING), load).is_none());
+    }),
+    ("load with a lifetime", |s, kept| {
+        let load = || loads(s).map(|value| Loaded::with_ttl(value, SECOND));
+        kept.push(Box::new(s.cache.load_by_ref(&Borrowed(MISSING), load)));
+    }),
+    ("load replaces", |s, kept| {
+        let condition = |_: &Value| {
+            reach(Place::Condition);
+            true
+        };
+        let load = || loads(s).unwrap();
+        kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, condition)));
+    }),
+    ("load by a guard", |s, kept| {
+        let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
+            panic!("the key has no value")
+        };
+        kept.push(Box::new(guard.insert(s.value())));
+    }),
+    ("drop a guard", |s, _| {
+        let result = s.cache.get_value_or_guard(&Borrowed(MISSING), None);
+        assert!(matches!(result, GuardResult::Guard(_)));
+    }),
+    ("load many", |s, kept| {
+        let keys = [Key(MISSING), Key(RECENT), Key(MISSING_TOO), Key(MISSING)];
+        kept.push(Box::new(s.cache.get_many_with(keys, |keys| {
+            reach(Place::Loader);
+            keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>()
+        })));
+    }),
+    ("load many fails", |s, kept| {
+        let fails = |_: &[&Key]| {
+            reach(Place::Loader);
+            Err::<Vec<(Key, Value)>, _>(())
+        };
+        let keys = [Key(MISSING), Key(MISSING_TOO)];
+        kept.push(Box::new(s.cache.try_get_many_with(keys, fails).unwrap_err()));
+    }),
+    ("insert many", |s, _| {
+        s.cache.insert_many([(Key(MISSING), s.value()), (Key(THERE), s.value())]);
+    }),
+    ("invalidate many", |s, _| s.cache.invalidate_many(&[Name(THERE), Name(2)])),
+    ("drain", |s, kept| s.cache.drain().for_each(|entry| kept.push(Box::new(entry)))),
+    ("invalidate some", |s, _| {
+        let condition = |_: &Key, value: &Value| {
+            reach(Place::Condition);
+            value.serial.is_multiple_of(2)
+        };
+        assert!(s.cache.invalidate_entries_if(condition).is_ok());
+    }),
+    ("compute fails", |s, _| {
+        let failed = s.cache.entry(Key(THERE)).and_try_compute_with(|_| {
+            reach(Place::Compute);
+            Err::<Op<Value>, _>(())
+        });
+        assert!(failed.is_err());
+    }),
+    ("compute upserts", |s, kept| {
+        let upserted = s.cache.entry_by_ref(&Borrowed(THERE)).and_upsert_with(|_| {
+            reach(Place::Compute);
+            s.value()
+        });
+        kept.push(Box::new(upserted));
+    }),
+    ("compute replaces value", |s, kept| {
+        kept.push(Box::new(s.cache.replace(Key(THERE), s.value())));
     }),
     ("compute nothing", |s, kept| compute(s, kept, THERE, |_| Op::Nop)),
     ("compute", |s, kept| compute(s, kept, MISSING, |s| Op::Put(s.value()))),
@@ -74,6 +160,20 @@ const OPERATIONS: [Operation; 24] = [
     }),
 ];
 
+/// Of a key that is there, unless the capacity is so small that it may have been evicted.
+fn has(s: &Subject, found: bool) {
+    assert!(found || !is_roomy(s));
+}
+
+fn is_roomy(s: &Subject) -> bool {
+    s.cache.policy().max_capacity() >= Some(100)
+}
+
+fn loads(s: &Subject) -> Result<Value, ()> {
+    reach(Place::Loader);
+    Ok(s.value())
+}
+
 fn compute(s: &Subject, kept: &mut Kept, key: u64, op: fn(&Subject) -> Op<Value>) {
     let result = s.cache.entry(Key(key)).and_compute_with(|_| {
         reach(Place::Compute);
@@ -86,9 +186,10 @@ fn compute(s: &Subject, kept: &mut Kept, key: u64, op: fn(&Subject) -> Op<Value>
 fn is_early(place: Place, operation: &str) -> bool {
     match place {
         Place::Clone | Place::DropKey | Place::DropValue | Place::Clock | Place::Listener => false,
-        // What it removed before, it removed.
-        Place::Condition | Place::Eq => operation != "retain",
-        _ => true,
+        // What it did with other keys before, it did.
+        Place::Condition | Place::Eq => !OF_SEVERAL_KEYS.contains(&operation),
+        Place::Loader => true,
+        _ => !["load many", "insert many", "invalidate many", "drain"].contains(&operation),
     }
 }
 
@@ -96,16 +197,54 @@ fn is_early(place: Place, operation: &str) -> bool {
 /// may.)
 fn callers(place: Place) -> &'static [&'static str] {
     match place {
-        Place::Weigher => &["insert", "replace", "compute", "compute replaces", "load"],
-        Place::Create => &["insert", "compute", "load"],
-        Place::Update => &["replace", "compute replaces"],
+        Place::Weigher => &[
+            "insert",
+            "replace",
+            "compute",
+            "compute replaces",
+            "compute upserts",
+            "compute replaces value",
+            "load",
+            "load or fail",
+            "load with a lifetime",
+            "load replaces",
+            "load by a guard",
+            "load many",
+            "insert many",
+        ],
+        Place::Create => &["insert", "compute", "load", "load by a guard", "load many"],
+        Place::Update => &[
+            "replace",
+            "compute replaces",
+            "compute upserts",
+            "compute replaces value",
+            "load replaces",
+            "insert many",
+        ],
         Place::Read => &["get", "get_entry", "pin", "touch"],
-        Place::Loader => &["load"],
-        Place::Compute => &["compute", "compute replaces", "compute removes", "compute nothing"],
-        Place::Condition => &["remove_if", "retain"],
+        Place::Loader => &[
+            "load",
+            "load fails",
+            "load or fail",
+            "load nothing",
+            "load with a lifetime",
+            "load replaces",
+            "load many",
+            "load many fails",
+        ],
+        Place::Compute => &[
+            "compute",
+            "compute replaces",
+            "compute removes",
+            "compute nothing",
+            "compute fails",
+            "compute upserts",
+        ],
+        Place::Condition => &["remove_if", "retain", "load replaces", "invalidate some"],
         Place::Hash => &["get", "insert", "replace", "remove", "compute", "load"],
         Place::Eq => &["get", "replace", "remove", "compute replaces"],
-        Place::Clone => &["get", "remove", "load"],
+        // Of a value, or of a key that is given by reference.
+        Place::Clone => &["get", "remove", "load", "load nothing", "load by a guard"],
         // In other operations when a grace period happens to be over.
         Place::DropKey | Place::DropValue => &["maintenance"],
         Place::Listener => &["insert", "replace", "remove", "compute replaces", "maintenance"],
@@ -117,8 +256,19 @@ fn callers(place: Place) -> &'static [&'static str] {
 
 /// Whether the operation is about one key only, and so happens or does not.
 fn is_of_one_key(operation: &str) -> bool {
-    !["invalidate_all", "retain", "maintenance"].contains(&operation)
+    !OF_SEVERAL_KEYS.contains(&operation)
 }
+
+const OF_SEVERAL_KEYS: [&str; 8] = [
+    "invalidate_all",
+    "retain",
+    "maintenance",
+    "load many",
+    "insert many",
+    "invalidate many",
+    "drain",
+    "invalidate some",
+];
 
 /// Of every key in turn its value's serial and what is left of its life.
 type Seen = Vec<Option<(u64, Option<Duration>)>>;
@@ -152,7 +302,7 @@ fn try_one(
     done: &Seen,
 ) -> bool {
     let subject = begun(capacity, idles);
-    let roomy = capacity >= 100;
+    let roomy = is_roomy(&subject);
     let before = seen(&subject);
     let mut kept = Vec::new();
     // Nothing is printed: to find the lines of a backtrace may take longer than a case has.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cortado::{Cache, Clock, Equivalent, Expiry, RemovalCause};
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::SeqCst};
@@ -122,6 +123,37 @@ impl Equivalent<Key> for Name {
     }
 }
 
+/// To look keys up by that are made if need be.
+#[derive(Debug)]
+pub struct Borrowed(pub u64);
+
+impl ToOwned for Borrowed {
+    type Owned = Key;
+
+    fn to_owned(&self) -> Key {
+        reach(Place::Clone);
+        Key(self.0)
+    }
+}
+
+impl Borrow<Borrowed> for Key {
+    fn borrow(&self) -> &Borrowed {
+        unreachable!("a cache compares by `Equivalent`")
+    }
+}
+
+impl Equivalent<Key> for Borrowed {
+    fn equivalent(&self, key: &Key) -> bool {
+        Name(self.0).equivalent(key)
+    }
+}
+
+impl Hash for Borrowed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Name(self.0).hash(state);
+    }
+}
+
 /// A value with a serial number, which its clones share, and a count of the living.
 #[derive(Debug)]
 pub struct Value {
@@ -186,6 +218,8 @@ pub struct Subject {
     pub time: Arc<AtomicU64>,
     /// Serials and causes, as the listener was told.
     pub told: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
+    /// The same of the second listener.
+    again: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
     pub living: Arc<AtomicIsize>,
     serial: Arc<AtomicU64>,
 }
@@ -195,6 +229,8 @@ impl Subject {
         let time = Arc::new(AtomicU64::new(0));
         let told = Arc::new(Mutex::new(Vec::new()));
         let (reading, log) = (Arc::clone(&time), Arc::clone(&told));
+        let again = Arc::new(Mutex::new(Vec::new()));
+        let second = Arc::clone(&again);
         let mut builder = Cache::builder()
             .max_capacity(capacity)
             .record_stats(true)
@@ -210,12 +246,15 @@ impl Subject {
             .removal_listener(move |removed: cortado::Removed<Key, Value>| {
                 log.lock().unwrap().push((removed.value().serial, removed.cause()));
                 reach(Place::Listener);
+            })
+            .removal_listener(move |removed: cortado::Removed<Key, Value>| {
+                second.lock().unwrap().push((removed.value().serial, removed.cause()));
             });
         if idles {
             builder = builder.time_to_idle(LIFE);
         }
         let (living, serial) = (Arc::default(), Arc::default());
-        Self { cache: builder.build(), time, told, living, serial }
+        Self { cache: builder.build(), time, told, again, living, serial }
     }
 
     pub fn advance(&self, by: Duration) {
@@ -246,6 +285,7 @@ impl Subject {
         let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();
         let told = self.told.lock().unwrap();
         assert_eq!(told.len() as u64, removed, "announced, removed");
+        assert_eq!(*told, *self.again.lock().unwrap(), "the second listener was told the same");
         let inside: Vec<u64> = self.cache.entries().map(|entry| entry.serial).collect();
         assert_eq!(inside.len() as u64, self.cache.entry_count());
         let mut serials: Vec<u64> = told.iter().map(|told| told.0).chain(inside).collect();

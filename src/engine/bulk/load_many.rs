@@ -78,6 +78,9 @@ where
 
     fn want(&self, key: K) -> Wanted<K, V> {
         if let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) {
+            // Before the entry is the return value: if the key's destructor panicked after that,
+            // the entry would leak.
+            drop(key);
             return Wanted::Known(Some(entry));
         }
         let hash = self.hash(&key);

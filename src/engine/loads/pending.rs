@@ -62,7 +62,12 @@ where
         };
         match begun {
             None => Turn::TimedOut,
-            Some(Begun::There(entry)) => Turn::There(entry),
+            Some(Begun::There(entry)) => {
+                // Before the entry is the return value: if the key's destructor panicked after
+                // that, the entry would leak.
+                drop(draft);
+                Turn::There(entry)
+            }
             Some(Begun::NoValue(never)) => match never {},
             Some(Begun::Leading(flight)) => self.lead_pending(flight, draft),
         }
@@ -70,8 +75,14 @@ where
 
     /// Leads, unless another load has ended between the first look and the take-off.
     fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> Turn<K, V> {
-        if let Some(entry) = self.present_for_load(&draft, &mut Replaces::none()) {
+        let present = {
+            // The comparisons are user code, which may ask for the key.
+            let _mark = flight.mark();
+            self.present_for_load(&draft, &mut Replaces::none())
+        };
+        if let Some(entry) = present {
             flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            drop(draft);
             return Turn::There(entry);
         }
         Turn::Leading(PendingLoad { flight, draft, started: Instant::now() })
