@@ -80,10 +80,6 @@ impl Buckets {
         self.next(store, ring, ring.head())
     }
 
-    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
-        self.prev(store, ring, ring.head())
-    }
-
     pub fn next<S: TimerStore + ?Sized>(
         &self,
         store: &S,
@@ -92,16 +88,6 @@ impl Buckets {
     ) -> Option<NodeId> {
         let next = self.links(store, id).next();
         (next != ring.head()).then_some(next)
-    }
-
-    pub fn prev<S: TimerStore + ?Sized>(
-        &self,
-        store: &S,
-        ring: Ring,
-        id: NodeId,
-    ) -> Option<NodeId> {
-        let prev = self.links(store, id).prev();
-        (prev != ring.head()).then_some(prev)
     }
 
     pub fn is_empty(&self, ring: Ring) -> bool {

@@ -23,19 +23,6 @@ impl Wheel {
         })
     }
 
-    /// All ids, latest first: the reverse of [`soonest`](Self::soonest).
-    pub fn latest<'a, S: TimerStore + ?Sized>(
-        &'a self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
-        let levels = (0..self.geometry.levels().len()).rev();
-        let buckets = levels.flat_map(|level| self.in_order(level).rev());
-        buckets.chain(std::iter::once(self.buckets.backlog())).flat_map(move |ring| {
-            let last = self.buckets.last(store, ring);
-            std::iter::successors(last, move |&id| self.buckets.prev(store, ring, id))
-        })
-    }
-
     /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.
     pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<Location> {
         let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
@@ -47,7 +34,7 @@ impl Wheel {
     }
 
     /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds
-    /// once every shortened deadline has been rescheduled.
+    /// once every id with a shortened deadline has been scheduled again.
     ///
     /// # Errors
     ///
@@ -76,16 +63,13 @@ impl Wheel {
         if count != self.len {
             return Err(format!("the wheel counts {}, its rings {count}", self.len));
         }
-        if self.hand != NodeId::NONE && !self.advancing {
-            return Err(format!("{} was left in the hand", self.hand));
-        }
         Ok(())
     }
 
     /// The buckets of a level, soonest first. At the finest level, the current bucket comes first.
     /// At the other levels it comes last: the entries of the current tick have cascaded, and the
     /// bucket holds only entries that are a whole turn ahead.
-    fn in_order(&self, number: usize) -> impl DoubleEndedIterator<Item = Ring> + '_ {
+    fn in_order(&self, number: usize) -> impl Iterator<Item = Ring> + '_ {
         let level = self.geometry.levels()[number];
         let first = u32::from(number > 0);
         (first..first + level.buckets())

@@ -27,7 +27,7 @@
 //! 2. The wheel reads a deadline when it needs it: when an id is scheduled, and when the wheel
 //!    looks at the id. So a deadline may be **extended** without telling the wheel. The wheel looks
 //!    at the id when the old bucket is due, and moves it where the new deadline belongs. After a
-//!    deadline is **shortened**, the id must be [rescheduled](Wheel::reschedule). An id whose
+//!    deadline is **shortened**, the id must be [scheduled](Wheel::schedule) again. An id whose
 //!    deadline is `None` leaves the wheel when the wheel looks at it.
 //! 3. The wheel hands out an id only when its deadline is at or before the clock: never early.
 //! 4. The wheel looks at an id in a bucket no later than at its deadline. If the deadline has
@@ -52,10 +52,7 @@
 //! 6. The clock does not go back by itself: the wheel ignores an earlier `now`.
 //!    [`rewind`](Wheel::rewind) is for a clock that was set back on purpose.
 //! 7. The wheel is consistent between two calls, so a caller of `poll` may do anything to it in
-//!    between. During [`advance_with`](Wheel::advance_with), the id under judgement is in the
-//!    wheel's *hand*. If the callback panics, this id returns to the end of the backlog, unless the
-//!    callback scheduled or cancelled it. `advance` and `advance_with` do nothing inside a
-//!    callback.
+//!    between. A due id belongs to the caller, who may schedule it again.
 //!
 //! # Atomics
 //!
@@ -107,16 +104,6 @@ pub enum Poll {
     Idle,
 }
 
-/// The decision of the callback of [`Wheel::advance_with`] about a due id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The id leaves the wheel.
-    Expire,
-    /// The id stays, under its present deadline. If that deadline has passed, the id is due again
-    /// in the next tick.
-    Keep,
-}
-
 /// The place of an id in the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
@@ -140,17 +127,13 @@ pub struct Wheel {
     buckets: Buckets,
     clock: Timestamp,
     len: usize,
-    /// True while [`advance_with`](Self::advance_with) is on the stack.
-    advancing: bool,
-    /// The id that the callback of `advance_with` is judging, or [`NodeId::NONE`].
-    hand: NodeId,
 }
 
 impl Wheel {
     /// Creates an empty wheel whose clock reads `now`.
     pub fn new(geometry: Geometry, now: Timestamp) -> Self {
         let buckets = Buckets::new(&geometry);
-        Self { geometry, buckets, clock: now, len: 0, advancing: false, hand: NodeId::NONE }
+        Self { geometry, buckets, clock: now, len: 0 }
     }
 
     /// The levels.
@@ -179,47 +162,29 @@ impl Wheel {
     }
 
     /// Moves `id` to the place that its deadline requires, wherever it was before. Removes `id`
-    /// from the wheel if it has no deadline. Inside a callback, an id that is already due joins the
-    /// backlog.
-    pub fn schedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.schedule_at(store, (id, store.links(id)), store.deadline(id));
-    }
-
-    /// [`schedule`](Self::schedule) for a caller that already has the id's links and its deadline.
-    pub fn schedule_at<S: TimerStore + ?Sized>(
+    /// from the wheel if it has no deadline. The caller passes the links and the deadline that the
+    /// store would return.
+    pub fn schedule<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
         (id, links): (NodeId, &Links),
         deadline: Option<Timestamp>,
     ) {
-        self.detach(store, (id, links));
-        let Some(deadline) = deadline else { return };
-        if self.advancing && time_left(self.clock, deadline).is_none() {
-            self.link(store, self.buckets.backlog(), (id, links));
-        } else {
+        self.cancel(store, links);
+        if let Some(deadline) = deadline {
             self.link_by_deadline(store, (id, links), deadline);
         }
     }
 
-    /// [Schedules](Self::schedule) `id` again if it is in the wheel. Returns whether it was.
-    pub fn reschedule<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) -> bool {
-        let linked = is_linked(store.links(id));
+    /// Removes the id that owns `links` from the wheel. Returns whether it was there.
+    #[inline(always)]
+    pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) -> bool {
+        let linked = is_linked(links);
         if linked {
-            self.schedule(store, id);
+            self.buckets.unlink(store, links);
+            self.len -= 1;
         }
         linked
-    }
-
-    /// Removes `id` from the wheel, the backlog or the callback's hand. Returns whether it was
-    /// there.
-    pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, id: NodeId) -> bool {
-        self.detach(store, (id, store.links(id)))
-    }
-
-    /// [`cancel`](Self::cancel) for a caller that already has the id's links.
-    #[inline]
-    pub fn cancel_at<S: TimerStore + ?Sized>(&mut self, store: &S, node: (NodeId, &Links)) -> bool {
-        self.detach(store, node)
     }
 
     /// Puts `new` in the place of `old`, and `old` leaves the wheel. Returns false if `old` is in
@@ -241,7 +206,7 @@ impl Wheel {
     /// of buckets that it moved. The time taken is proportional to that number and to the number of
     /// levels.
     pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) -> usize {
-        if self.advancing || !is_later(self.clock, now) {
+        if !is_later(self.clock, now) {
             return 0;
         }
         let was = std::mem::replace(&mut self.clock, now);
@@ -267,7 +232,7 @@ impl Wheel {
     /// entries and accepts a look at each entry of the tick.
     pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
         let index = self.geometry.levels()[0].index(self.clock);
-        if !self.advancing && self.buckets.occupied(0) >> index & 1 == 1 {
+        if self.buckets.occupied(0) >> index & 1 == 1 {
             self.buckets.splice(store, Ring::of(0, index));
         }
     }
@@ -294,7 +259,7 @@ impl Wheel {
             };
             *budget = rest;
             let links = store.links(id);
-            self.unlink(store, links);
+            self.cancel(store, links);
             match store.deadline(id) {
                 Some(deadline)
                     if time_left(self.clock, deadline).is_none()
@@ -307,39 +272,6 @@ impl Wheel {
             }
         }
         Poll::Idle
-    }
-
-    /// [Advances](Self::advance) to `now`, then [polls](Self::poll) until the backlog is empty or
-    /// `budget` is used up, and calls `judge` for each due id. Returns the rest of the budget.
-    /// [`has_backlog`](Self::has_backlog) tells whether the budget sufficed.
-    ///
-    /// `judge` may use the wheel, and may panic: see rule 7 of the [module](self). `judge` can
-    /// prolong the call by scheduling ids that are already due. The budget bounds that.
-    pub fn advance_with<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        now: Timestamp,
-        mut budget: u32,
-        mut judge: impl FnMut(&mut Self, NodeId) -> Verdict,
-    ) -> u32 {
-        if self.advancing {
-            return budget;
-        }
-        self.advance(store, now);
-        self.advancing = true;
-        let pass = Pass { wheel: self, store };
-        while let Poll::Due(id) = pass.wheel.poll(store, &mut budget) {
-            pass.wheel.hand = id;
-            let verdict = judge(pass.wheel, id);
-            let held = std::mem::replace(&mut pass.wheel.hand, NodeId::NONE) == id;
-            if held
-                && verdict == Verdict::Keep
-                && let Some(deadline) = store.deadline(id)
-            {
-                pass.wheel.link_by_deadline(store, (id, store.links(id)), deadline);
-            }
-        }
-        budget
     }
 
     /// The time from the clock until [`advance`](Self::advance) has work. It is zero if there is a
@@ -366,20 +298,6 @@ impl Wheel {
         self.next_delay().map(|delay| self.clock.wrapping_add(delay))
     }
 
-    /// Removes the id from its ring or from the hand. Returns whether it was in either.
-    #[inline(always)]
-    fn detach<S: TimerStore + ?Sized>(&mut self, store: &S, (id, links): (NodeId, &Links)) -> bool {
-        if is_linked(links) {
-            self.unlink(store, links);
-            true
-        } else if self.hand == id && id != NodeId::NONE {
-            self.hand = NodeId::NONE;
-            true
-        } else {
-            false
-        }
-    }
-
     #[inline]
     fn link_by_deadline<S: TimerStore + ?Sized>(
         &mut self,
@@ -388,37 +306,8 @@ impl Wheel {
         deadline: Timestamp,
     ) {
         let Position { level, index } = self.geometry.position(self.clock, deadline);
-        self.link(store, Ring::of(level, index), node);
-    }
-
-    #[inline]
-    fn link<S: TimerStore + ?Sized>(&mut self, store: &S, ring: Ring, node: (NodeId, &Links)) {
-        self.buckets.push(store, ring, node);
+        self.buckets.push(store, Ring::of(level, index), node);
         self.len += 1;
-    }
-
-    #[inline]
-    fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
-        self.buckets.unlink(store, links);
-        self.len -= 1;
-    }
-}
-
-/// A call of [`advance_with`](Wheel::advance_with) in progress. However the call ends, an id in the
-/// hand goes back to the backlog.
-struct Pass<'a, S: TimerStore + ?Sized> {
-    wheel: &'a mut Wheel,
-    store: &'a S,
-}
-
-impl<S: TimerStore + ?Sized> Drop for Pass<'_, S> {
-    fn drop(&mut self) {
-        self.wheel.advancing = false;
-        let held = std::mem::replace(&mut self.wheel.hand, NodeId::NONE);
-        if held != NodeId::NONE {
-            let links = self.store.links(held);
-            self.wheel.link(self.store, self.wheel.buckets.backlog(), (held, links));
-        }
     }
 }
 

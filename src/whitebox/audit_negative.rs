@@ -15,6 +15,7 @@ use crate::pool::{RawPool, Timers};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::removal::RemovalCause;
 use crate::stats::Recorder;
+use crate::wheel::TimerStore as _;
 use std::time::Duration;
 
 const CAPACITY: u64 = 1000;
@@ -80,6 +81,12 @@ impl Subject {
 
     fn timers(&self) -> Timers<'_> {
         Timers { pool: &self.core().pool, now: Timestamp::from_raw(0) }
+    }
+
+    fn schedule(&self, id: NodeId) {
+        let timers = self.timers();
+        let node = (id, timers.links(id));
+        self.state(|state| state.wheel.schedule(&timers, node, timers.deadline(id)));
     }
 
     fn pool(&self) -> &RawPool {
@@ -207,17 +214,17 @@ const DAMAGES: &[Damage] = &[
         links.set_prev(before);
     }),
     ("wheel: a missing entry", "29 timed, 30 expected", |s, look| {
-        let (id, _) = s.one();
-        s.state(|state| assert!(state.wheel.cancel(&s.timers(), id)));
+        let (id, meta) = s.one();
+        s.state(|state| assert!(state.wheel.cancel(&s.timers(), &meta.timer)));
         look();
-        s.state(|state| state.wheel.schedule(&s.timers(), id));
+        s.schedule(id);
     }),
     ("wheel: a node that is not in the cache", "31 timed of 30", |s, look| {
         let (deadline, (id, meta)) = (s.one().1.deadline(), s.node(s.removed));
         assert!(meta.change_deadline(GONE, deadline));
-        s.state(|state| state.wheel.schedule(&s.timers(), id));
+        s.schedule(id);
         look();
-        s.state(|state| assert!(state.wheel.cancel(&s.timers(), id)));
+        s.state(|state| assert!(state.wheel.cancel(&s.timers(), &meta.timer)));
         meta.mark_gone();
     }),
     ("wheel: an entry that is scheduled too late", " ns left", |s, look| {

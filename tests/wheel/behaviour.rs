@@ -1,8 +1,8 @@
 //! What the wheel promises, one promise at a time.
 
 use crate::model::store::{Poll, Timers, Wheel, geometry};
-use cortado::internals::wheel::{Geometry, Location, Verdict};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use cortado::internals::wheel::{Geometry, Location};
+use std::panic::catch_unwind;
 use std::time::Duration;
 
 const TICK: u64 = 1 << 30;
@@ -21,10 +21,7 @@ fn wheel(deadlines: &[u64]) -> (Wheel, Timers) {
 
 fn advance(wheel: &mut Wheel, timers: &Timers, now: u64) -> Vec<u32> {
     let mut fired = Vec::new();
-    wheel.advance_with(timers, now, u32::MAX, |_, id| {
-        fired.push(id);
-        Verdict::Expire
-    });
+    wheel.advance_with(timers, now, u32::MAX, |_, id| fired.push(id));
     wheel.validate(timers).unwrap();
     fired
 }
@@ -80,12 +77,11 @@ fn the_backlog_is_part_of_the_wheel() {
     assert_eq!(wheel.location(&timers, 2), Some(Location::Backlog));
     assert_eq!((wheel.len(), wheel.next_delay()), (4, Some(0)));
     assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert_eq!(wheel.latest(&timers).collect::<Vec<_>>(), [4, 3, 2, 1]);
 
     assert!(wheel.cancel(&timers, 2));
     assert!(!wheel.cancel(&timers, 2));
     timers.set(3, 50 * TICK);
-    assert!(wheel.reschedule(&timers, 3));
+    wheel.schedule(&timers, 3);
     wheel.validate(&timers).unwrap();
     let mut budget = 5;
     assert_eq!(wheel.poll(&timers, &mut budget), Poll::Due(1));
@@ -100,11 +96,10 @@ fn iteration_goes_from_bucket_to_bucket() {
     let (mut wheel, timers) =
         wheel(&[TICK / 2, TICK, 63 * TICK, 64 * turn - 1, 2 * turn, 3 * turn]);
     assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 4]);
-    assert_eq!(wheel.latest(&timers).collect::<Vec<_>>(), [4, 6, 5, 3, 2, 1]);
 
     wheel.advance(&timers, turn + TICK / 2);
     timers.set(4, turn + TICK / 2 + 64 * turn - 1);
-    wheel.reschedule(&timers, 4);
+    wheel.schedule(&timers, 4);
     assert_eq!(wheel.location(&timers, 4), Some(Location::Bucket { level: 1, index: 1 }));
     let backlog_first: Vec<u32> = wheel.soonest(&timers).collect();
     assert_eq!(
@@ -131,7 +126,7 @@ fn a_clock_set_back_makes_nothing_due_and_nothing_late() {
     wheel.advance(&timers, 40 * TICK + 1);
     // Due already: waits in the bucket of tick 40, not in its own.
     timers.set(2, 20 * TICK);
-    wheel.reschedule(&timers, 2);
+    wheel.schedule(&timers, 2);
     wheel.rewind(&timers, 10 * TICK);
     assert_eq!(advance(&mut wheel, &timers, 10 * TICK), NONE);
     assert_eq!(advance(&mut wheel, &timers, 20 * TICK), [2]);
@@ -140,29 +135,14 @@ fn a_clock_set_back_makes_nothing_due_and_nothing_late() {
 }
 
 #[test]
-fn a_panic_loses_nothing() {
-    let (mut wheel, timers) = wheel(&[TICK, TICK, TICK]);
-    let mut seen = Vec::new();
-    let pass = catch_unwind(AssertUnwindSafe(|| {
-        wheel.advance_with(&timers, 2 * TICK, u32::MAX, |_, id| {
-            seen.push(id);
-            if id == 2 { resume_unwind(Box::new(())) } else { Verdict::Expire }
-        })
-    }));
-    assert!(pass.is_err());
-    wheel.validate(&timers).unwrap();
-    assert_eq!((seen, wheel.len()), (vec![1, 2], 2));
-    assert_eq!(advance(&mut wheel, &timers, 2 * TICK), [3, 2], "the failed one comes last");
-}
-
-#[test]
-fn a_refusal_keeps_the_timer() {
+fn a_due_timer_that_is_scheduled_again_is_due_in_the_next_tick() {
     let (mut wheel, timers) = wheel(&[TICK]);
     let mut calls = 0;
     for now in [2 * TICK, 2 * TICK + 1, 3 * TICK] {
-        wheel.advance_with(&timers, now, u32::MAX, |_, _| {
+        wheel.advance_with(&timers, now, u32::MAX, |wheel, id| {
             calls += 1;
-            Verdict::Keep
+            assert!(!wheel.cancel(&timers, id), "it is the caller's");
+            wheel.schedule(&timers, id);
         });
         wheel.validate(&timers).unwrap();
     }
@@ -170,15 +150,14 @@ fn a_refusal_keeps_the_timer() {
 }
 
 #[test]
-fn a_callback_that_feeds_itself_is_ended_by_the_budget() {
-    let (mut wheel, timers) = wheel(&[TICK]);
-    let mut calls = 0;
-    let left = wheel.advance_with(&timers, 2 * TICK, 100, |wheel, id| {
-        calls += 1;
-        wheel.schedule(&timers, id);
-        Verdict::Expire
-    });
-    assert_eq!((calls, left, wheel.has_backlog()), (100, 0, true));
+fn the_current_tick_is_recalled() {
+    let (mut wheel, timers) = wheel(&[TICK / 4, TICK / 2, 3 * TICK]);
+    assert_eq!(advance(&mut wheel, &timers, TICK / 3), NONE, "the tick has not ended");
+    wheel.recall_current(&timers);
+    assert_eq!(advance(&mut wheel, &timers, TICK / 3), [1]);
+    wheel.recall_current(&timers);
+    assert_eq!(advance(&mut wheel, &timers, TICK / 3), NONE);
+    assert_eq!(advance(&mut wheel, &timers, TICK), [2]);
 }
 
 #[test]

@@ -45,13 +45,15 @@ impl Timers for Wheel {
 
     #[inline]
     fn schedule(&mut self, id: u32, deadline: u64) {
-        self.store.0[id as usize].1.set(deadline);
-        self.wheel.schedule(&self.store, NodeId::from_raw(id));
+        let (links, own) = &self.store.0[id as usize];
+        own.set(deadline);
+        let deadline = (deadline != u64::MAX).then_some(Timestamp::from_raw(deadline));
+        self.wheel.schedule(&self.store, (NodeId::from_raw(id), links), deadline);
     }
 
     #[inline]
     fn cancel(&mut self, id: u32) {
-        self.wheel.cancel(&self.store, NodeId::from_raw(id));
+        self.wheel.cancel(&self.store, &self.store.0[id as usize].0);
     }
 
     #[inline]

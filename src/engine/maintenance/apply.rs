@@ -174,7 +174,7 @@ impl Pass<'_> {
         let in_place = later && !meta.was_shortened();
         let timers = self.timers();
         if !(in_place && self.state.wheel.replace(&timers, old, new)) {
-            self.state.wheel.cancel(&timers, old);
+            self.state.wheel.cancel(&timers, &before.timer);
             self.schedule(new, meta);
         }
         self.sweep_if_old(new, meta);
@@ -194,7 +194,7 @@ impl Pass<'_> {
     /// A writer took the node out of the index.
     fn removed(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        self.unlink_lists(id, meta);
+        self.unlink_lists(meta);
         self.note_removed(id, meta);
     }
 
@@ -208,14 +208,14 @@ impl Pass<'_> {
     }
 
     /// Takes the node off the wheel and the policy's lists, if it is on them.
-    pub fn unlink_lists(&mut self, id: NodeId, meta: &Meta) {
+    pub fn unlink_lists(&mut self, meta: &Meta) {
         if meta.life() & life::LINKED == 0 {
             return;
         }
         meta.clear_life(life::LINKED);
         self.state.count -= 1;
         self.state.weight -= u64::from(meta.weight());
-        self.state.wheel.cancel_at(&self.timers(), (id, &meta.timer));
+        self.state.wheel.cancel(&self.timers(), &meta.timer);
         if let Some(policy) = &mut self.state.policy {
             policy.remove_node(&*self.core.pool, meta);
         }
@@ -227,7 +227,7 @@ impl Pass<'_> {
         if meta.life() & life::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
             let deadline = timers.show(ended_at(deadline));
-            self.state.wheel.schedule_at(&timers, (id, &meta.timer), deadline);
+            self.state.wheel.schedule(&timers, (id, &meta.timer), deadline);
         }
     }
 }

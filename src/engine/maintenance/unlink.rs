@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
             self.state.empty_overflows.keep(empty_overflow);
         }
         meta.set_life(life::REMOVED);
-        self.unlink_lists(id, meta);
+        self.unlink_lists(meta);
         if meta.life() & life::ADDED != 0 {
             self.push_dead(id, meta);
         }

@@ -53,6 +53,7 @@ pub enum Op {
         budget: u32,
         seed: u64,
     },
+    Recall,
     Back {
         by: u64,
     },
@@ -120,7 +121,8 @@ impl Bytes<'_> {
             23 => Op::Advance { by, budget: None },
             24 => Op::Advance { by: 0, budget: Some(budget) },
             25..27 => Op::AdvanceToNext { budget },
-            27..30 => Op::AdvanceWith { by, budget, seed: word },
+            27..29 => Op::AdvanceWith { by, budget, seed: word },
+            29 => Op::Recall,
             30 => Op::Back { by },
             _ => Op::Rewind { by },
         })

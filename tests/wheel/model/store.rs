@@ -4,8 +4,7 @@
 
 use cortado::internals::clock::{Nanos, Timestamp};
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::wheel::{self, Geometry, Level, Location, TimerStore, Verdict};
-use std::borrow::BorrowMut;
+use cortado::internals::wheel::{self, Geometry, Level, Location, TimerStore};
 use std::cell::Cell;
 
 /// The geometry of these levels: log2 of the tick, and the number of buckets.
@@ -63,9 +62,9 @@ impl TimerStore for Timers {
     }
 }
 
-/// A wheel, or in a callback a reference to one.
+/// A wheel.
 #[derive(Debug)]
-pub struct Wheel<W = wheel::Wheel>(W);
+pub struct Wheel(wheel::Wheel);
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Poll {
@@ -78,101 +77,93 @@ impl Wheel {
     pub fn new(geometry: Geometry, now: u64) -> Self {
         Self(wheel::Wheel::new(geometry, Timestamp::from_raw(now)))
     }
-}
-
-impl<W: BorrowMut<wheel::Wheel>> Wheel<W> {
-    fn get(&self) -> &wheel::Wheel {
-        self.0.borrow()
-    }
-
-    fn get_mut(&mut self) -> &mut wheel::Wheel {
-        self.0.borrow_mut()
-    }
 
     pub fn geometry(&self) -> &Geometry {
-        self.get().geometry()
+        self.0.geometry()
     }
 
     pub fn clock(&self) -> u64 {
-        self.get().clock().raw()
+        self.0.clock().raw()
     }
 
     pub fn len(&self) -> usize {
-        self.get().len()
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.get().is_empty()
+        self.0.is_empty()
     }
 
     pub fn has_backlog(&self) -> bool {
-        self.get().has_backlog()
+        self.0.has_backlog()
     }
 
     pub fn next_delay(&self) -> Option<u64> {
-        self.get().next_delay().map(Nanos::raw)
+        self.0.next_delay().map(Nanos::raw)
     }
 
     pub fn next_deadline(&self) -> Option<u64> {
-        self.get().next_deadline().map(Timestamp::raw)
+        self.0.next_deadline().map(Timestamp::raw)
     }
 
     pub fn location(&self, timers: &Timers, id: u32) -> Option<Location> {
-        self.get().location(timers, NodeId::from_raw(id))
+        self.0.location(timers, NodeId::from_raw(id))
     }
 
     pub fn validate(&self, timers: &Timers) -> Result<(), String> {
-        self.get().validate(timers)
+        self.0.validate(timers)
     }
 
     pub fn soonest<'a>(&'a self, timers: &'a Timers) -> impl Iterator<Item = u32> + 'a {
-        self.get().soonest(timers).map(NodeId::raw)
-    }
-
-    pub fn latest<'a>(&'a self, timers: &'a Timers) -> impl Iterator<Item = u32> + 'a {
-        self.get().latest(timers).map(NodeId::raw)
+        self.0.soonest(timers).map(NodeId::raw)
     }
 
     pub fn schedule(&mut self, timers: &Timers, id: u32) {
-        self.get_mut().schedule(timers, NodeId::from_raw(id));
-    }
-
-    pub fn reschedule(&mut self, timers: &Timers, id: u32) -> bool {
-        self.get_mut().reschedule(timers, NodeId::from_raw(id))
+        let id = NodeId::from_raw(id);
+        self.0.schedule(timers, (id, timers.links(id)), timers.deadline(id));
     }
 
     pub fn cancel(&mut self, timers: &Timers, id: u32) -> bool {
-        self.get_mut().cancel(timers, NodeId::from_raw(id))
+        self.0.cancel(timers, timers.links(NodeId::from_raw(id)))
     }
 
     pub fn replace(&mut self, timers: &Timers, old: u32, new: u32) -> bool {
-        self.get_mut().replace(timers, NodeId::from_raw(old), NodeId::from_raw(new))
+        self.0.replace(timers, NodeId::from_raw(old), NodeId::from_raw(new))
     }
 
     pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {
-        self.get_mut().advance(timers, Timestamp::from_raw(now))
+        self.0.advance(timers, Timestamp::from_raw(now))
+    }
+
+    pub fn recall_current(&mut self, timers: &Timers) {
+        self.0.recall_current(timers);
     }
 
     pub fn rewind(&mut self, timers: &Timers, now: u64) {
-        self.get_mut().rewind(timers, Timestamp::from_raw(now));
+        self.0.rewind(timers, Timestamp::from_raw(now));
     }
 
     pub fn poll(&mut self, timers: &Timers, budget: &mut u32) -> Poll {
-        match self.get_mut().poll(timers, budget) {
+        match self.0.poll(timers, budget) {
             wheel::Poll::Due(id) => Poll::Due(id.raw()),
             wheel::Poll::Exhausted => Poll::Exhausted,
             wheel::Poll::Idle => Poll::Idle,
         }
     }
 
+    /// Advances to `now`, and calls `each` with each due timer and the wheel. Returns the rest of
+    /// the budget.
     pub fn advance_with(
         &mut self,
         timers: &Timers,
         now: u64,
-        budget: u32,
-        mut judge: impl FnMut(&mut Wheel<&mut wheel::Wheel>, u32) -> Verdict,
+        mut budget: u32,
+        mut each: impl FnMut(&mut Self, u32),
     ) -> u32 {
-        let judge = |wheel: &mut wheel::Wheel, id: NodeId| judge(&mut Wheel(wheel), id.raw());
-        self.get_mut().advance_with(timers, Timestamp::from_raw(now), budget, judge)
+        self.advance(timers, now);
+        while let Poll::Due(id) = self.poll(timers, &mut budget) {
+            each(self, id);
+        }
+        budget
     }
 }
