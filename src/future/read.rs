@@ -4,8 +4,31 @@ use super::Cache;
 use crate::entry::Entry;
 use crate::expiration::Expiration;
 use equivalent::Equivalent;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+
+/// A read that awaits the asynchronous listeners: its result, and the wait.
+///
+/// In a box, and dropped by a cold function, so that futures of other reads stay small and end by a
+/// comparison.
+struct Telling<'a, V>(Option<Box<Told<'a, V>>>);
+
+type Told<'a, V> = (Option<V>, Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
+
+impl<V> Drop for Telling<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn drop_told<T>(_: T) {}
+
+        if let Some(told) = self.0.take() {
+            drop_told(told);
+        }
+    }
+}
 
 impl<K, V, S> Cache<K, V, S>
 where
@@ -14,16 +37,35 @@ where
     S: BuildHasher + Send + Sync + 'static,
 {
     /// See [`crate::Cache::get`].
-    pub async fn get<Q>(&self, key: &Q) -> Option<V>
+    pub fn get<'a, Q>(&'a self, key: &'a Q) -> impl Future<Output = Option<V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        if self.engine().tells_after_read() {
-            return self.get_entry(key).await.map(Entry::into_value);
-        }
-        // One call, with nothing awaited after it: the result never is in the future's state.
-        self.cache.get(key)
+        let mut telling = Telling(None);
+        poll_fn(move |context| {
+            if self.engine().tells_after_read() {
+                return self.poll_get(key, &mut telling, context);
+            }
+            // The result never is in the future's state.
+            Poll::Ready(self.cache.get(key))
+        })
+    }
+
+    #[cold]
+    fn poll_get<'a, Q>(
+        &'a self,
+        key: &Q,
+        telling: &mut Telling<'a, V>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let begin = || Box::new((self.cache.get(key), self.tell_all()));
+        let (result, listeners) = &mut **telling.0.get_or_insert_with(begin);
+        listeners.as_mut().poll(context).map(|()| result.take())
     }
 
     /// See [`crate::Cache::get_entry`].
