@@ -1,18 +1,21 @@
-//! The eviction policy: a window and a segmented main region, whose rules a trial chooses.
+//! The eviction policy: W-TinyLFU, an admission window before a segmented LRU main region. A trial
+//! chooses its parameters at run time.
 //!
 //! The policy is single-threaded data behind the maintenance lock. It sees nodes through a
 //! [`PolicyStore`]: links, weight, hash, and a byte that says which list holds the node. It knows
-//! no key, no value, no clock and no cache. It evicts nothing itself: it names victims.
+//! no key, no value, no clock and no cache. It evicts nothing itself: it chooses victims.
 //!
 //! ```text
 //!            add                        candidate (the window's last)      ┌── hit ──► protected (LRU)
 //!             │     ┌──────────────┐    duels the victim (main's last)     │               │ over 80 %
 //!             ├───► │ window (LRU) │ ──► more frequent: in, victim out ──► probation (LRU) ◄┘
-//!             │     └──────────────┘     else: candidate out, remembered        │
-//!             └── remembered rejection, and more frequent or lucky ──► main     └──► victim
+//!             │     └──────────────┘     else: candidate out, to the ghosts     │
+//!             └── a ghost's key, and more frequent or lucky ──► main            └──► victim
 //!
 //!    a sample of the requests ──► four shadows: small caches without values ──► the rules in force
 //! ```
+//!
+//! A *duel* is TinyLFU's admission test. A *ghost* is a fingerprint of a key that was rejected.
 //!
 //! `queues` implements the diagram. `rules` has the parameters that differ between workloads: the
 //! window's size, and the treatment of keys that come back after a rejection. `trial` chooses among
@@ -25,10 +28,10 @@
 //!    together, in `regions` only.
 //! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A
 //!    node's weight is fixed while it is linked: an update of the key is another node.
-//! 3. **Bound.** [`Policy::victim`] names a victim whenever the weight is over the maximum. So the
-//!    weight is within the maximum once `victim` has returned `None`. Each victim has weight. Nodes
-//!    of weight 0 are on a list of their own, where no search for room meets them. They leave by
-//!    expiry or removal only.
+//! 3. **Bound.** [`Policy::take_victim`] returns a victim whenever the weight is over the maximum.
+//!    So the weight is within the maximum once it has returned `None`. Each victim has weight.
+//!    Nodes of weight 0 are on a list of their own, where no search for room meets them. They leave
+//!    by expiry or removal only.
 //! 4. **Targets.** The window and the protected region have target weights. A change of a target
 //!    moves no nodes. A window below its target grows: victims leave the main region, and newcomers
 //!    take their room. A window above its target gives up some nodes to probation at each call. The
@@ -39,9 +42,9 @@
 //!    than the window's target goes to the end of the window. So it duels at once instead of
 //!    flushing the window. A segmented LRU, which rejects nothing, has no such exception.
 //! 6. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
-//!    nodes. It touches at most 24 cache lines of the sketch and of the memory of rejections, 16 of
-//!    them only while the sketch ages. The rest of the work waits for the next call. The shadows of
-//!    a sampled request cost extra (see `trial`).
+//!    nodes. It touches at most 24 cache lines of the sketch and of the ghosts, 16 of them only
+//!    while the sketch ages. The rest of the work waits for the next call. The shadows of a sampled
+//!    request cost extra (see `trial`).
 //! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be
 //!    secret. It decides which keys share counters, which keys are in the sample, and which
 //!    rejected candidates are admitted by chance.
@@ -73,8 +76,8 @@ pub struct Policy {
     admission: Admission,
     /// `None` if the rules are fixed.
     trial: Option<Trial>,
-    /// Whether the policy has named a victim since the maximum was set.
-    full: bool,
+    /// Whether the policy has evicted since the maximum was set.
+    has_evicted: bool,
 }
 
 impl Policy {
@@ -106,15 +109,15 @@ impl Policy {
         admission: Admission,
     ) -> Self {
         let queues = Queues::new(max_weight, rules);
-        Self { queues, admission, trial, full: false }
+        Self { queues, admission, trial, has_evicted: false }
     }
 
-    /// The weight of all nodes held.
+    /// The weight of all nodes in the policy.
     pub fn weight(&self) -> u64 {
         self.queues.regions.weight()
     }
 
-    /// The number of nodes held, including nodes of weight 0.
+    /// The number of nodes in the policy, including nodes of weight 0.
     pub fn len(&self) -> usize {
         self.queues.regions.len()
     }
@@ -127,20 +130,20 @@ impl Policy {
         self.queues.max_weight()
     }
 
-    /// The present target weight of the window.
+    /// The present target weight of the window. For tests.
     pub fn window_target(&self) -> u64 {
         self.queues.window_target()
     }
 
-    /// The estimated number of recent requests for a key, at most 15.
+    /// The estimated number of recent requests for a key, at most 15. For tests.
     pub fn frequency(&self, hash: Hash32) -> u8 {
         self.admission.frequency(self.admission.spread(hash))
     }
 
-    /// Changes the maximum weight. If the weight is over it now, [`Policy::victim`] names the nodes
-    /// to evict.
+    /// Changes the maximum weight. If the weight is over it now, [`Policy::take_victim`] returns
+    /// the nodes to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
-        self.full = false;
+        self.has_evicted = false;
         self.queues.set_max_weight(max_weight);
     }
 
@@ -160,11 +163,11 @@ impl Policy {
         self.admission.count(spread);
         self.queues.arrive(store, node, spread, &mut self.admission);
         self.admission.fit(self.len());
-        self.try_rules(hash);
+        self.feed_trial(hash);
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
-    /// If `old` is no longer held, adds `new` as a new node.
+    /// If `old` is not in the policy, adds `new` as a new node.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None => self.add(store, new),
@@ -173,14 +176,20 @@ impl Policy {
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
-    /// Returns false, and does nothing, if `old` is not held or if the two nodes differ in weight.
-    pub fn swap<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) -> bool {
+    /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
+    /// weight.
+    pub fn replace_uncounted<S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        old: NodeId,
+        new: NodeId,
+    ) -> bool {
         let (from, to) = (store.node(old), store.node(new));
         from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
     }
 
-    /// Prefetches the frequency counters and the remembered rejections of a key that is about to be
-    /// added or evicted.
+    /// Prefetches the frequency counters and the ghosts of a key that is about to be added or
+    /// evicted.
     #[inline]
     pub fn prefetch(&self, hash: Hash32) {
         let spread = self.admission.spread(hash);
@@ -196,13 +205,13 @@ impl Policy {
 
     /// The next candidate and the next victim of the main region.
     #[inline]
-    pub fn next_candidates(&self) -> [Option<NodeId>; 2] {
+    pub fn next_contenders(&self) -> [Option<NodeId>; 2] {
         [self.queues.regions.of(Region::Window).list.back(), self.queues.regions.main_victim()]
     }
 
     /// Records a hit. All hits since the node's last record, however many, count as one request. A
-    /// node that is no longer held is ignored.
-    pub fn access<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    /// node that is not in the policy is ignored.
+    pub fn record_hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {
             Region::None => {}
@@ -210,7 +219,7 @@ impl Policy {
         }
     }
 
-    /// Removes a node, if it is held.
+    /// Removes a node, if it is in the policy. For tests: the caches have the node already.
     pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.remove_node(store, store.node(id));
     }
@@ -227,9 +236,9 @@ impl Policy {
 
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
-    pub fn victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
-        let id = self.queues.victim(store, &mut self.admission)?;
-        self.full = true;
+    pub fn take_victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
+        let id = self.queues.take_victim(store, &mut self.admission)?;
+        self.has_evicted = true;
         self.admission.fit(self.len());
         Some(id)
     }
@@ -237,14 +246,14 @@ impl Policy {
     /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
     /// chosen.
     ///
-    /// The caller must bound its attempts: if no node can be evicted, `victim` names all of them in
-    /// turn.
+    /// The caller must bound its attempts: if no node can be evicted, `take_victim` returns all of
+    /// them in turn.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.readmit(store, id);
         self.admission.fit(self.len());
     }
 
-    /// The nodes held, roughly in the order in which the policy would evict them.
+    /// The nodes, roughly in the order in which the policy would evict them.
     pub fn coldest<'a, S: PolicyStore + ?Sized>(
         &'a self,
         store: &'a S,
@@ -252,7 +261,7 @@ impl Policy {
         order::coldest(&self.queues.regions, &self.admission, store)
     }
 
-    /// The nodes held, those with the best prospects first.
+    /// The nodes, those with the best prospects first.
     pub fn hottest<'a, S: PolicyStore + ?Sized>(
         &'a self,
         store: &'a S,
@@ -260,7 +269,7 @@ impl Policy {
         order::hottest(&self.queues.regions, &self.admission, store)
     }
 
-    /// Recounts everything that the rules of the module promise.
+    /// Checks the module's rules by a recount.
     ///
     /// # Errors
     ///
@@ -280,24 +289,24 @@ impl Policy {
         let hash = node.1.hash();
         self.admission.count(self.admission.spread(hash));
         self.queues.hit(store, node, from);
-        self.try_rules(hash);
+        self.feed_trial(hash);
     }
 
-    /// Plays a request to the shadows, if its key is in the sample.
+    /// Passes a request to the trial, if its key is in the sample.
     #[inline]
-    fn try_rules(&mut self, hash: Hash32) {
+    fn feed_trial(&mut self, hash: Hash32) {
         if self.trial.as_ref().is_some_and(|trial| trial.is_sampled(hash)) {
-            self.play(hash);
+            self.feed_shadows(hash);
         }
     }
 
-    /// Plays a request to the shadows, and adopts the rules that they find best.
+    /// Passes a request to the shadows, and adopts the rules that do best there.
     #[cold]
     #[inline(never)]
-    fn play(&mut self, hash: Hash32) {
+    fn feed_shadows(&mut self, hash: Hash32) {
         let entries = self.len();
         let Some(trial) = &mut self.trial else { return };
-        if trial.play(hash, entries, self.full, &mut self.admission) {
+        if trial.play(hash, entries, self.has_evicted, &mut self.admission) {
             self.queues.set_rules(trial.rules());
         }
     }

@@ -20,7 +20,7 @@ const PROTECTED_SHARE: f64 = 0.8;
 
 /// The candidate that has won duels but not yet enough room. There may be none.
 #[derive(Clone, Copy, Debug, Default)]
-struct Claim {
+struct DuelProgress {
     candidate: NodeId,
     /// The weight that it has won.
     won: u64,
@@ -34,7 +34,7 @@ pub struct Queues {
     max_weight: u64,
     window_target: u64,
     protected_target: u64,
-    claim: Claim,
+    duel: DuelProgress,
 }
 
 impl Queues {
@@ -46,7 +46,7 @@ impl Queues {
             max_weight,
             window_target: 0,
             protected_target: 0,
-            claim: Claim::default(),
+            duel: DuelProgress::default(),
         };
         queues.retarget();
         queues
@@ -60,8 +60,8 @@ impl Queues {
         self.window_target
     }
 
-    /// Changes the maximum weight. If the weight is over it now, [`Queues::victim`] names the nodes
-    /// to evict.
+    /// Changes the maximum weight. If the weight is over it now, [`Queues::take_victim`] names the
+    /// nodes to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
         self.max_weight = max_weight;
         self.retarget();
@@ -128,7 +128,7 @@ impl Queues {
     }
 
     /// If the weight is over the maximum, removes a node and returns it: the caller must evict it.
-    pub fn victim<S: PolicyStore + ?Sized>(
+    pub fn take_victim<S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         admission: &mut Admission,
@@ -250,11 +250,11 @@ impl Queues {
             self.ghost.put(spread);
             return candidate;
         }
-        let before = if self.claim.candidate == c { self.claim.won } else { 0 };
+        let before = if self.duel.candidate == c { self.duel.won } else { 0 };
         let won = before + u64::from(of_v.weight());
-        self.claim = Claim { candidate: c, won };
+        self.duel = DuelProgress { candidate: c, won };
         if won >= u64::from(of_c.weight()) {
-            self.claim = Claim::default();
+            self.duel = DuelProgress::default();
             self.regions.move_to_front(store, c, Region::Probation);
         }
         victim

@@ -175,7 +175,7 @@ impl Trial {
     /// evicts it.
     fn evict(&mut self, number: usize, kept: NodeId, admission: &mut Admission) {
         let queues = &mut self.shadows[number].queues;
-        while let Some(victim) = queues.victim(&self.keys.store(number), admission) {
+        while let Some(victim) = queues.take_victim(&self.keys.store(number), admission) {
             if victim != kept {
                 self.keys.release(victim);
             }

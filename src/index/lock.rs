@@ -7,7 +7,7 @@ use std::mem;
 
 /// Another thread has locked the bucket, or keeps changing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held;
+pub struct BucketBusy;
 
 /// The lock, held. Dropping it unlocks the bucket, with a new version if anything was changed.
 ///
@@ -32,13 +32,13 @@ impl<'g> HomeLock<'g> {
     ///
     /// # Errors
     ///
-    /// [`Held`] if another thread has locked the bucket, and the caller does not want to wait
+    /// [`BucketBusy`] if another thread has locked the bucket, and the caller does not want to wait
     /// longer than the rest of `short`.
     pub fn acquire(
         home: &'g Bucket,
         patience: Patience,
         short: &mut ShortWait,
-    ) -> Result<Self, Held> {
+    ) -> Result<Self, BucketBusy> {
         let mut spin = Spin::default();
         loop {
             let seen = home.ctrl();
@@ -49,7 +49,7 @@ impl<'g> HomeLock<'g> {
             match patience {
                 Patience::Wait => spin.pause(),
                 Patience::Skip if short.pause() => {}
-                Patience::Skip => return Err(Held),
+                Patience::Skip => return Err(BucketBusy),
             }
         }
     }

@@ -20,7 +20,7 @@
 //! * neighbouring buckets merge when the table shrinks;
 //! * the order of a walk by hash survives both.
 //!
-//! The fingerprint of a slot is the low byte of the hash. It is never 0, because 0 marks an empty
+//! The fingerprint of a slot is the low byte of the hash, or 1 if that byte is 0: 0 marks an empty
 //! slot. All fingerprints of a bucket are compared at once.
 //!
 //! # Rules
@@ -34,20 +34,20 @@
 //!    fingerprint, and clears the id after the fingerprint. Readers skip id 0, and the caller's
 //!    closure checks the node. The id publishes the node (release, acquire). In the same way the
 //!    fingerprint publishes the slot: a reader that sees the fingerprint of a slot's new entry
-//!    cannot see the id of the slot's previous entry. Otherwise the reader could take a removed key
-//!    for one that came back.
-//! 3. **One lock.** Only the holder of a home bucket's `LOCKED` bit changes the home bucket and its
-//!    overflow. Unlocking after a change gives the bucket a new version. Buckets that no other
-//!    thread can reach yet need no lock.
-//! 4. **Replace, then mark.** A thread that replaces or removes an id marks the old node gone only
-//!    *after* it has stored the new id or cleared the slot. A thread may also mark a node gone
-//!    without touching the index (an entry that expired).
+//!    cannot see the id of the slot's previous entry. Otherwise the fingerprint of the new entry
+//!    could lead a reader to the removed node of the previous one.
+//! 3. **One lock per chain.** Only the holder of a home bucket's `LOCKED` bit changes the home
+//!    bucket and its overflow. Unlocking after a change gives the bucket a new version. Buckets
+//!    that no other thread can reach yet need no lock.
+//! 4. **Replace, then mark.** A thread that replaces an id marks the old node gone only *after* it
+//!    has stored the new id. A thread that removes an id may mark the node before or after it
+//!    clears the slot, under the same lock.
 //! 5. **Gone means look again, once.** A reader whose probe returns [`Probe::Gone`] starts over in
 //!    the same table, beginning with the `MOVED` bit. By rule 4, and by the acquire with which the
 //!    probe read the mark, the reader now finds the replacement of the node, in this table or the
-//!    next. If it finds the same node gone again, the mark came without a change to the index:
-//!    there is no entry. Each further round means that some writer has made progress.
-//! 6. **Look, then lock exactly that.** A writer notes the control word (when it is not locked),
+//!    next. If it finds the same node gone again, nothing has replaced the node: the key has no
+//!    entry. Each further round means that some writer has made progress.
+//! 6. **Search, then lock that version.** A writer notes the control word (when it is not locked),
 //!    scans without a lock, and locks by a compare-exchange from exactly that word. If the
 //!    compare-exchange succeeds, the scan is current:
 //!    * A change that the scan missed would have been made under an earlier lock. The end of that
@@ -70,10 +70,11 @@
 //!      first of them has moved. So the helper locks the target too, and every id that it puts
 //!      there is a change (rule 3). The target may hold entries whose own bucket has not moved yet;
 //!      no thread looks for them there.
-//!    * **Lock order:** the lock of `Index::preparation`, which is held while memory is allocated,
-//!      zeroed or freed, alone. The lock of `Moving`, a bucket of the table, a bucket of the next
-//!      table. Only the helper holds two buckets. The holder of a bucket in the next table waits
-//!      for no lock, so no deadlock is possible.
+//!    * **Lock order:** a thread takes the lock of `Index::preparation` while it holds no other
+//!      lock of the index, and takes none under it. Memory is allocated, zeroed and freed under it.
+//!      The other locks are taken in this order: `Moving`, a bucket of the table, a bucket of the
+//!      next table. Only the helper holds two buckets. The holder of a bucket in the next table
+//!      waits for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
@@ -106,7 +107,8 @@
 //!     * Writers search the whole chain for a free slot.
 //!
 //!     Without the bit, each bucket that was ever full would cost all later misses and inserts
-//!     another cache line. After 60 turnovers of a cache that was every second bucket.
+//!     another cache line. When the contents of a cache had been replaced 60 times, every second
+//!     bucket had that cost.
 //!
 //! # Atomics
 //!
@@ -122,7 +124,7 @@
 //! | `RetiredTables::count` | the last helper; the thread that drops the table | all threads | relaxed | nothing: it tells when to look into the queue |
 //! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
 //!
-//! # Why not …
+//! # Alternatives that lost
 //!
 //! * *Read-locked shards of `hashbrown::HashTable`*: a read costs two locked instructions on a
 //!   cache line that all readers of the shard share. All threads reading one key, one thread / two
@@ -168,7 +170,7 @@ pub use crate::primitives::Patience;
 pub use exact::{Exact, Search};
 pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
-pub use lock::Held;
+pub use lock::BucketBusy;
 pub use memory::{EmptyOverflow, EmptyOverflows};
 pub use resize::moves_for;
 pub use table::HashOf;
@@ -300,15 +302,15 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`Held`] if another thread has locked the bucket, or keeps changing it. In that case it is
-    /// unknown whether the index contains the id.
+    /// [`BucketBusy`] if another thread has locked the bucket, or keeps changing it. In that case
+    /// it is unknown whether the index contains the id.
     #[inline(always)]
     pub fn try_lock_id<'g>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         id: NodeId,
-    ) -> Result<Option<Locked<'g>>, Held> {
+    ) -> Result<Option<Locked<'g>>, BucketBusy> {
         write::try_lock_id(&self.root, guard, hash, id)
     }
 

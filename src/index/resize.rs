@@ -8,7 +8,7 @@ use crate::links::NodeId;
 use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
 use super::hint::Hint;
-use super::lock::{Held, HomeLock};
+use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, Preparation, append, retire_moved};
 use super::table::Root;
 use super::table::{HashOf, LOAD, Table};
@@ -116,8 +116,8 @@ pub fn help(
         left -= 1;
         match move_one(position) {
             Ok(()) => moving.moved += 1,
-            Err(Held) if seeded("index-forgets-the-held") => moving.moved += 1,
-            Err(Held) => moving.held.push(position),
+            Err(BucketBusy) if seeded("index-forgets-the-held") => moving.moved += 1,
+            Err(BucketBusy) => moving.held.push(position),
         }
     }
     moving.held.append(&mut held);
@@ -136,7 +136,7 @@ fn move_bucket<'g>(
     store: &impl HashOf,
     wait: &mut (Patience, ShortWait),
     guard: &'g Guard,
-) -> Result<(), Held> {
+) -> Result<(), BucketBusy> {
     let lock = HomeLock::acquire(&table.buckets()[position], wait.0, &mut wait.1)?;
     let chain = Chain::locked(&lock);
     let copy = || match table.merges_into(next) {
@@ -175,7 +175,7 @@ fn merge(
     chain: Chain<'_>,
     target: &Bucket,
     (patience, short): &mut (Patience, ShortWait),
-) -> Result<(), Held> {
+) -> Result<(), BucketBusy> {
     let slots = |bucket: &Bucket| bucket.fingerprints().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::hash::Hash32;
 
 use super::bucket::{Bucket, Ctrl, fingerprint_of};
 use super::fingerprint::SLOTS;
-use super::lock::{Held, HomeLock};
+use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::table::Root;
 use crate::links::NodeId;
@@ -193,7 +193,7 @@ pub fn try_lock_id<'g>(
     guard: &'g Guard,
     hash: Hash32,
     id: NodeId,
-) -> Result<Option<Locked<'g>>, Held> {
+) -> Result<Option<Locked<'g>>, BucketBusy> {
     let first = search_home(root, guard, hash, |other| other == id);
     if let Some(found) = first {
         if found.id().is_none() {
@@ -213,7 +213,7 @@ fn try_lock_id_slow<'g>(
     guard: &'g Guard,
     hash: Hash32,
     id: NodeId,
-) -> Result<Option<Locked<'g>>, Held> {
+) -> Result<Option<Locked<'g>>, BucketBusy> {
     let mut wait = ShortWait::default();
     for _ in 0..ATTEMPTS {
         let found = search_while(
@@ -221,10 +221,10 @@ fn try_lock_id_slow<'g>(
             guard,
             hash,
             |other| other == id,
-            || if wait.pause() { Ok(()) } else { Err(Held) },
+            || if wait.pause() { Ok(()) } else { Err(BucketBusy) },
         );
         let found = match found {
-            Err(Held) if seeded("index-held-is-absent") => return Ok(None),
+            Err(BucketBusy) if seeded("index-held-is-absent") => return Ok(None),
             found => found?,
         };
         if found.id().is_none() {
@@ -234,7 +234,7 @@ fn try_lock_id_slow<'g>(
             return Ok(Some(locked));
         }
     }
-    Err(Held)
+    Err(BucketBusy)
 }
 
 impl<'g> Found<'g> {

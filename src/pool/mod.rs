@@ -18,7 +18,7 @@
 //! page by page, as nodes are used. A node is a [`Meta`](crate::node::Meta), followed by the pair
 //! of key and value at a fixed offset. In caches with an idle time, the nodes of a chunk are
 //! followed by one word per node for each *column* (`columns`) that the cache was
-//! built with, such as the hard deadline. Few reads need one.
+//! built with, such as the hard deadline. Few reads need a column.
 //!
 //! **Chunks keep their addresses until the cache and all its handles are gone.** Keys and values
 //! are dropped as soon as no thread can see them. The memory of nodes that stay free for a while
@@ -53,10 +53,10 @@
 //! the number of ids from this node to the end of its list.
 //!
 //! # The reserve
-//! A guard that is held for long makes the pool many times as large as it has to be afterwards. So
-//! does a thread that loses its core while it holds a guard. Therefore maintenance passes move ids
-//! from the lists to the *reserve* if they were free for a whole window of a quarter of a second. A
-//! pass run by a caller moves about 128 ids.
+//! While a thread holds a guard for long (it may have lost its core), removed nodes cannot be used
+//! again, and the pool grows far beyond its usual need. Therefore maintenance passes move ids from
+//! the lists to the *reserve*: as many as were surplus throughout a window of a quarter of a
+//! second, whichever ids these are. A pass run by a caller moves at most 128 ids.
 //!
 //! The reserve keeps its ids by *blocks* of neighbours: 256 nodes, or fewer if 256 would be 32 KiB
 //! or more. A block whose ids are all in the reserve is given back: its pages are dropped, its ids
@@ -66,8 +66,8 @@
 //! that *are* needed. Allocations then get lower ids instead, so that the nodes in use gather in
 //! few blocks.
 //!
-//! Pops from the lists and pushes to them do no work for the reserve. In particular, they count
-//! nothing for it.
+//! Pops from the lists and pushes to them do no work for the reserve but that count in
+//! `timer.number`.
 //!
 //! On Linux, pages are dropped by `madvise`. Elsewhere they stay. Two kinds of memory always stay:
 //! that of the first 2,000 nodes, whose chunks are smaller than a block, and all columns.

@@ -16,8 +16,7 @@ const BLOCK_NODES: u32 = 8;
 /// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
 /// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// How long, by the cache's clock, an id must be free and not needed before it is
-/// moved here.
+/// How long, by the cache's clock, ids must have been surplus before as many are moved here.
 const WINDOW: Nanos = Nanos::from_raw(250_000_000);
 /// Moving ids here is worth the work only if, for a whole window, more than one in this many of the
 /// ids outside the reserve is free.
@@ -38,11 +37,11 @@ const IDS_PER_BLOCK: usize = 64;
 pub enum Surplus {
     /// No: as many ids are free as are needed.
     #[default]
-    None,
+    Balanced,
     /// More ids may be free than are needed. That will be known at this time.
-    UndecidedUntil(Timestamp),
+    UnknownUntil(Timestamp),
     /// Yes: there are more ids to be moved now.
-    Some,
+    Excess,
 }
 
 /// The number of a block: what its ids have in common, without their lowest bits.
@@ -170,7 +169,7 @@ impl Reserve {
     /// thread at a time may call this.
     pub fn trim(&self, pool: &impl NodeMemory, now: Timestamp, most: usize) -> Surplus {
         let (free, all) = (pool.free_len(), pool.handed_out());
-        let Some(mut guard) = self.state.try_lock() else { return Surplus::None };
+        let Some(mut guard) = self.state.try_lock() else { return Surplus::Balanced };
         let state = &mut *guard;
         let enough = ((all - self.len().min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
         let watch = &mut state.watch;
@@ -186,7 +185,7 @@ impl Reserve {
         let wanted = watch.surplus.min(most);
         if wanted == 0 {
             let end = watch.since.saturating_add(WINDOW);
-            return if free > enough { Surplus::UndecidedUntil(end) } else { Surplus::None };
+            return if free > enough { Surplus::UnknownUntil(end) } else { Surplus::Balanced };
         }
         drop(guard);
         let moved = self.put(pool, wanted);
@@ -194,11 +193,11 @@ impl Reserve {
         // If there were no more free ids, the others are in use.
         watch.surplus = if moved == 0 { 0 } else { watch.surplus.saturating_sub(moved) };
         if watch.surplus > 0 {
-            Surplus::Some
+            Surplus::Excess
         } else if pool.free_len() > enough {
-            Surplus::UndecidedUntil(now.saturating_add(WINDOW))
+            Surplus::UnknownUntil(now.saturating_add(WINDOW))
         } else {
-            Surplus::None
+            Surplus::Balanced
         }
     }
 

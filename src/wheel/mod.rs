@@ -30,14 +30,13 @@
 //!    deadline is **shortened**, the id must be [scheduled](Wheel::schedule) again. An id whose
 //!    deadline is `None` leaves the wheel when the wheel looks at it.
 //! 3. The wheel hands out an id only when its deadline is at or before the clock: never early.
-//! 4. The wheel looks at an id in a bucket no later than at its deadline. If the deadline has
-//!    passed or is in the current tick, the wheel looks at the id at the end of that tick at the
-//!    latest. While the clock stays in a tick, the wheel does not look at the entries of that tick
-//!    again, unless they are [recalled](Wheel::recall_current). This bounds the **lateness** if
-//!    [`advance`](Wheel::advance) is called when [`next_deadline`](Wheel::next_deadline) asks for
-//!    it, and if the backlog is worked off. The wheel then hands out an id at the first boundary of
-//!    finest ticks at or after its deadline (or its scheduling, if later). This is less than one
-//!    finest tick late.
+//! 4. The wheel looks at an id in a bucket no later than at its deadline or at the end of the
+//!    current finest tick, whichever is later. While the clock stays in a tick, the wheel does not
+//!    look at the entries of that tick again, unless they are [recalled](Wheel::recall_current).
+//!    This bounds the **lateness** if [`advance`](Wheel::advance) is called when
+//!    [`next_deadline`](Wheel::next_deadline) asks for it, and if the backlog is worked off. The
+//!    wheel then hands out an id at the first boundary of finest ticks at or after its deadline (or
+//!    its scheduling, if later). This is less than one finest tick late.
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
 //!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlog.

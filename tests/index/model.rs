@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use cortado::internals::epoch::{Guard, pin};
 use cortado::internals::hash::Hash32;
-use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Locked, Patience, Probe};
+use cortado::internals::index::{BucketBusy, HashOf, HomeLookup, Index, Locked, Patience, Probe};
 use cortado::internals::links::NodeId;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
@@ -189,7 +189,7 @@ impl Model {
         let before = self.index.is_moving(&guard);
         let left = self.index.help(&guard, &self.store, buckets, Patience::Skip);
         assert!(!left || before, "there is nothing to do");
-        assert_eq!(self.index.try_lock_id(&guard, hash, FIRST).unwrap_err(), Held);
+        assert_eq!(self.index.try_lock_id(&guard, hash, FIRST).unwrap_err(), BucketBusy);
         drop(held);
     }
 
@@ -323,8 +323,8 @@ fn trying_to_lock_an_id_does_not_wait() {
         let (hash, last) = (Shape::One.hash(0), NodeId::from_raw(keys as u32));
         let absent = NodeId::from_raw(keys as u32 + 1);
         let held = model.index.lock_id(&guard, hash, FIRST).unwrap();
-        assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), Held);
-        assert_eq!(model.index.try_lock_id(&guard, hash, absent).unwrap_err(), Held);
+        assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), BucketBusy);
+        assert_eq!(model.index.try_lock_id(&guard, hash, absent).unwrap_err(), BucketBusy);
         drop(held);
         assert!(model.index.try_lock_id(&guard, hash, absent).unwrap().is_none());
         let mut locked = model.index.try_lock_id(&guard, hash, last).unwrap().unwrap();

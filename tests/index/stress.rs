@@ -7,7 +7,7 @@ use std::thread;
 
 use cortado::internals::epoch::{Guard, pin};
 use cortado::internals::hash::Hash32;
-use cortado::internals::index::{HashOf, Held, HomeLookup, Index, Patience, Probe};
+use cortado::internals::index::{BucketBusy, HashOf, HomeLookup, Index, Patience, Probe};
 use cortado::internals::links::NodeId;
 
 /// The key of a node that is free.
@@ -155,7 +155,7 @@ impl World {
         // Another may have removed or replaced it since, or be at work there.
         let locked = match self.index.try_lock_id(&guard, hash, id) {
             Ok(locked) => locked,
-            Err(Held) => self.index.lock_id(&guard, hash, id),
+            Err(BucketBusy) => self.index.lock_id(&guard, hash, id),
         };
         let Some(mut locked) = locked else { return };
         assert_eq!(locked.remove(), id);

@@ -6,7 +6,7 @@
 
 use crate::support::index_world::{LOW, World, hash_of, model, model_at};
 use cortado::internals::epoch::pin;
-use cortado::internals::index::Held;
+use cortado::internals::index::BucketBusy;
 use cortado::internals::links::NodeId;
 use loom::thread;
 
@@ -153,7 +153,7 @@ fn try_lock_id_vs_write() {
                 left -= 1;
             }
             Ok(None) => panic!("it has been there all the time"),
-            Err(Held) => {}
+            Err(BucketBusy) => {}
         }
         drop(guard);
         writer.join().unwrap();

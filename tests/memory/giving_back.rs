@@ -81,10 +81,10 @@ fn a_pass_looks_at_a_few_only() {
     let raw = pool.raw();
     let (begin, window) = (Timestamp::from_raw(1 << 60), WINDOW.as_nanos() as u64);
     let (soon, end) = (Nanos::from_raw(window - 1), begin + Nanos::from_raw(window));
-    assert_eq!(raw.trim(begin, 100), Surplus::UndecidedUntil(end));
-    assert_eq!(raw.trim(begin + soon, 100), Surplus::UndecidedUntil(end));
+    assert_eq!(raw.trim(begin, 100), Surplus::UnknownUntil(end));
+    assert_eq!(raw.trim(begin + soon, 100), Surplus::UnknownUntil(end));
     let mut calls = 0;
-    while raw.trim(end, 1000) == Surplus::Some {
+    while raw.trim(end, 1000) == Surplus::Excess {
         calls += 1;
         assert!(raw.parked() <= 1000 * calls + 256, "{} after {calls} calls", raw.parked());
     }

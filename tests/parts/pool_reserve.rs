@@ -59,14 +59,14 @@ fn by_block(ids: impl IntoIterator<Item = NodeId>) -> BTreeMap<u32, u32> {
 }
 
 fn undecided_until(time: u64) -> Surplus {
-    Surplus::UndecidedUntil(Timestamp::from_raw(time))
+    Surplus::UnknownUntil(Timestamp::from_raw(time))
 }
 
 /// Trims until there is nothing more to do at this time.
 fn trim(raw: &RawPool, now: u64) -> Surplus {
     (0..10_000)
         .map(|_| raw.trim(Timestamp::from_raw(now), 128))
-        .find(|left| *left != Surplus::Some)
+        .find(|left| *left != Surplus::Excess)
         .expect("it comes to an end")
 }
 
@@ -165,7 +165,7 @@ fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
         assert_eq!(raw.shelve(usize::MAX), shelved);
         nodes.truncate(nodes.len() - (many - 15));
         for windows in 0..3 {
-            assert_eq!(trim(raw, NOW + windows * WINDOW), Surplus::None, "{made}, {shelved}");
+            assert_eq!(trim(raw, NOW + windows * WINDOW), Surplus::Balanced, "{made}, {shelved}");
         }
         nodes.truncate(nodes.len() - 30);
         let later = |windows: u64| NOW + windows * WINDOW;
@@ -173,7 +173,7 @@ fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
         assert_eq!(trim(raw, later(3)), undecided_until(later(4)));
         assert_eq!(trim(raw, later(4) - 1), undecided_until(later(4)));
         if moves {
-            assert_eq!(trim(raw, later(4)), Surplus::None);
+            assert_eq!(trim(raw, later(4)), Surplus::Balanced);
         }
         assert_eq!(raw.shelve(usize::MAX), if moves { 0 } else { many + 15 }, "{made}, {shelved}");
     }
@@ -212,10 +212,10 @@ fn what_is_needed_after_all_is_no_surplus() {
     let raw = pool.raw();
     drop(take(&pool, 50_000));
     trim(raw, NOW);
-    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Some);
+    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Excess);
     let needed = take(&pool, 50_000);
     assert_eq!(raw.ids().count(), 50_000);
-    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::None);
+    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Balanced);
     drop(needed);
     assert_eq!(raw.shelve(usize::MAX), 50_000);
 }
@@ -255,7 +255,7 @@ fn whole_blocks_have_nothing_exchanged() {
     trim(raw, NOW);
     drop(needed);
     for window in 1..4 {
-        assert_eq!(trim(raw, NOW + window * WINDOW), Surplus::None);
+        assert_eq!(trim(raw, NOW + window * WINDOW), Surplus::Balanced);
     }
     // Those, and what was taken out of the reserve with them.
     let back = raw.shelve(usize::MAX);

@@ -16,11 +16,11 @@ fn sound() -> (Store, Policy) {
         let id = store.alloc(key, u32::from(key < 55));
         policy.add(&store, id);
         if key % 3 == 0 {
-            policy.access(&store, id);
+            policy.record_hit(&store, id);
         }
     }
     let probation: Vec<NodeId> = in_region(&store, &policy, Region::Probation);
-    probation.iter().take(10).for_each(|&id| policy.access(&store, id));
+    probation.iter().take(10).for_each(|&id| policy.record_hit(&store, id));
     policy.validate(&store).unwrap();
     (store, policy)
 }

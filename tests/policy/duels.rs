@@ -43,12 +43,12 @@ impl Duels {
     ) -> (NodeId, Option<NodeId>) {
         let id = store.alloc(key, 1);
         policy.add(store, id);
-        let [candidate, resident] = policy.next_candidates();
+        let [candidate, resident] = policy.next_contenders();
         let in_window = policy.coldest(store).filter(|&id| store.region(id) == Region::Window);
         let is_duel = in_window.count() as u64 > policy.window_target();
         let heat = |id| policy.frequency(store.hash(id));
         let [c, r] = [candidate, resident].map(|id| id.map(heat));
-        let victim = policy.victim(store);
+        let victim = policy.take_victim(store);
         match victim {
             None => (),
             Some(_) if !is_duel => assert_eq!(victim, resident, "the window is not too large"),
@@ -86,7 +86,7 @@ fn the_more_frequent_stays() {
             _ => (1 << 20) + random.below(60),
         };
         if let Some(&(_, id)) = held.iter().find(|&&(other, _)| other == key) {
-            policy.access(&store, id);
+            policy.record_hit(&store, id);
             continue;
         }
         let (id, victim) = duels.add(&mut store, &mut policy, key);
@@ -115,7 +115,7 @@ fn who_is_warm_gets_in_by_chance() {
             residents.retain(|&other| other != victim);
             store.free(victim);
         }
-        residents.iter().chain([&id; 7]).for_each(|&id| policy.access(&store, id));
+        residents.iter().chain([&id; 7]).for_each(|&id| policy.record_hit(&store, id));
     }
     let Duels { warm, lucky, .. } = duels;
     assert!(warm > 5_000, "{duels:?}");
@@ -185,7 +185,7 @@ fn what_just_fits_a_region_goes_to_its_front() {
         let id = store.alloc(1_000, weight);
         policy.add(&store, id);
         assert_eq!(store.region(id), Region::Window);
-        assert_eq!(policy.next_candidates()[0] == Some(id), at_the_end, "{weight} of 10");
+        assert_eq!(policy.next_contenders()[0] == Some(id), at_the_end, "{weight} of 10");
     }
     // Of 90 that the window leaves, 72 are for the protected region.
     for (weight, to) in [(71, Region::Protected), (72, Region::Protected), (73, Region::Probation)]
@@ -194,7 +194,7 @@ fn what_just_fits_a_region_goes_to_its_front() {
         let id = store.alloc(1, weight);
         policy.add(&store, id);
         assert_eq!(store.region(id), Region::Probation, "too heavy for the window");
-        policy.access(&store, id);
+        policy.record_hit(&store, id);
         assert_eq!(store.region(id), to, "{weight} of 72");
         policy.validate(&store).unwrap();
     }
@@ -212,11 +212,11 @@ fn the_protected_region_is_filled_to_its_target() {
     let ids: Vec<NodeId> = (0..100).map(|key| store.alloc(key, 1)).collect();
     ids.iter().for_each(|&id| policy.add(&store, id));
     for (hits, &id) in (1..).zip(&ids[..90]) {
-        policy.access(&store, id);
+        policy.record_hit(&store, id);
         assert_eq!(count(&store, &policy, Region::Protected), 72.min(hits));
     }
     for &id in &ids[..90] {
-        policy.access(&store, id);
+        policy.record_hit(&store, id);
         assert_eq!(count(&store, &policy, Region::Protected), 72);
     }
     policy.validate(&store).unwrap();
@@ -254,14 +254,14 @@ fn who_has_won_its_room_is_on_probation() {
     let heavy = |store: &mut Store, policy: &mut Policy, key: u64| {
         let id = store.alloc(key, 20);
         policy.add(store, id);
-        (0..3).for_each(|_| policy.access(store, id));
+        (0..3).for_each(|_| policy.record_hit(store, id));
         assert_eq!(store.region(id), Region::Window);
-        assert_eq!(policy.next_candidates()[0], Some(id), "too heavy for the window");
+        assert_eq!(policy.next_contenders()[0], Some(id), "too heavy for the window");
         id
     };
     let first = heavy(&mut store, &mut policy, 1_000);
     for won in 1..=12 {
-        let victim = policy.victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap();
         assert_eq!((store.weight(victim), store.region(first)), (1, Region::Window), "{won} of 20");
     }
     policy.remove(&store, first);
@@ -269,11 +269,11 @@ fn who_has_won_its_room_is_on_probation() {
     let second = heavy(&mut store, &mut policy, 1_001);
     for won in 1..=20 {
         assert_eq!(store.region(second), Region::Window, "{won} of 20");
-        let victim = policy.victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap();
         assert_eq!(store.weight(victim), 1);
     }
     assert_eq!(store.region(second), Region::Probation);
-    assert_eq!(policy.victim(&store), None);
+    assert_eq!(policy.take_victim(&store), None);
     policy.validate(&store).unwrap();
 }
 
@@ -287,7 +287,7 @@ fn a_heavy_hit_does_not_flush_the_protected() {
     policy.add(&store, heavy);
     for &id in light[..3].iter().chain([&heavy]) {
         assert_eq!(store.region(id), Region::Probation);
-        policy.access(&store, id);
+        policy.record_hit(&store, id);
     }
     assert_eq!(store.region(heavy), Region::Probation);
     assert!(light[..3].iter().all(|&id| store.region(id) == Region::Protected));
@@ -330,7 +330,7 @@ fn the_window_gives_up_what_needs_no_duel() {
     // Room has come: all but what is left of the target may go, a few with each call.
     policy.set_max_weight(150);
     for _ in 0..20 {
-        assert_eq!(policy.victim(&store), None);
+        assert_eq!(policy.take_victim(&store), None);
     }
     assert_eq!(in_window(&store, &policy) as u64, policy.window_target());
     policy.validate(&store).unwrap();

@@ -40,7 +40,7 @@ impl Full {
 
     fn warm(&mut self) {
         for _ in 0..4 {
-            self.held.keys().for_each(|&id| self.policy.access(&self.store, id));
+            self.held.keys().for_each(|&id| self.policy.record_hit(&self.store, id));
         }
     }
 
@@ -50,10 +50,10 @@ impl Full {
         let mut gone = Vec::new();
         for key in newcomers {
             self.add(key);
-            let victim = self.policy.victim(&self.store).expect("it is full");
+            let victim = self.policy.take_victim(&self.store).expect("it is full");
             self.store.free(victim);
             gone.push(self.held.remove(&victim).unwrap());
-            assert_eq!(self.policy.victim(&self.store), None);
+            assert_eq!(self.policy.take_victim(&self.store), None);
         }
         gone
     }
@@ -115,7 +115,7 @@ fn two_keys_of_one_hash_are_known() {
         let id = full.store.alloc_hashed(hash(1_000), 1);
         full.held.insert(id, 1_000);
         full.policy.add(&full.store, id);
-        let victim = full.policy.victim(&full.store).unwrap();
+        let victim = full.policy.take_victim(&full.store).unwrap();
         full.held.remove(&victim);
         full.store.free(victim);
     }

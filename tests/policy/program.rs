@@ -102,7 +102,7 @@ impl Program {
             }
             Op::Access { rank } => {
                 if let Some((id, _)) = self.nth(rank) {
-                    self.policy.access(&self.store, id);
+                    self.policy.record_hit(&self.store, id);
                 }
             }
             Op::Remove { rank } => drop(self.remove(rank)),
@@ -120,7 +120,7 @@ impl Program {
                     // The old node waits for its grace period while the new one is used.
                     let old = self.store.alloc(key, 1);
                     let new = self.create(key, weight);
-                    self.policy.access(&self.store, old);
+                    self.policy.record_hit(&self.store, old);
                     self.policy.remove(&self.store, old);
                     self.policy.replace(&self.store, old, new);
                     self.store.free(old);
@@ -148,7 +148,7 @@ impl Program {
         let before = self.alive[&old].1;
         let new = self.create(key, weight.unwrap_or(before));
         let region = self.store.region(old);
-        let swapped = self.policy.swap(&self.store, old, new);
+        let swapped = self.policy.replace_uncounted(&self.store, old, new);
         assert_eq!(swapped, self.alive[&new].1 == before);
         if swapped {
             assert_eq!(self.store.region(new), region, "in the same place");
@@ -160,7 +160,7 @@ impl Program {
     }
 
     fn readmit(&mut self) {
-        let Some(id) = self.policy.victim(&self.store) else { return };
+        let Some(id) = self.policy.take_victim(&self.store) else { return };
         self.policy.readmit(&self.store, id);
         self.check();
         let others = self.alive.iter().any(|(&other, &(_, weight))| other != id && weight > 0);
@@ -173,7 +173,7 @@ impl Program {
     /// The next victim, taken out of the books.
     fn victim(&mut self) -> Option<NodeId> {
         let over = self.policy.weight() > self.policy.max_weight();
-        let victim = self.policy.victim(&self.store);
+        let victim = self.policy.take_victim(&self.store);
         assert_eq!(
             victim.is_some(),
             over,

@@ -16,7 +16,7 @@ fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> NodeId 
 }
 
 fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<NodeId> {
-    let victims: Vec<NodeId> = std::iter::from_fn(|| policy.victim(store)).collect();
+    let victims: Vec<NodeId> = std::iter::from_fn(|| policy.take_victim(store)).collect();
     victims.iter().for_each(|&id| store.free(id));
     victims
 }
@@ -37,7 +37,7 @@ fn every_call_is_bounded() {
         // Every second request is for a key that was new lately: nothing for a small window.
         let key = round - if round % 2 == 0 { 0 } else { random.below(16_000).min(round) | 1 };
         if let Some(&id) = alive.get(&key) {
-            policy.access(&store, id);
+            policy.record_hit(&store, id);
         } else {
             let id = add(&mut store, &mut policy, key, 1);
             alive.insert(key, id);
@@ -45,7 +45,7 @@ fn every_call_is_bounded() {
         }
         bounded(&store);
         windows.insert(policy.window_target());
-        if let Some(victim) = policy.victim(&store) {
+        if let Some(victim) = policy.take_victim(&store) {
             bounded(&store);
             alive.remove(&keys.remove(&victim).unwrap());
             store.free(victim);
@@ -58,11 +58,11 @@ fn every_call_is_bounded() {
     policy.set_max_weight(10);
     bounded(&store);
     for _ in 0..MAX - 10 {
-        let victim = policy.victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap();
         bounded(&store);
         store.free(victim);
     }
-    assert_eq!((policy.victim(&store), policy.weight()), (None, 10));
+    assert_eq!((policy.take_victim(&store), policy.weight()), (None, 10));
     policy.validate(&store).unwrap();
     assert!((1..=VISITS).contains(&worst), "{worst} visits in one call");
 }
@@ -96,7 +96,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     for key in 10_000..10_100 {
         add(&mut store, &mut policy, key, 3);
         store.take_visits();
-        if let Some(victim) = policy.victim(&store) {
+        if let Some(victim) = policy.take_victim(&store) {
             assert!(store.take_visits() <= VISITS);
             assert_eq!(store.weight(victim), 3);
             store.free(victim);
@@ -109,7 +109,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     assert_eq!(evict_all(&mut store, &mut policy).len(), 3);
     assert_eq!((policy.weight(), policy.len()), (0, 10_000));
     for &id in &weightless {
-        policy.access(&store, id);
+        policy.record_hit(&store, id);
         assert_eq!(store.region(id), Region::Weightless);
         policy.remove(&store, id);
         policy.remove(&store, id);
@@ -142,7 +142,7 @@ fn an_update_takes_the_old_ones_place_and_counts() {
     assert_eq!(update(new, 0, 900).1, Region::Window);
     // An `old` that is gone: the new one is new.
     assert_eq!(update(ids[0], 0, 1).1, Region::Window);
-    policy.access(&store, ids[0]);
+    policy.record_hit(&store, ids[0]);
     assert_eq!(store.region(ids[0]), Region::None, "a late read record changes nothing");
 }
 
@@ -155,11 +155,11 @@ fn room_is_won_by_weight() {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
         for key in 0..100 {
             let id = add(&mut store, &mut policy, key, 1);
-            (0..resident(key)).for_each(|_| policy.access(&store, id));
+            (0..resident(key)).for_each(|_| policy.record_hit(&store, id));
         }
-        assert_eq!(policy.victim(&store), None);
+        assert_eq!(policy.take_victim(&store), None);
         let heavy = add(&mut store, &mut policy, 1_000, weight);
-        (1..touches).for_each(|_| policy.access(&store, heavy));
+        (1..touches).for_each(|_| policy.record_hit(&store, heavy));
         let victims = evict_all(&mut store, &mut policy);
         policy.validate(&store).unwrap();
         (victims.len(), store.region(heavy))
@@ -179,7 +179,7 @@ fn a_heavy_newcomer_does_not_flush_the_window() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     let ids: Vec<NodeId> = (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     for _ in 0..5 {
-        ids[..90].iter().for_each(|&id| policy.access(&store, id));
+        ids[..90].iter().for_each(|&id| policy.record_hit(&store, id));
     }
     assert_eq!(store.region(ids[90]), Region::Window);
     let heavy = add(&mut store, &mut policy, 1_000, 30);
@@ -252,8 +252,8 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     let ids: Vec<NodeId> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     let weightless = add(&mut store, &mut policy, 99, 0);
     assert_eq!((store.region(ids[0]), store.region(ids[59])), (Region::Probation, Region::Window));
-    policy.access(&store, ids[3]);
-    policy.access(&store, ids[59]);
+    policy.record_hit(&store, ids[3]);
+    policy.record_hit(&store, ids[59]);
     let hottest: Vec<NodeId> = policy.hottest(&store).collect();
     let coldest: Vec<NodeId> = policy.coldest(&store).collect();
     assert_eq!(hottest[0], ids[3], "protected");
@@ -269,7 +269,7 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
 fn one_order_is_the_other_reversed() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));
     let ids: Vec<NodeId> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
-    policy.access(&store, ids[3]);
+    policy.record_hit(&store, ids[3]);
     let hottest: Vec<NodeId> = policy.hottest(&store).collect();
     let mut coldest: Vec<NodeId> = policy.coldest(&store).collect();
     assert_eq!(coldest[0], ids[0], "in probation");

@@ -166,14 +166,14 @@ impl Sim {
         self.requests += 1;
         if let Some(&id) = self.ids.get(&key) {
             self.hits += 1;
-            self.policy.access(&self.store, id);
+            self.policy.record_hit(&self.store, id);
             return true;
         }
         let id = self.store.alloc(key, weight);
         self.ids.insert(key, id);
         self.keys.insert(id, key);
         self.policy.add(&self.store, id);
-        while let Some(victim) = self.policy.victim(&self.store) {
+        while let Some(victim) = self.policy.take_victim(&self.store) {
             let key = self.keys.remove(&victim).unwrap();
             self.ids.remove(&key);
             self.store.free(victim);

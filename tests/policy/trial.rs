@@ -126,14 +126,14 @@ fn taken_in(hash: impl Fn(u64, bool) -> u32) -> u32 {
             let is_echo = round % 10 == 0;
             let key = if is_echo { echo.next().unwrap() } else { random.below(MANY * 3 / 4) };
             if let Some(&id) = held.get(&key) {
-                policy.access(&store, id);
+                policy.record_hit(&store, id);
                 continue;
             }
             let id = store.alloc_hashed(Hash32::from_raw(hash(key, is_echo)), 1);
             held.insert(key, id);
             keys.insert(id, key);
             policy.add(&store, id);
-            while let Some(victim) = policy.victim(&store) {
+            while let Some(victim) = policy.take_victim(&store) {
                 held.remove(&keys.remove(&victim).unwrap());
                 store.free(victim);
             }

@@ -106,7 +106,7 @@ impl Pass<'_> {
         if meta.life() & life::LINKED != 0
             && let Some(policy) = &mut self.state.policy
         {
-            policy.access(&*self.core.pool, id);
+            policy.record_hit(&*self.core.pool, id);
         }
     }
 
@@ -164,7 +164,7 @@ impl Pass<'_> {
             let period = self.core.hot.record_period();
             let recorded = period == NO_PERIOD || before.record_period() == period;
             meta.set_record_period(period);
-            if !recorded || !policy.swap(pool, old, new) {
+            if !recorded || !policy.replace_uncounted(pool, old, new) {
                 self.state.reads_in_period += 1;
                 policy.replace(pool, old, new);
             }

@@ -24,7 +24,7 @@ impl Pass<'_> {
             if policy.weight() <= policy.max_weight() || !budget.take_unit() {
                 return false;
             }
-            let Some(id) = policy.victim(&*core.pool) else { return false };
+            let Some(id) = policy.take_victim(&*core.pool) else { return false };
             self.state.evictions_in_period += 1;
             self.prefetch_victims();
             let meta = core.pool.meta(id);
@@ -45,7 +45,7 @@ impl Pass<'_> {
     /// will touch.
     fn prefetch_victims(&mut self) {
         let Some(policy) = &self.state.policy else { return };
-        let candidates = policy.next_candidates().map(|id| id.unwrap_or(NodeId::NONE));
+        let candidates = policy.next_contenders().map(|id| id.unwrap_or(NodeId::NONE));
         let before = std::mem::replace(&mut self.state.prefetched, candidates);
         for id in candidates {
             if id != NodeId::NONE && id != before[0] && id != before[1] {

@@ -96,7 +96,7 @@ impl Core {
             // All keys and values are handed out first. Then the memory of nodes goes back.
             left.surplus = self.trim(now, budget);
         }
-        left.work |= budget.is_asked_for() && left.surplus == Surplus::Some;
+        left.work |= budget.is_asked_for() && left.surplus == Surplus::Excess;
         let anything = left.writes || left.work || left.blocked;
         let _ = running.finish(if anything { Remaining::More } else { Remaining::Nothing });
         left

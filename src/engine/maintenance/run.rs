@@ -150,9 +150,9 @@ impl Scheduled for Core {
         let soon = (in_grace || left.blocked).then(|| self.back_off(left.retired));
         let due = self.until_due();
         let surplus = match left.surplus {
-            Surplus::None => None,
-            Surplus::UndecidedUntil(time) => Some(self.until(time).max(PASS_DELAY)),
-            Surplus::Some => Some(Duration::ZERO),
+            Surplus::Balanced => None,
+            Surplus::UnknownUntil(time) => Some(self.until(time).max(PASS_DELAY)),
+            Surplus::Excess => Some(Duration::ZERO),
         };
         // An executor may have dropped the job.
         let retry = self.needs_delivery().then_some(self.upkeep.tick);

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use crate::clock::Timestamp;
 use crate::hash::Hash32;
-use crate::index::{Held, Locked};
+use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, ended_at, life};
 use crate::primitives::{Patience, seeded};
@@ -53,7 +53,7 @@ impl<'a> Pass<'a> {
             Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, judged),
             // A writer was first. Its event is on the way.
             Ok(None) => true,
-            Err(Held) => false,
+            Err(BucketBusy) => false,
         }
     }
 
@@ -90,13 +90,13 @@ impl<'a> Pass<'a> {
         match self.lock_id(meta.hash(), id) {
             Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),
             Ok(None) => true,
-            Err(Held) => false,
+            Err(BucketBusy) => false,
         }
     }
 
     /// Locks the bucket of a node that is in the index, as patiently as the pass is.
     #[inline(always)]
-    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, Held> {
+    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, BucketBusy> {
         let index = &self.core.index;
         match self.patience {
             Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// If another thread holds the bucket, and the pass does not wait.
-    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), Held> {
+    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), BucketBusy> {
         let meta = self.core.pool.meta(id);
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))

@@ -208,7 +208,7 @@ impl Simulation {
             if self.store.region(id) == Region::None {
                 late.push(id);
             } else {
-                self.policy.access(&self.store, id);
+                self.policy.record_hit(&self.store, id);
             }
         }
         for (id, old) in std::mem::take(&mut self.writes) {
@@ -220,9 +220,9 @@ impl Simulation {
             }
         }
         for id in late {
-            self.policy.access(&self.store, id);
+            self.policy.record_hit(&self.store, id);
         }
-        while let Some(id) = self.policy.victim(&self.store) {
+        while let Some(id) = self.policy.take_victim(&self.store) {
             self.remove(id);
         }
         if self.recorded * self.era_share > self.policy.len() as u64 {
