@@ -9,6 +9,7 @@
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
+//! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -25,4 +26,5 @@ mod listeners;
 mod many_in_flight;
 mod runtimes;
 mod singleflight;
+mod time_limits;
 mod waiting;
