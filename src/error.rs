@@ -39,6 +39,18 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
+/// A time limit has ended; see [`Cache::within`](crate::Cache::within).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimedOut;
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time limit has ended")
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
 /// The result of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which
 /// carries nothing: the entries are gone when the call returns.
 pub type PredicateId = String;

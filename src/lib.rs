@@ -240,7 +240,7 @@ pub use config::{EvictionPolicy, Overflow, Policy};
 pub use engine::Pending;
 pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
-pub use error::{BuildError, PredicateError, PredicateId};
+pub use error::{BuildError, PredicateError, PredicateId, TimedOut};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};

@@ -2,10 +2,12 @@
 
 use super::Cache;
 use crate::entry::Entry;
+use crate::error::TimedOut;
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 impl<K, V, S> Cache<K, V, S>
 where
@@ -90,8 +92,49 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let entries = self.engine().load_many(keys, loader)?;
-        Ok(entries.into_iter().map(|entry| entry.map(Entry::into_value)).collect())
+        let entries = self.engine().load_many(keys, loader, None)?;
+        Ok(values(entries.into_iter().flatten()))
+    }
+
+    /// Like [`get_many_with`](Self::get_many_with), but waits for the loads of other calls no
+    /// longer than until `limit` has passed since the call, in real time.
+    ///
+    /// The limit interrupts no call of `loader`. What `loader` has made stays in the cache.
+    ///
+    /// # Errors
+    /// If another call is still loading one of the keys at the limit.
+    ///
+    /// ```
+    /// use cortado::{Cache, GuardResult, TimedOut};
+    /// use std::time::Duration;
+    ///
+    /// let squares = Cache::new(100);
+    /// let load = |keys: &[&u32]| keys.iter().map(|&&n| (n, n * n)).collect::<Vec<_>>();
+    /// let GuardResult::Guard(guard) = squares.get_value_or_guard(&1, None) else { unreachable!() };
+    /// // The guard is a load of the key 1 that is under way.
+    /// assert_eq!(squares.get_many_within(Duration::ZERO, [1, 2], load), Err(TimedOut));
+    /// assert_eq!(squares.get(&2), Some(4));
+    /// drop(guard);
+    /// assert_eq!(squares.get_many_within(Duration::ZERO, [1, 2], load), Ok(vec![Some(1), Some(4)]));
+    /// ```
+    pub fn get_many_within<I>(
+        &self,
+        limit: Duration,
+        keys: impl IntoIterator<Item = K>,
+        mut loader: impl FnMut(&[&K]) -> I,
+    ) -> Result<Vec<Option<V>>, TimedOut>
+    where
+        I: IntoIterator<Item = (K, V)>,
+        V: Clone,
+    {
+        // A time limit that overflows is as good as none.
+        let deadline = Instant::now().checked_add(limit);
+        let loader = |keys: &[&K]| Ok::<_, Infallible>(loader(keys));
+        match self.engine().load_many(keys, loader, deadline) {
+            Ok(Some(entries)) => Ok(values(entries)),
+            Ok(None) => Err(TimedOut),
+            Err(never) => match *never {},
+        }
     }
 
     /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.
@@ -124,6 +167,11 @@ where
             self.invalidate(key);
         }
     }
+}
+
+/// Clones of the values of these entries.
+fn values<K, V: Clone>(entries: impl IntoIterator<Item = Option<Entry<K, V>>>) -> Vec<Option<V>> {
+    entries.into_iter().map(|entry| entry.map(Entry::into_value)).collect()
 }
 
 impl<K, V, S> Extend<(K, V)> for Cache<K, V, S>

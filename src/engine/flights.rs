@@ -31,11 +31,14 @@ use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{Flight, Follow, Leader, Outcome};
 use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::loaded::NoValue;
 use crate::node::Generation;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicBool, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
+use std::cell::Cell;
 use std::time::Instant;
 
 /// Why a commit did not happen.
@@ -67,6 +70,9 @@ pub struct InFlight {
     /// The generation at take-off.
     generation: Generation,
     overtaken: AtomicBool,
+    /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
+    /// shard's lock, and the flight's owner reads it after it has held that lock.
+    postponed: AtomicU32,
     /// What the flight came to; `None` for a computation, which has no result for others.
     landing: Arc<Flight<Option<LoadOutcome>>>,
 }
@@ -193,6 +199,20 @@ impl InFlight {
         self.overtaken.store(true, Ordering::Relaxed);
     }
 
+    /// Notes that the eviction of this node waits for the computation. False if another node's
+    /// does. To be called under the shard's lock and the maintenance lock.
+    fn postpone(&self, id: NodeId) -> bool {
+        let noted = self.postponed();
+        if noted == NodeId::NONE {
+            self.postponed.store(id.raw(), Ordering::Relaxed);
+        }
+        noted == NodeId::NONE || noted == id
+    }
+
+    fn postponed(&self) -> NodeId {
+        NodeId::from_raw(self.postponed.load(Ordering::Relaxed))
+    }
+
     /// Whether the load's result may be outdated, given the present generation. To be called under
     /// the lock of the key's bucket.
     pub fn is_overtaken(&self, generation: Generation) -> bool {
@@ -213,14 +233,26 @@ pub enum Clearance<'a> {
     Landing(&'a FlightGuard),
 }
 
+/// Why the maintenance has to leave a node alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A later pass has to try again.
+    ForNow,
+    /// A computation uses the node, and its end puts the node among the [`Flights::next_released`].
+    ByComputation,
+}
+
 /// All loads and computations in progress.
 pub struct Flights {
     board: Board<InFlight>,
+    /// Nodes whose eviction has waited for a computation that has ended. A node may have left
+    /// since, and its id may be another node's.
+    released: SegQueue<NodeId>,
 }
 
 impl Flights {
     pub fn new() -> Self {
-        Self { board: Board::new() }
+        Self { board: Board::new(), released: SegQueue::new() }
     }
 
     pub fn shard(&self, hash: Hash32) -> &Shard<InFlight> {
@@ -238,17 +270,57 @@ impl Flights {
         self.board.is_empty()
     }
 
-    /// Keeps computations of keys with this hash from taking off; `None` if one is on the board.
-    /// For the maintenance, which waits for no flight.
+    /// Keeps computations of keys with this hash from taking off, unless one is on the board. For
+    /// the maintenance, which waits for no flight. The computation notes that it keeps the node
+    /// `victim` from being evicted.
+    ///
+    /// # Errors
+    /// If a computation is on the board, or another thread holds the shard and the pass does not
+    /// wait.
     pub fn permit_without_computation(
         &self,
         hash: Hash32,
         patience: Patience,
-    ) -> Option<CommitPermit<'_>> {
-        let shard = self.board.shard(hash);
-        shard
-            .lock_unless(hash, patience, |flight| flight.kind == Kind::Computation)
-            .map(|shard| CommitPermit::Locked { _shard: shard })
+        victim: Option<NodeId>,
+    ) -> Result<CommitPermit<'_>, Kept> {
+        let kept = Cell::new(Kept::ForNow);
+        let is_in_the_way = |flight: &InFlight| {
+            let is_computation = flight.kind == Kind::Computation;
+            if is_computation && victim.is_some_and(|id| flight.postpone(id)) {
+                kept.set(Kept::ByComputation);
+            }
+            is_computation
+        };
+        let shard = self.board.shard(hash).lock_unless(hash, patience, is_in_the_way);
+        shard.map(|shard| CommitPermit::Locked { _shard: shard }).ok_or(kept.get())
+    }
+
+    /// Keeps flights of keys with this hash from taking off, if none is on the board: then none is
+    /// of the key. So a writer need not compare keys with flights of other hashes in its shard.
+    #[cold]
+    #[inline(never)]
+    pub fn permit_beside_others(&self, hash: Hash32) -> CommitPermit<'_> {
+        let shard = self.board.shard(hash).lock_unless(hash, Patience::Wait, |_| true);
+        shard.map_or(CommitPermit::IfIdle, |shard| CommitPermit::Locked { _shard: shard })
+    }
+
+    /// A node whose eviction has waited for a computation that has ended.
+    pub fn next_released(&self) -> Option<NodeId> {
+        self.released.pop()
+    }
+
+    /// Whether there is such a node.
+    pub fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Takes a flight off the board.
+    fn end(&self, hash: Hash32, flight: &Arc<InFlight>) {
+        self.shard(hash).remove(hash, flight);
+        let postponed = flight.postponed();
+        if postponed != NodeId::NONE {
+            self.released.push(postponed);
+        }
     }
 
     /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
@@ -259,7 +331,8 @@ impl Flights {
         clearance: Clearance<'a>,
     ) -> Option<CommitPermit<'a>> {
         match clearance {
-            Clearance::Idle => Some(CommitPermit::IfIdle),
+            Clearance::Idle if self.is_idle(hash) => Some(CommitPermit::IfIdle),
+            Clearance::Idle => Some(self.permit_beside_others(hash)),
             Clearance::Own => Some(CommitPermit::Own),
             Clearance::Landing(guard) => Some(CommitPermit::Landing(&guard.flight)),
             Clearance::Seen(version) => self
@@ -322,8 +395,8 @@ impl FlightGuard {
     ) -> Option<Self> {
         let hash = draft.meta().hash();
         let (leader, landing) = Flight::start();
-        let overtaken = AtomicBool::new(false);
-        let flight = Arc::new(InFlight { draft, kind, generation, overtaken, landing });
+        let (overtaken, postponed) = (AtomicBool::new(false), AtomicU32::new(NodeId::NONE.raw()));
+        let flight = Arc::new(InFlight { draft, kind, generation, overtaken, postponed, landing });
         flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
@@ -341,7 +414,7 @@ impl FlightGuard {
     }
 
     fn land(&mut self, outcome: Option<LoadOutcome>) {
-        self.flights.shard(self.hash).remove(self.hash, &self.flight);
+        self.flights.end(self.hash, &self.flight);
         if let Some(leader) = self.leader.take() {
             leader.complete(outcome);
         }
@@ -351,7 +424,7 @@ impl FlightGuard {
 impl Drop for FlightGuard {
     fn drop(&mut self) {
         if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
-            self.flights.shard(self.hash).remove(self.hash, &self.flight);
+            self.flights.end(self.hash, &self.flight);
         }
         drop(self.leader.take());
         // What polls have left, if the owner was cancelled or has failed.

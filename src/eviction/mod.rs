@@ -25,13 +25,16 @@
 //!
 //! 1. **Regions.** A node is on the list that its region byte names, and on no other list. A node
 //!    with [`Region::None`] is on no list. Lists, their weights and the region bytes change
-//!    together, in `regions` only.
-//! 2. **Weight.** The weights of window, probation and protected add up to [`Policy::weight`]. A
-//!    node's weight is fixed while it is linked: an update of the key is another node.
-//! 3. **Bound.** [`Policy::take_victim`] returns a victim whenever the weight is over the maximum.
-//!    So the weight is within the maximum once it has returned `None`. Each victim has weight.
-//!    Nodes of weight 0 are on a list of their own, where no search for room meets them. They leave
-//!    by expiry or removal only.
+//!    together, in `regions` only. A victim that cannot be evicted now may be *set aside*. It then
+//!    is in no region until it is restored, and no search for room meets it (`aside`).
+//! 2. **Weight.** The weights of window, probation and protected, and of the nodes that are set
+//!    aside, add up to [`Policy::weight`]. A node's weight is fixed while it is linked: an update
+//!    of the key is another node.
+//! 3. **Bound.** [`Policy::take_victim`] returns a victim whenever the weight is over the maximum,
+//!    unless all nodes with weight are set aside. So the weight is within the maximum once it has
+//!    returned `None`, or what is set aside exceeds it. Each victim has weight. Nodes of weight 0
+//!    are on a list of their own, where no search for room meets them. They leave by expiry or
+//!    removal only.
 //! 4. **Targets.** The window and the protected region have target weights. A change of a target
 //!    moves no nodes. A window below its target grows: victims leave the main region, and newcomers
 //!    take their room. A window above its target gives up some nodes to probation at each call. The
@@ -50,6 +53,7 @@
 //!    rejected candidates are admitted by chance.
 
 mod admission;
+mod aside;
 mod ghost;
 mod order;
 mod queues;
@@ -65,6 +69,7 @@ pub use store::{PolicyNode, PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use admission::Admission;
+use aside::Aside;
 use queues::Queues;
 use rules::Rules;
 use trial::Trial;
@@ -167,9 +172,13 @@ impl Policy {
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
-    /// If `old` is not in the policy, adds `new` as a new node.
+    /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, `new` is hit
+    /// as a node of probation is.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
         match self.queues.regions.remove(store, store.node(old)) {
+            Region::None if self.queues.regions.aside.remove(store, store.node(old)) => {
+                self.hit(store, (new, store.node(new)), Region::Probation);
+            }
             Region::None => self.add(store, new),
             region => self.hit(store, (new, store.node(new)), region),
         }
@@ -210,7 +219,7 @@ impl Policy {
     }
 
     /// Records a hit. All hits since the node's last record, however many, count as one request. A
-    /// node that is not in the policy is ignored.
+    /// node that is set aside, or not in the policy, is ignored.
     pub fn record_hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {
@@ -226,7 +235,9 @@ impl Policy {
 
     /// [`remove`](Self::remove) for a caller that already has the node.
     pub fn remove_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
-        if self.queues.remove(store, node) != Region::None {
+        if self.queues.remove(store, node) != Region::None
+            || self.queues.regions.aside.remove(store, node)
+        {
             self.admission.fit(self.len());
             if let Some(trial) = &mut self.trial {
                 trial.forget(node.hash());
@@ -251,6 +262,25 @@ impl Policy {
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.readmit(store, id);
         self.admission.fit(self.len());
+    }
+
+    /// Takes back a victim that cannot be evicted until [`restore`](Self::restore) is called. Until
+    /// then it counts, and `take_victim` does not return it.
+    pub fn set_aside<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+        self.queues.regions.aside.insert(store, id);
+        self.admission.fit(self.len());
+    }
+
+    /// [Readmits](Self::readmit) a node, if it is set aside.
+    pub fn restore<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+        if self.queues.regions.aside.remove(store, store.node(id)) {
+            self.readmit(store, id);
+        }
+    }
+
+    /// Whether the node is set aside.
+    pub fn is_aside<S: PolicyStore + ?Sized>(&self, store: &S, id: NodeId) -> bool {
+        Aside::holds(store.links(id))
     }
 
     /// The nodes, roughly in the order in which the policy would evict them.

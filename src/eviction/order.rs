@@ -9,7 +9,8 @@ use crate::links::NodeId;
 ///
 /// 1. Window and probation, each from its end, merged so that the less frequent node comes first.
 /// 2. Protected, from its end.
-/// 3. Nodes of weight 0, which are never evicted.
+/// 3. Nodes that are set aside, in no order.
+/// 4. Nodes of weight 0, which are never evicted.
 pub fn coldest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
     admission: &'a Admission,
@@ -23,6 +24,7 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
     );
     unproven
         .chain(regions.of(Region::Protected).list.iter_back(store))
+        .chain(regions.aside.iter())
         .chain(regions.of(Region::Weightless).list.iter_back(store))
 }
 
@@ -42,6 +44,7 @@ pub fn hottest<'a, S: PolicyStore + ?Sized>(
         .of(Region::Protected)
         .list
         .iter(store)
+        .chain(regions.aside.iter())
         .chain(unproven)
         .chain(regions.of(Region::Weightless).list.iter(store))
 }

@@ -1,7 +1,9 @@
-//! The four lists and their weights. The front is the most recently used end.
+//! The four lists and their weights, and the nodes that are set aside. The front of a list is the
+//! most recently used end.
 //!
 //! Every call except `validate` is O(1), and keeps list, weight and the node's region byte in step.
 
+use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
 use crate::list::List;
@@ -18,6 +20,8 @@ pub struct RegionList {
 pub struct Regions {
     /// In the order of [`Region`], without [`Region::None`].
     lists: [RegionList; 4],
+    /// Nodes that cannot be evicted now. They are in no region, and count all the same.
+    pub aside: Aside,
 }
 
 /// An end of a list.
@@ -35,7 +39,7 @@ impl Regions {
     }
 
     pub fn weight(&self) -> u64 {
-        self.of(Region::Window).weight + self.main_weight()
+        self.of(Region::Window).weight + self.main_weight() + self.aside.weight()
     }
 
     /// The weight of probation and protected together.
@@ -44,7 +48,7 @@ impl Regions {
     }
 
     pub fn len(&self) -> usize {
-        self.lists.iter().map(|list| list.list.len()).sum()
+        self.lists.iter().map(|list| list.list.len()).sum::<usize>() + self.aside.len()
     }
 
     /// The next node to leave the main region.
@@ -134,7 +138,7 @@ impl Regions {
                 return Err(format!("{region:?} weighs {weight}, not {}", list.weight));
             }
         }
-        Ok(())
+        self.aside.validate(store)
     }
 
     /// The list of `region`, by index instead of by branches: the processor cannot predict the

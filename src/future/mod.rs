@@ -29,8 +29,15 @@
 //! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting.
 //!
 //! A *synchronous* call on a cache blocks its thread while a computation or a load of its key runs.
-//! On a runtime's only worker thread it blocks the very task that it waits for. So tasks use this
-//! module.
+//! On a runtime's only worker thread it blocks the very task that it waits for, and never returns.
+//! So tasks use this module.
+//!
+//! # Time limits
+//!
+//! To limit how long an operation waits, drop its future: `tokio::time::timeout` and its like do
+//! that. This holds for every `async` method here: writes wait for a computation of their key,
+//! loads and computations for a load or computation. Threads have [`crate::Cache::within`], which
+//! polls the same futures.
 //!
 //! # Cancellation
 //!
@@ -55,6 +62,7 @@ mod inspect;
 mod key_entry;
 mod load;
 mod read;
+mod within;
 mod write;
 
 pub use crate::error::PredicateId;

@@ -1,6 +1,8 @@
 //! Tests of whole caches that look inside: at thresholds, at an audit that must fail, at a pass
-//! that is held up. They stand above everything else and may reach through every room.
+//! that is held up, at entries that computations use. They stand above everything else and may
+//! reach through every room.
 
 mod audit_negative;
+mod in_use;
 mod stalled_pass;
 mod thresholds;

@@ -35,6 +35,12 @@ pub enum Op {
     Evict,
     EvictOne,
     Readmit,
+    /// The next victim cannot be evicted until it is restored.
+    SetAside,
+    /// Does nothing to an entry that is not set aside.
+    Restore {
+        rank: usize,
+    },
     SetMax(u64),
 }
 
@@ -61,6 +67,8 @@ impl Op {
             11 if b < 64 => Self::ReplaceRemoved { rank, weight: u32::from(b) },
             11 if b < 192 => Self::Remove { rank },
             11 => Self::SetMax(u64::from(a)),
+            12 if b < 64 => Self::SetAside,
+            12 if b < 192 => Self::Restore { rank },
             12 => Self::Readmit,
             13 => Self::EvictOne,
             _ => Self::Evict,
@@ -130,7 +138,9 @@ impl Program {
                 while let Some(id) = self.victim() {
                     self.store.free(id);
                 }
-                assert!(self.policy.weight() <= self.policy.max_weight());
+                let aside = self.alive.iter().filter(|&(&id, _)| self.is_aside(id));
+                let aside: u64 = aside.map(|(_, &(_, weight))| u64::from(weight)).sum();
+                assert!(self.policy.weight() <= self.policy.max_weight().max(aside));
             }
             Op::EvictOne => {
                 if let Some(id) = self.victim() {
@@ -138,6 +148,20 @@ impl Program {
                 }
             }
             Op::Readmit => self.readmit(),
+            Op::SetAside => {
+                if let Some(id) = self.policy.take_victim(&self.store) {
+                    self.policy.set_aside(&self.store, id);
+                    assert!(self.is_aside(id));
+                }
+            }
+            Op::Restore { rank } => {
+                if let Some((id, _)) = self.nth(rank) {
+                    let (before, was_aside) = (self.store.region(id), self.is_aside(id));
+                    self.policy.restore(&self.store, id);
+                    assert!(was_aside || self.store.region(id) == before, "{id} was not aside");
+                    assert!(!self.is_aside(id));
+                }
+            }
             Op::SetMax(max) => self.policy.set_max_weight(max),
         }
     }
@@ -147,9 +171,9 @@ impl Program {
         let Some((old, key)) = self.nth(rank) else { return };
         let before = self.alive[&old].1;
         let new = self.create(key, weight.unwrap_or(before));
-        let region = self.store.region(old);
+        let (region, was_aside) = (self.store.region(old), self.is_aside(old));
         let swapped = self.policy.replace_uncounted(&self.store, old, new);
-        assert_eq!(swapped, self.alive[&new].1 == before);
+        assert_eq!(swapped, self.alive[&new].1 == before && !was_aside);
         if swapped {
             assert_eq!(self.store.region(new), region, "in the same place");
         } else {
@@ -163,7 +187,10 @@ impl Program {
         let Some(id) = self.policy.take_victim(&self.store) else { return };
         self.policy.readmit(&self.store, id);
         self.check();
-        let others = self.alive.iter().any(|(&other, &(_, weight))| other != id && weight > 0);
+        let others = self
+            .alive
+            .iter()
+            .any(|(&other, &(_, weight))| other != id && weight > 0 && !self.is_aside(other));
         if let Some(next) = self.victim() {
             assert!(next != id || !others, "{id} is chosen again at once");
             self.store.free(next);
@@ -174,12 +201,16 @@ impl Program {
     fn victim(&mut self) -> Option<NodeId> {
         let over = self.policy.weight() > self.policy.max_weight();
         let victim = self.policy.take_victim(&self.store);
+        let is_candidate = |(&id, &(_, weight)): (&NodeId, &(u64, u32))| {
+            weight > 0 && (Some(id) == victim || !self.is_aside(id))
+        };
         assert_eq!(
             victim.is_some(),
-            over,
+            over && self.alive.iter().any(is_candidate),
             "a victim if and only if the weight is over the maximum"
         );
         let id = victim?;
+        assert!(!self.is_aside(id), "{id} cannot be evicted");
         let (key, weight) = self.alive.remove(&id).expect("the victim is alive");
         assert_ne!(weight, 0, "the eviction of {id} makes no room");
         self.victims.push(key);
@@ -200,6 +231,10 @@ impl Program {
         Some(key)
     }
 
+    fn is_aside(&self, id: NodeId) -> bool {
+        self.policy.is_aside(&self.store, id)
+    }
+
     fn nth(&self, rank: usize) -> Option<(NodeId, u64)> {
         let rank = rank.checked_rem(self.alive.len())?;
         self.alive.iter().nth(rank).map(|(&id, &(key, _))| (id, key))
@@ -210,7 +245,8 @@ impl Program {
         let weight: u64 = self.alive.values().map(|&(_, weight)| u64::from(weight)).sum();
         assert_eq!((self.policy.weight(), self.policy.len()), (weight, self.alive.len()));
         for &id in self.alive.keys() {
-            assert_ne!(self.store.region(id), Region::None, "{id} is on no list");
+            let is_held = self.store.region(id) != Region::None;
+            assert_ne!(is_held, self.is_aside(id), "{id} is on no list, or on one and aside");
         }
         let all: Vec<NodeId> = self.alive.keys().copied().collect();
         let mut coldest: Vec<NodeId> = self.policy.coldest(&self.store).collect();

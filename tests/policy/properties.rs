@@ -23,6 +23,8 @@ fn op() -> impl Strategy<Value = Op> {
         6 => Just(Op::Evict),
         3 => Just(Op::EvictOne),
         2 => Just(Op::Readmit),
+        2 => Just(Op::SetAside),
+        2 => rank().prop_map(|rank| Op::Restore { rank }),
         1 => prop_oneof![0..200u64, Just(u64::from(u32::MAX)), Just(u64::MAX)].prop_map(Op::SetMax),
     ]
 }

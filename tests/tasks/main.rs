@@ -4,10 +4,12 @@
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
+//! * [`many_in_flight`]: thousands of loads and computations at once.
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
+//! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -21,6 +23,8 @@ mod exactly_once;
 mod hand;
 mod held_back;
 mod listeners;
+mod many_in_flight;
 mod runtimes;
 mod singleflight;
+mod time_limits;
 mod waiting;

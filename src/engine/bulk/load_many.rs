@@ -11,6 +11,7 @@ use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, plain};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
+use std::time::Instant;
 
 /// One of the keys, in the order in which the caller gave them.
 enum Wanted<K, V> {
@@ -49,9 +50,10 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The keys' entries, read or loaded, in the order of the keys. `loader` is asked for all keys
-    /// at once that are missing and that no other call is loading. It is asked again for those
-    /// whose other load came to nothing.
+    /// The keys' entries, read or loaded, in the order of the keys. `None` if another call's load
+    /// has not ended at `deadline`; the loads of this call have then. `loader` is asked for all
+    /// keys at once that are missing and that no other call is loading. It is asked again for
+    /// those whose other load came to nothing.
     ///
     /// # Errors
     /// If the loader returns one. Values that an earlier call of it has made stay.
@@ -59,7 +61,8 @@ where
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<Vec<Option<Entry<K, V>>>, plain::Arc<E>> {
+        deadline: Option<Instant>,
+    ) -> Result<Option<Vec<Option<Entry<K, V>>>>, plain::Arc<E>> {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -68,12 +71,14 @@ where
             if !own.0.is_empty() {
                 self.finish_round(&mut wanted, own, &mut loader)?;
             }
-            match others {
-                Some(other) => other.wait(),
-                None => break,
+            match (others, deadline) {
+                (None, _) => break,
+                (Some(other), None) => other.wait(),
+                (Some(other), Some(deadline)) if other.wait_until(deadline) => {}
+                (Some(_), Some(_)) => return Ok(None),
             }
         }
-        Ok(self.answers(wanted))
+        Ok(Some(self.answers(wanted)))
     }
 
     fn want(&self, key: K) -> Wanted<K, V> {

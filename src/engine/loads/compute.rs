@@ -59,6 +59,7 @@ where
         let result = self.act(draft, looked, op, &mut kept.1);
         flight.land(None);
         drop(kept);
+        self.core.after_computation();
         self.after_write();
         Ok(result)
     }

@@ -86,6 +86,17 @@ impl Budget {
     }
 }
 
+/// What keeps a pass from evicting all that exceeds the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// At most the budget.
+    Not,
+    /// Computations use the entries that are left.
+    ByComputations,
+    /// Other threads hold buckets.
+    ByThreads,
+}
+
 /// What a pass did not do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leftover {

@@ -1,42 +1,66 @@
 //! Eviction: the pass removes entries that exceed the capacity.
+//!
+//! A victim that a computation uses is set aside: the policy counts it and names it no more. The
+//! end of the computation releases it, and the next pass takes it back. So each entry in use costs
+//! one attempt, however many are in use and however long.
 
-use super::budget::Budget;
+use super::budget::{Budget, Stuck};
 use super::pass::Pass;
 use super::unlink::Judged;
+use crate::engine::flights::Kept;
 use crate::eviction::Policy;
 use crate::links::NodeId;
 use crate::node::GONE;
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
-/// A pass leaves the rest to a later one after this many victims that computations use, or whose
-/// buckets other threads hold.
+/// A pass leaves the rest to a later one after this many victims whose buckets other threads hold.
 const MAX_STUCK: u32 = 16;
 
 impl Pass<'_> {
-    /// Evicts until the policy is within its bound, within the budget. True if computations are in
-    /// the way: the remaining excess then has to wait for them.
+    /// Evicts until the policy is within its bound, within the budget.
     #[inline(never)]
-    pub fn evict(&mut self, budget: &mut Budget) -> bool {
+    pub fn evict(&mut self, budget: &mut Budget) -> Stuck {
         let core = self.core;
+        self.take_back_released(budget);
         let mut stuck = 0;
         loop {
-            let Some(policy) = &mut self.state.policy else { return false };
+            let Some(policy) = &mut self.state.policy else { return Stuck::Not };
             if policy.weight() <= policy.max_weight() || !budget.take_unit() {
-                return false;
+                return Stuck::Not;
             }
-            let Some(id) = policy.take_victim(&*core.pool) else { return false };
+            let Some(id) = policy.take_victim(&*core.pool) else { return Stuck::ByComputations };
             self.state.evictions_in_period += 1;
             self.prefetch_victims();
             let meta = core.pool.meta(id);
-            if meta.deadline() != GONE
-                && !self.unlink((id, meta), RemovalCause::Size, Judged::Anyhow)
-                && let Some(policy) = &mut self.state.policy
-            {
-                policy.readmit(&*core.pool, id);
-                stuck += 1;
-                if stuck == MAX_STUCK {
-                    return true;
+            if meta.deadline() == GONE {
+                continue;
+            }
+            let unlinked = self.unlink((id, meta), RemovalCause::Size, Judged::Anyhow);
+            let Some(policy) = &mut self.state.policy else { return Stuck::Not };
+            match unlinked {
+                Ok(()) => {}
+                Err(Kept::ByComputation) if !seeded("victims-in-use-stay-candidates") => {
+                    policy.set_aside(&*core.pool, id);
                 }
+                Err(_) => {
+                    policy.readmit(&*core.pool, id);
+                    stuck += 1;
+                    if stuck == MAX_STUCK {
+                        return Stuck::ByThreads;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes candidates again of the entries whose computations have ended, within the budget.
+    fn take_back_released(&mut self, budget: &mut Budget) {
+        let core = self.core;
+        while core.flights.has_released() && budget.take_unit() {
+            if let (Some(id), Some(policy)) = (core.flights.next_released(), &mut self.state.policy)
+            {
+                policy.restore(&*core.pool, id);
             }
         }
     }

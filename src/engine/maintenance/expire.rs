@@ -70,7 +70,7 @@ impl Pass<'_> {
         while judged != GONE && judged <= self.now {
             let ignores = seeded("expirer-ignores-extensions");
             let condition = if ignores { Judged::Anyhow } else { Judged::At(judged) };
-            if self.unlink((id, meta), RemovalCause::Expired, condition) {
+            if self.unlink((id, meta), RemovalCause::Expired, condition).is_ok() {
                 return;
             }
             let before = std::mem::replace(&mut judged, meta.deadline());

@@ -10,7 +10,8 @@
 //! hands out values to drop and notices to deliver, for the time after the lock. It waits for no
 //! load and no computation, since either may be waiting for the pass.
 
-use super::budget::{Budget, Leftover};
+use super::budget::{Budget, Leftover, Stuck};
+use super::run::QUIET;
 use crate::clock::{Nanos, Timestamp};
 use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
@@ -75,12 +76,14 @@ impl Core {
         pass.expire(budget);
         // Evictions keep up with the drained writes, whatever the expirations cost.
         let evictions = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
-        left.blocked = pass.evict(&mut Budget::of_units(evictions as u32 + EVICTIONS));
+        let stuck = pass.evict(&mut Budget::of_units(evictions as u32 + EVICTIONS));
+        left.blocked = stuck != Stuck::Not;
         left.work |= pass.resize_index(drained.count);
         left.work |= pass.sweep(budget);
         left.expirations = pass.state.wheel.has_backlog();
         left.excess = pass.excess();
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
+        left.work |= self.flights.has_released();
         pass.publish();
         if budget.is_asked_for() {
             pass.retire();
@@ -97,9 +100,23 @@ impl Core {
             left.surplus = self.trim(now, budget);
         }
         left.work |= budget.is_asked_for() && left.surplus == Surplus::Excess;
-        let anything = left.writes || left.work || left.blocked;
+        if stuck == Stuck::ByComputations {
+            // Their ends ask for a pass, unless they are cancelled.
+            self.request_retry(now);
+        }
+        let anything = left.writes || left.work || stuck == Stuck::ByThreads;
         let _ = running.finish(if anything { Remaining::More } else { Remaining::Nothing });
         left
+    }
+}
+
+impl Core {
+    /// Requests another try at what this pass had to leave alone.
+    fn request_retry(&self, now: Timestamp) {
+        // A model's clock stands still.
+        if !cfg!(cortado_loom) {
+            self.hot.request_pass_by(now.saturating_add(QUIET));
+        }
     }
 }
 

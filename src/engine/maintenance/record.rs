@@ -29,6 +29,13 @@ impl Core {
         let _ = self.upkeep.status.request();
     }
 
+    /// Requires a pass if a computation that has ended has kept an entry from being evicted.
+    pub fn after_computation(&self) {
+        if self.flights.has_released() {
+            self.require_pass();
+        }
+    }
+
     /// Has the scheduler, if the cache has one, run a pass at once.
     pub fn wake_scheduler(&self) {
         self.upkeep.wake_within(std::time::Duration::ZERO);

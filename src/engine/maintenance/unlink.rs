@@ -2,6 +2,7 @@
 
 use super::pass::Pass;
 use crate::clock::Timestamp;
+use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
@@ -19,25 +20,34 @@ pub enum Judged {
 }
 
 impl<'a> Pass<'a> {
-    /// Removes the node from the index. Returns false if the node is there and has to stay: its
-    /// deadline is not as judged, a computation works on its key, or another thread holds its
-    /// bucket.
+    /// Removes the node from the index.
+    ///
+    /// # Errors
+    /// If the node is there and has to stay: its deadline is not as judged, a computation works on
+    /// its key, or another thread holds its bucket.
     pub fn unlink(
         &mut self,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
-    ) -> bool {
-        let core = self.core;
+    ) -> Result<(), Kept> {
         let hash = meta.hash();
+        if !self.core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
+            return self.unlink_permitted((id, meta), cause, judged);
+        }
         // The locked bucket stays in registers, unless one look is not enough.
-        if let Some(found) = core.index.search_home(self.guard, hash, |other| other == id)
-            && found.id().is_some()
-            && let Ok(locked) = found.lock()
-        {
+        if let Some(locked) = self.lock_home(hash, id) {
             return self.unlink_if_idle(locked, (id, meta), cause, judged);
         }
         self.unlink_slow((id, meta), cause, judged)
+    }
+
+    /// Locks the bucket of a node, if one look at its home bucket is enough.
+    #[inline(always)]
+    fn lock_home(&self, hash: Hash32, id: NodeId) -> Option<Locked<'a>> {
+        let found = self.core.index.search_home(self.guard, hash, |other| other == id)?;
+        found.id()?;
+        found.lock().ok()
     }
 
     /// [`unlink`](Self::unlink) where one look at the home bucket was not enough.
@@ -48,12 +58,12 @@ impl<'a> Pass<'a> {
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
-    ) -> bool {
+    ) -> Result<(), Kept> {
         match self.lock_id(meta.hash(), id) {
             Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, judged),
             // A writer was first. Its event is on the way.
-            Ok(None) => true,
-            Err(BucketBusy) => false,
+            Ok(None) => Ok(()),
+            Err(BucketBusy) => Err(Kept::ForNow),
         }
     }
 
@@ -66,7 +76,7 @@ impl<'a> Pass<'a> {
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
-    ) -> bool {
+    ) -> Result<(), Kept> {
         let is_idle = self.core.flights.is_idle(meta.hash());
         if is_idle || seeded("maintenance-ignores-computations") {
             return self.unlink_locked(locked, (id, meta), cause, judged);
@@ -83,14 +93,18 @@ impl<'a> Pass<'a> {
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
-    ) -> bool {
+    ) -> Result<(), Kept> {
+        let hash = meta.hash();
+        let victim = (cause == RemovalCause::Size).then_some(id);
         // Must outlive the bucket's lock.
-        let permit = self.core.flights.permit_without_computation(meta.hash(), self.patience);
-        let Some(_permit) = permit else { return false };
-        match self.lock_id(meta.hash(), id) {
+        let _permit = self.core.flights.permit_without_computation(hash, self.patience, victim)?;
+        if let Some(locked) = self.lock_home(hash, id) {
+            return self.unlink_locked(locked, (id, meta), cause, judged);
+        }
+        match self.lock_id(hash, id) {
             Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),
-            Ok(None) => true,
-            Err(BucketBusy) => false,
+            Ok(None) => Ok(()),
+            Err(BucketBusy) => Err(Kept::ForNow),
         }
     }
 
@@ -125,7 +139,8 @@ impl<'a> Pass<'a> {
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
         {
-            self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, Judged::Anyhow);
+            let judged = Judged::Anyhow;
+            let _removed = self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, judged);
         }
         Ok(())
     }
@@ -137,10 +152,10 @@ impl<'a> Pass<'a> {
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
         judged: Judged,
-    ) -> bool {
+    ) -> Result<(), Kept> {
         let core = self.core;
         let deadline = match judged {
-            Judged::At(judged) if !meta.change_deadline(judged, GONE) => return false,
+            Judged::At(judged) if !meta.change_deadline(judged, GONE) => return Err(Kept::ForNow),
             Judged::At(judged) => judged,
             Judged::Anyhow => core.mark_gone(meta),
         };
@@ -159,6 +174,6 @@ impl<'a> Pass<'a> {
         if meta.life() & life::ADDED != 0 {
             self.push_dead(id, meta);
         }
-        true
+        Ok(())
     }
 }

@@ -65,7 +65,18 @@ struct Gone {
 impl Core {
     /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
     pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+        if !self.flights.is_idle(put.hash) {
+            return self.commit_put_beside_others(found, put);
+        }
         self.commit_put_under(&CommitPermit::IfIdle, Search::Versioned(found), put)
+    }
+
+    /// [`commit_put_if_idle`](Self::commit_put_if_idle) where flights are in the shard.
+    #[cold]
+    #[inline(never)]
+    fn commit_put_beside_others(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+        let permit = self.flights.permit_beside_others(put.hash);
+        self.commit_put_under(&permit, Search::Versioned(found), put)
     }
 
     /// Publishes a node, in place of the node that was found, if one was found.

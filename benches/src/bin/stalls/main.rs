@@ -1,11 +1,13 @@
 //! What may delay a call, or hold memory back, against a bar for each: a million entries that come
-//! due at one instant, cascade or are cleared; clocks that jump; keys of one hash; a listener that
-//! is stuck; a guard that is held. Ends with an error if a bar is missed.
+//! due at one instant, cascade or are cleared; clocks that jump; keys of one hash; 20,000 loads and
+//! computations under way; a listener that is stuck; a guard that is held. Ends with an error if a
+//! bar is missed.
 //!
 //! Processor time is not free of what the machine does besides: where it is a virtual one, what its
 //! host takes away counts as the thread's. Hence medians of rounds, beside the worst of them and a
 //! control in which nothing happens: what the cache does itself, it does in each round.
 
+mod flights;
 mod guard;
 mod hashes;
 mod listener;
@@ -66,6 +68,9 @@ fn measure(options: &Options) -> Vec<Row> {
     }
     if wanted(hashes::NAME) {
         rows.push(hashes::measure(options.rounds));
+    }
+    if wanted(flights::NAME) {
+        rows.extend(flights::measure(options.rounds));
     }
     if wanted(listener::NAME) {
         rows.push(listener::measure(Duration::from_secs(options.stuck), options.rounds));

@@ -1,0 +1,128 @@
+//! A time limit for the operations of threads: a driver of futures that gives up.
+
+use super::Cache;
+use crate::error::TimedOut;
+use crate::primitives::{Condvar, Mutex};
+use std::hash::{BuildHasher, Hash};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+impl<K, V, S> crate::Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Runs operations of the cache on this thread, and gives up when they have waited for `limit`.
+    ///
+    /// `operate` gets the cache for tasks, whose every operation that may have to wait is `async`.
+    /// So this call gives each of them a time limit: a write that waits for a computation, a load
+    /// or computation that waits for another one, `retain`, `close`. The thread sleeps while the
+    /// operation waits. `limit` is in real time, whatever the cache's [`Clock`](crate::Clock), and
+    /// counts from the call. [`Duration::ZERO`] means: do it now, or not at all.
+    ///
+    /// The limit ends waits, and interrupts no code that runs. A loader or computation of this call
+    /// that blocks its thread runs to its end, and its result counts, however late.
+    ///
+    /// *Cancellation*: at the limit the operation is dropped, as a task's future is. A write that
+    /// waits for a computation has then not happened, and key and value are dropped. A load or
+    /// computation that waits has not begun. One exception: a write that *has* happened may still
+    /// wait for listeners, with a [`notification_limit`](crate::Builder::notification_limit) or a
+    /// listener that awaits. It stays if the limit ends that wait.
+    ///
+    /// *Blocking*: blocks this thread for up to `limit`, and for as long as the code of `operate`
+    /// and bounded pieces of maintenance run. On a runtime's worker thread it blocks the other
+    /// tasks of that thread. There, use [`future::Cache`](Cache) and the runtime's own time limit.
+    ///
+    /// # Errors
+    /// If the operations have not ended at the limit.
+    ///
+    /// # Panics
+    /// As the operations do; for example, if an operation would wait for a load or computation that
+    /// this very thread runs.
+    ///
+    /// ```
+    /// use cortado::{Cache, Op, TimedOut};
+    /// use std::{sync::mpsc::channel, thread, time::Duration};
+    ///
+    /// let stock: Cache<&str, u32> = Cache::new(100);
+    /// let (begun, beginning) = channel();
+    /// let (end, ended) = channel();
+    /// let counting = thread::spawn({
+    ///     let stock = stock.clone();
+    ///     move || {
+    ///         stock.entry("tea").and_compute_with(|_| {
+    ///             begun.send(()).unwrap();
+    ///             ended.recv().unwrap();
+    ///             Op::Put(7)
+    ///         });
+    ///     }
+    /// });
+    /// beginning.recv().unwrap();
+    /// // The computation owns the key. This thread does not wait for its end.
+    /// let limit = Duration::from_millis(5);
+    /// let set = stock.within(limit, async |stock| stock.insert("tea", 8).await);
+    /// assert_eq!(set, Err(TimedOut));
+    /// end.send(()).unwrap();
+    /// counting.join().unwrap();
+    /// assert_eq!(stock.within(limit, async |stock| stock.get_with("tea", async { 9 }).await), Ok(7));
+    /// ```
+    pub fn within<T>(
+        &self,
+        limit: Duration,
+        operate: impl AsyncFnOnce(&Cache<K, V, S>) -> T,
+    ) -> Result<T, TimedOut> {
+        // A time limit that overflows is as good as none.
+        let deadline = Instant::now().checked_add(limit);
+        let cache = self.future();
+        let mut operations = pin!(operate(&cache));
+        let signal = Arc::new(Signal::default());
+        let waker = Waker::from(Arc::clone(&signal));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(result) = operations.as_mut().poll(&mut context) {
+                return Ok(result);
+            }
+            if !signal.wait_until(deadline) {
+                return Err(TimedOut);
+            }
+        }
+    }
+}
+
+/// Wakes the thread that polls.
+#[derive(Default)]
+struct Signal {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
+
+impl Signal {
+    /// Sleeps until the signal is given, and takes it back. False if `deadline` comes first.
+    fn wait_until(&self, deadline: Option<Instant>) -> bool {
+        let mut is_given = self.is_given.lock();
+        while !*is_given {
+            is_given =
+                match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
+                    None => self.given.wait(is_given),
+                    Some(Some(left)) if !left.is_zero() => self.given.wait_timeout(is_given, left),
+                    Some(_) => return false,
+                };
+        }
+        *is_given = false;
+        true
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *self.is_given.lock() = true;
+        self.given.notify_one();
+    }
+}

@@ -1,0 +1,117 @@
+//! Victims that computations use: how much work they make for passes. The clock stands still unless
+//! a test moves it.
+
+use crate::cache::Cache;
+use crate::clock::Clock;
+use crate::compute::Op;
+use crate::drain::Urge;
+use crate::engine::Core;
+use crate::future;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+const USED: u64 = 10_000;
+/// So much that the first record period begins before the computations do.
+const CAPACITY: u64 = USED + USED / 16;
+
+fn core(cache: &Cache<u64, u64>) -> &Core {
+    &cache.engine().core
+}
+
+/// How many victims the policy has named in this record period.
+fn named(cache: &Cache<u64, u64>) -> u64 {
+    core(cache).upkeep.state.lock().evictions_in_period
+}
+
+/// Runs passes as callers do, until none is required.
+fn settle(cache: &Cache<u64, u64>) {
+    while core(cache).upkeep.status.should_drain(Urge::Delayable) {
+        cache.engine().after_read();
+    }
+}
+
+type Computation<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// A computation of this key that is under way.
+fn compute(cache: &future::Cache<u64, u64>, key: u64) -> Computation<'_> {
+    let mut computation: Computation<'_> = Box::pin(async move {
+        let _never = cache.entry(key).and_compute_with(|_| pending::<Op<u64>>()).await;
+    });
+    let poll = computation.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll.is_pending());
+    computation
+}
+
+#[test]
+fn a_victim_in_use_costs_one_attempt() {
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder().max_capacity(CAPACITY).clock(clock).build();
+    (0..USED).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let of_tasks = cache.future();
+    let computations: Vec<_> = (0..USED).map(|key| compute(&of_tasks, key)).collect();
+    cache.set_max_capacity(USED / 10);
+    // Each pass that a caller asks for may do so much; none may do more.
+    let mut before = named(&cache);
+    for _ in 0..USED {
+        core(&cache).require_pass();
+        cache.engine().after_read();
+        let now = named(&cache);
+        assert!(now - before <= 2000, "{} attempts in one pass", now - before);
+        before = now;
+    }
+    assert_eq!(before, USED, "each entry in use was named once");
+    assert_eq!(cache.entry_count(), USED);
+    assert!(!core(&cache).upkeep.status.should_drain(Urge::Delayable), "operations run passes");
+    // Another entry comes: it is a victim, and those in use are none.
+    cache.insert(USED, USED);
+    hand.advance(Duration::from_millis(1));
+    cache.run_pending_tasks();
+    assert_eq!((named(&cache), cache.entry_count()), (USED + 1, USED));
+    // Cancelled computations ask for no pass. One is due in a millisecond.
+    drop(computations);
+    hand.advance(Duration::from_millis(1));
+    let _ = cache.get(&USED);
+    settle(&cache);
+    assert_eq!(cache.entry_count(), USED / 10);
+    cache.audit();
+}
+
+/// A computation of a key notes one victim. Another entry of the same hash is tried again.
+#[test]
+fn a_victim_beside_another_of_its_hash_is_tried_again() {
+    use std::hash::{BuildHasher, Hasher};
+    #[derive(Clone, Copy, Default)]
+    struct Same;
+    impl BuildHasher for Same {
+        type Hasher = Self;
+        fn build_hasher(&self) -> Self {
+            Self
+        }
+    }
+    impl Hasher for Same {
+        fn finish(&self) -> u64 {
+            7
+        }
+        fn write(&mut self, _: &[u8]) {}
+    }
+    let builder = Cache::builder().max_capacity(10).clock(Clock::manual().0);
+    let cache: Cache<u64, u64, Same> = builder.build_with_hasher(Same);
+    (0..10).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let of_tasks = cache.future();
+    let mut computation = Box::pin(async {
+        let _never = of_tasks.entry(3).and_compute_with(|_| pending::<Op<u64>>()).await;
+    });
+    let poll = computation.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll.is_pending());
+    cache.set_max_capacity(1);
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 10, "none of the hash can be evicted");
+    drop(computation);
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 1);
+    cache.audit();
+}
