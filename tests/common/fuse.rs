@@ -26,9 +26,19 @@ pub enum Place {
     DropValue,
     Clock,
     Listener,
+    /// The second listener of the cache.
+    SecondListener,
+    /// The third, which gets clones of key and value.
+    EvictionListener,
 }
 
-pub const PLACES: [Place; 14] = [
+impl Place {
+    pub fn is_listener(self) -> bool {
+        matches!(self, Self::Listener | Self::SecondListener | Self::EvictionListener)
+    }
+}
+
+pub const PLACES: [Place; 16] = [
     Place::Weigher,
     Place::Create,
     Place::Update,
@@ -43,6 +53,8 @@ pub const PLACES: [Place; 14] = [
     Place::DropValue,
     Place::Clock,
     Place::Listener,
+    Place::SecondListener,
+    Place::EvictionListener,
 ];
 
 /// What is to happen at the n-th call of a place on this thread, once.
@@ -98,6 +110,13 @@ impl PartialEq for Key {
 }
 
 impl Eq for Key {}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        reach(Place::Clone);
+        Self(self.0)
+    }
+}
 
 impl Drop for Key {
     fn drop(&mut self) {
@@ -249,7 +268,9 @@ impl Subject {
             })
             .removal_listener(move |removed: cortado::Removed<Key, Value>| {
                 second.lock().unwrap().push((removed.value().serial, removed.cause()));
-            });
+                reach(Place::SecondListener);
+            })
+            .eviction_listener(|_, _, _| reach(Place::EvictionListener));
         if idles {
             builder = builder.time_to_idle(LIFE);
         }
