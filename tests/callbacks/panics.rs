@@ -1,6 +1,9 @@
 //! Panics of the user's code, wherever the cache calls it.
 
-use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use crate::common::fuse::{
+    Borrowed, Key, MISSING, MISSING_TOO, Name, PLACES, Place, RECENT, Seen, Subject, THERE, Value,
+    arm, disarm, reach,
+};
 use crate::common::{SECOND, Watch, watched};
 use cortado::{GuardResult, Loaded, Op};
 use std::any::Any;
@@ -12,13 +15,6 @@ use std::time::Duration;
 /// What an operation returns is kept until the fuse is out, so that only the cache drops things.
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
-
-/// The key that is there, one whose lifetime is as a read would make it, and two that are not
-/// there.
-const THERE: u64 = 1;
-const RECENT: u64 = 20;
-const MISSING: u64 = 100;
-const MISSING_TOO: u64 = 18;
 
 const OPERATIONS: [Operation; 40] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
@@ -162,11 +158,7 @@ const OPERATIONS: [Operation; 40] = [
 
 /// Of a key that is there, unless the capacity is so small that it may have been evicted.
 fn has(s: &Subject, found: bool) {
-    assert!(found || !is_roomy(s));
-}
-
-fn is_roomy(s: &Subject) -> bool {
-    s.cache.policy().max_capacity() >= Some(100)
+    assert!(found || !s.is_roomy());
 }
 
 fn loads(s: &Subject) -> Result<Value, ()> {
@@ -254,6 +246,7 @@ fn callers(place: Place) -> &'static [&'static str] {
         Place::Clock => {
             &["get", "insert", "replace", "remove", "compute", "compute replaces", "maintenance"]
         }
+        _ => unreachable!("only tasks have it"),
     }
 }
 
@@ -273,25 +266,10 @@ const OF_SEVERAL_KEYS: [&str; 8] = [
     "invalidate some",
 ];
 
-/// Of every key in turn its value's serial and what is left of its life.
-type Seen = Vec<Option<(u64, Option<Duration>)>>;
-
-fn seen(subject: &Subject) -> Seen {
-    let look = |key| subject.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
-    (1..=22).chain([MISSING]).map(look).collect()
-}
-
 /// With what every operation begins.
 fn begun(capacity: u64, idles: bool) -> Subject {
     let subject = Subject::new(capacity, idles);
-    (1..=12).for_each(|key| subject.insert(key));
-    (13..=15).for_each(|key| {
-        subject.cache.insert_with_ttl(Key(key), subject.value(), 5 * SECOND);
-    });
-    subject.cache.run_pending_tasks();
-    // Some are due, and some writes are waiting.
-    subject.advance(10 * SECOND);
-    (20..=22).for_each(|key| subject.insert(key));
+    subject.fill();
     subject
 }
 
@@ -305,8 +283,8 @@ fn try_one(
     done: &Seen,
 ) -> bool {
     let subject = begun(capacity, idles);
-    let roomy = is_roomy(&subject);
-    let before = seen(&subject);
+    let roomy = subject.is_roomy();
+    let before = subject.seen();
     let mut kept = Vec::new();
     // Nothing is printed: to find the lines of a backtrace may take longer than a case has.
     arm(place, nth, move || resume_unwind(Box::new(format!("of the {place:?}"))));
@@ -328,7 +306,7 @@ fn try_one(
             assert!(!place.is_listener() && caught == 0);
         }
     }
-    let after = seen(&subject);
+    let after = subject.seen();
     if result.is_err() && is_early(place, name) && roomy {
         assert_eq!(before, after, "the operation has happened");
     } else if is_of_one_key(name) && roomy {
@@ -373,7 +351,7 @@ fn try_each(places: &[Place], watch: &Watch) {
             for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
                 let subject = begun(capacity, idles);
                 operation.1(&subject, &mut Vec::new());
-                let done = seen(&subject);
+                let done = subject.seen();
                 drop(subject);
                 // Far above what any operation calls.
                 let one = |nth: &u32| {

@@ -1,7 +1,10 @@
 //! Callbacks that use the cache: from every place, every operation.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use crate::common::fuse::{
+    Borrowed, Key, MISSING, Name, PLACES, Place, Subject, THERE, Value, arm, disarm, reach,
+};
+use crate::common::refusals::{is_refused, must_be_refused};
 use crate::common::{SECOND, must_end, panic_of, watched};
 use cortado::{Cache, GuardResult, Loaded, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,9 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The key that the outer operation is about, if it is there, and if it is not.
-const THERE: u64 = 1;
-const MISSING: u64 = 100;
 /// A key that the outer operation has nothing to do with.
 const OTHER: u64 = 2;
 
@@ -209,58 +209,6 @@ const INNER: [Inner; 33] = [
     }),
 ];
 
-/// The inner operations that wait for a load of the key, and those that wait for a computation
-/// only.
-const JOIN: [&str; 8] = [
-    "load",
-    "load fails",
-    "load nothing",
-    "load many",
-    "load by a guard",
-    "compute",
-    "replace",
-    "upsert",
-];
-const WRITE: [&str; 9] = [
-    "insert",
-    "insert_many",
-    "remove",
-    "remove_if",
-    "invalidate_many",
-    "set_ttl",
-    "retain",
-    "invalidate some",
-    "drain",
-];
-
-/// Whether that is what is documented not to work: what waits for the key that it is itself working
-/// on, and a hook, weigher or condition that writes the key that it was asked about.
-fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
-    let asked = [Place::Weigher, Place::Create, Place::Update, Place::Read, Place::Condition];
-    let writes = JOIN.contains(&inner) || WRITE.contains(&inner);
-    let answers = asked.contains(&place) && writes;
-    // They judge other keys, too.
-    let judges = ["retain", "invalidate some"].contains(&outer) && place == Place::Condition;
-    let judged = judges && !["get", "get_many"].contains(&inner);
-    (waits(outer, inner) || answers || judged) && !place.is_listener()
-}
-
-fn waits(outer: &str, inner: &str) -> bool {
-    let computes = outer.starts_with("compute");
-    // A load gives way to writes; a computation does not, nor to what writes to every key.
-    (JOIN.contains(&inner) && (computes || outer.starts_with("load")))
-        || (WRITE.contains(&inner) && computes)
-}
-
-/// Whether that must be refused: the place is inside of the load or the computation, and the inner
-/// operation waits for it. A load waits only if there is no value; a removal may find nothing.
-fn must_be_refused(place: Place, (outer, key, _): Outer, inner: &str) -> bool {
-    let is_inside = matches!(place, Place::Loader | Place::Compute);
-    let is_load = inner.starts_with("load");
-    let puts = JOIN.contains(&inner) || inner.starts_with("insert");
-    is_inside && waits(outer, inner) && puts && !(is_load && key == THERE)
-}
-
 /// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.
 fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> bool {
     let subject = Subject::new(capacity, false);
@@ -280,7 +228,7 @@ fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> boo
     let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, key)));
     let reached = !disarm();
     slot.lock().unwrap().take();
-    let must = reached && must_be_refused(place, outer, inner.0);
+    let must = reached && must_be_refused(place, (name, key), inner.0);
     assert!(result.is_err() || !must, "{place:?} {nth}: {} in {name} is not refused", inner.0);
     if let Err(panic) = result {
         let message = panic.downcast_ref::<&str>().map_or_else(

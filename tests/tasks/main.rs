@@ -5,6 +5,8 @@
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
+//! * [`fused`]: every operation, with user code that does something of the test's, for [`panics`]
+//!   of that code, and for its [`reentrancy`].
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
@@ -18,9 +20,12 @@ mod cancel;
 mod deliveries;
 mod dropped_at_each_poll;
 mod exactly_once;
+mod fused;
 mod hand;
 mod held_back;
 mod listeners;
+mod panics;
+mod reentrancy;
 mod runtimes;
 mod singleflight;
 mod waiting;
