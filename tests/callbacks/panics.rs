@@ -16,7 +16,7 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-const OPERATIONS: [Operation; 40] = [
+const OPERATIONS: [Operation; 41] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
@@ -87,6 +87,14 @@ const OPERATIONS: [Operation; 40] = [
         };
         let load = || loads(s).unwrap();
         kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, condition)));
+    }),
+    ("load is overtaken", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.insert(MISSING);
+            s.value()
+        };
+        kept.push(Box::new(s.cache.entry(Key(MISSING)).or_insert_with(load)));
     }),
     ("load by a guard", |s, kept| {
         let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
@@ -182,7 +190,7 @@ fn is_early(place: Place, operation: &str) -> bool {
         // What it did with other keys before, it did.
         Place::Condition | Place::Eq => !OF_SEVERAL_KEYS.contains(&operation),
         Place::Loader => true,
-        _ => !["load many", "insert many", "invalidate many", "drain"].contains(&operation),
+        _ => !OF_SEVERAL_WRITES.contains(&operation),
     }
 }
 
@@ -255,7 +263,11 @@ fn is_of_one_key(operation: &str) -> bool {
     !OF_SEVERAL_KEYS.contains(&operation)
 }
 
-const OF_SEVERAL_KEYS: [&str; 8] = [
+const OF_SEVERAL_WRITES: [&str; 5] =
+    ["load many", "load is overtaken", "insert many", "invalidate many", "drain"];
+
+const OF_SEVERAL_KEYS: [&str; 9] = [
+    "load is overtaken",
     "invalidate_all",
     "retain",
     "maintenance",

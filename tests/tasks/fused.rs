@@ -209,6 +209,13 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
         row!("load for no time", MISSING, s => {
             s.tasks.load(Key(MISSING), loads(|| Loaded::with_ttl(s.value(), NOW)))
         }),
+        row!("load is overtaken", MISSING, s => {
+            let load = loads(|| {
+                s.insert(MISSING);
+                s.value()
+            });
+            s.tasks.get_with(Key(MISSING), load)
+        }),
         row!("load replaces", RECENT, s => {
             let place = s.tasks.entry(Key(RECENT));
             place.or_insert_with_if(loads(|| s.value()), |_| holds())

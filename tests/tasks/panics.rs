@@ -13,9 +13,16 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Every one is about one key, but for these.
-const OF_SEVERAL_KEYS: [&str; 6] =
-    ["get_many", "insert many", "invalidate many", "invalidate some", "retain", "maintenance"];
+/// Every one is one write of one key at most, but for these.
+const OF_SEVERAL_KEYS: [&str; 7] = [
+    "load is overtaken",
+    "get_many",
+    "insert many",
+    "invalidate many",
+    "invalidate some",
+    "retain",
+    "maintenance",
+];
 
 /// Whether a panic there comes before anything has happened.
 fn is_early(place: Place, operation: &str) -> bool {
