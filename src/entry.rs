@@ -357,7 +357,11 @@ impl<K, V> Removed<K, V> {
         K: Clone,
         V: Clone,
     {
-        (self.key().clone(), self.value().clone(), self.cause())
+        let parts = (self.key().clone(), self.value().clone(), self.cause());
+        // Before the parts are the return value: if a destructor panicked after that, they would
+        // leak.
+        drop(self);
+        parts
     }
 }
 

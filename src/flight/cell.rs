@@ -205,6 +205,9 @@ impl<T: Clone> Future for Follow<T> {
             State::Done(result) => {
                 let result = Arc::clone(result);
                 drop(state);
+                // Before the result is the return value: a panic of the waker's destructor would
+                // leak it.
+                drop(waker);
                 Poll::Ready(Outcome::Done(T::clone(&result)))
             }
             State::Abandoned => Poll::Ready(Outcome::Abandoned),

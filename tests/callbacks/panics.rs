@@ -1,6 +1,9 @@
 //! Panics of the user's code, wherever the cache calls it.
 
-use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, Subject, Value, arm, disarm, reach};
+use crate::common::fuse::{
+    Borrowed, Key, MISSING, MISSING_TOO, Name, PLACES, Place, RECENT, Seen, Subject, THERE, Value,
+    arm, disarm, reach,
+};
 use crate::common::{SECOND, Watch, watched};
 use cortado::{GuardResult, Loaded, Op};
 use std::any::Any;
@@ -13,14 +16,7 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-/// The key that is there, one whose lifetime is as a read would make it, and two that are not
-/// there.
-const THERE: u64 = 1;
-const RECENT: u64 = 20;
-const MISSING: u64 = 100;
-const MISSING_TOO: u64 = 18;
-
-const OPERATIONS: [Operation; 40] = [
+const OPERATIONS: [Operation; 41] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
@@ -92,6 +88,14 @@ const OPERATIONS: [Operation; 40] = [
         let load = || loads(s).unwrap();
         kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, condition)));
     }),
+    ("load is overtaken", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.insert(MISSING);
+            s.value()
+        };
+        kept.push(Box::new(s.cache.entry(Key(MISSING)).or_insert_with(load)));
+    }),
     ("load by a guard", |s, kept| {
         let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
             panic!("the key has no value")
@@ -162,11 +166,7 @@ const OPERATIONS: [Operation; 40] = [
 
 /// Of a key that is there, unless the capacity is so small that it may have been evicted.
 fn has(s: &Subject, found: bool) {
-    assert!(found || !is_roomy(s));
-}
-
-fn is_roomy(s: &Subject) -> bool {
-    s.cache.policy().max_capacity() >= Some(100)
+    assert!(found || !s.is_roomy());
 }
 
 fn loads(s: &Subject) -> Result<Value, ()> {
@@ -185,11 +185,12 @@ fn compute(s: &Subject, kept: &mut Kept, key: u64, op: fn(&Subject) -> Op<Value>
 /// Whether a panic there comes before anything has happened.
 fn is_early(place: Place, operation: &str) -> bool {
     match place {
-        Place::Clone | Place::DropKey | Place::DropValue | Place::Clock | Place::Listener => false,
+        Place::Clone | Place::DropKey | Place::DropValue | Place::Clock => false,
+        _ if place.is_listener() => false,
         // What it did with other keys before, it did.
         Place::Condition | Place::Eq => !OF_SEVERAL_KEYS.contains(&operation),
         Place::Loader => true,
-        _ => !["load many", "insert many", "invalidate many", "drain"].contains(&operation),
+        _ => !OF_SEVERAL_WRITES.contains(&operation),
     }
 }
 
@@ -247,10 +248,13 @@ fn callers(place: Place) -> &'static [&'static str] {
         Place::Clone => &["get", "remove", "load", "load nothing", "load by a guard"],
         // In other operations when a grace period happens to be over.
         Place::DropKey | Place::DropValue => &["maintenance"],
-        Place::Listener => &["insert", "replace", "remove", "compute replaces", "maintenance"],
+        Place::Listener | Place::SecondListener | Place::EvictionListener => {
+            &["insert", "replace", "remove", "compute replaces", "maintenance"]
+        }
         Place::Clock => {
             &["get", "insert", "replace", "remove", "compute", "compute replaces", "maintenance"]
         }
+        _ => unreachable!("only tasks have it"),
     }
 }
 
@@ -259,7 +263,11 @@ fn is_of_one_key(operation: &str) -> bool {
     !OF_SEVERAL_KEYS.contains(&operation)
 }
 
-const OF_SEVERAL_KEYS: [&str; 8] = [
+const OF_SEVERAL_WRITES: [&str; 5] =
+    ["load many", "load is overtaken", "insert many", "invalidate many", "drain"];
+
+const OF_SEVERAL_KEYS: [&str; 9] = [
+    "load is overtaken",
     "invalidate_all",
     "retain",
     "maintenance",
@@ -270,25 +278,10 @@ const OF_SEVERAL_KEYS: [&str; 8] = [
     "invalidate some",
 ];
 
-/// Of every key in turn its value's serial and what is left of its life.
-type Seen = Vec<Option<(u64, Option<Duration>)>>;
-
-fn seen(subject: &Subject) -> Seen {
-    let look = |key| subject.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
-    (1..=22).chain([MISSING]).map(look).collect()
-}
-
 /// With what every operation begins.
 fn begun(capacity: u64, idles: bool) -> Subject {
     let subject = Subject::new(capacity, idles);
-    (1..=12).for_each(|key| subject.insert(key));
-    (13..=15).for_each(|key| {
-        subject.cache.insert_with_ttl(Key(key), subject.value(), 5 * SECOND);
-    });
-    subject.cache.run_pending_tasks();
-    // Some are due, and some writes are waiting.
-    subject.advance(10 * SECOND);
-    (20..=22).for_each(|key| subject.insert(key));
+    subject.fill();
     subject
 }
 
@@ -302,8 +295,8 @@ fn try_one(
     done: &Seen,
 ) -> bool {
     let subject = begun(capacity, idles);
-    let roomy = is_roomy(&subject);
-    let before = seen(&subject);
+    let roomy = subject.is_roomy();
+    let before = subject.seen();
     let mut kept = Vec::new();
     // Nothing is printed: to find the lines of a backtrace may take longer than a case has.
     arm(place, nth, move || resume_unwind(Box::new(format!("of the {place:?}"))));
@@ -313,18 +306,19 @@ fn try_one(
     let caught = subject.cache.stats().listener_panics + subject.cache.stats().drop_panics;
     match (&result, tripped) {
         (Ok(()), false) => assert_eq!(caught, 0),
-        // What the maintenance drops, and the listener, are caught and counted.
+        // What the maintenance drops, and the listeners, which clone, are caught and counted.
         (Ok(()), true) => {
-            assert!(matches!(place, Place::DropKey | Place::DropValue | Place::Listener));
+            let clones = matches!(place, Place::Clone | Place::DropKey | Place::DropValue);
+            assert!(place.is_listener() || clones);
             assert_eq!(caught, 1);
         }
         (Err(panic), _) => {
             let message = panic.downcast_ref::<String>().expect("the message of the panic");
             assert_eq!(*message, format!("of the {place:?}"));
-            assert!(place != Place::Listener && caught == 0);
+            assert!(!place.is_listener() && caught == 0);
         }
     }
-    let after = seen(&subject);
+    let after = subject.seen();
     if result.is_err() && is_early(place, name) && roomy {
         assert_eq!(before, after, "the operation has happened");
     } else if is_of_one_key(name) && roomy {
@@ -369,7 +363,7 @@ fn try_each(places: &[Place], watch: &Watch) {
             for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
                 let subject = begun(capacity, idles);
                 operation.1(&subject, &mut Vec::new());
-                let done = seen(&subject);
+                let done = subject.seen();
                 drop(subject);
                 // Far above what any operation calls.
                 let one = |nth: &u32| {
@@ -418,6 +412,6 @@ fn of_the_clock() {
 }
 
 #[test]
-fn of_the_listener() {
+fn of_the_listeners() {
     try_all(&PLACES[13..]);
 }

@@ -1,23 +1,23 @@
 //! Callbacks that use the cache: from every place, every operation.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::fuse::{Key, Name, PLACES, Place, Subject, arm, disarm, reach};
+use crate::common::fuse::{
+    Borrowed, Key, MISSING, Name, PLACES, Place, Subject, THERE, Value, arm, disarm, reach,
+};
+use crate::common::refusals::{is_refused, must_be_refused};
 use crate::common::{SECOND, must_end, panic_of, watched};
-use cortado::{Cache, Op};
+use cortado::{Cache, GuardResult, Loaded, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The key that the outer operation is about, if it is there, and if it is not.
-const THERE: u64 = 1;
-const MISSING: u64 = 100;
 /// A key that the outer operation has nothing to do with.
 const OTHER: u64 = 2;
 
 type Outer = (&'static str, u64, fn(&Subject, u64));
 
-const OUTER: [Outer; 15] = [
+const OUTER: [Outer; 29] = [
     ("get", THERE, |s, key| assert!(s.cache.get(&Name(key)).is_none_or(|v| v.serial > 0))),
     ("pin", THERE, |s, key| {
         let pinned = s.cache.pin();
@@ -54,6 +54,80 @@ const OUTER: [Outer; 15] = [
         };
         assert!(s.cache.get_with(Key(key), load).serial > 0);
     }),
+    ("load fails", MISSING, |s, key| {
+        let load = || {
+            reach(Place::Loader);
+            Err::<Value, _>(())
+        };
+        // A value, if another operation has brought one.
+        drop(s.cache.try_get_with(Key(key), load));
+    }),
+    ("load nothing", MISSING, |s, key| {
+        let load = || {
+            reach(Place::Loader);
+            None
+        };
+        drop(s.cache.optionally_get_with(Key(key), load));
+    }),
+    ("load with a lifetime", MISSING, |s, key| {
+        let load = || {
+            reach(Place::Loader);
+            Loaded::with_ttl(s.value(), SECOND)
+        };
+        assert!(s.cache.load_by_ref(&Borrowed(key), load).serial > 0);
+    }),
+    ("load replaces", THERE, |s, key| {
+        let load = || {
+            reach(Place::Loader);
+            s.value()
+        };
+        let condition = |_: &Value| {
+            reach(Place::Condition);
+            true
+        };
+        assert!(s.cache.entry(Key(key)).or_insert_with_if(load, condition).serial > 0);
+    }),
+    ("load by a guard", MISSING, by_guard),
+    ("load many", MISSING, |s, key| {
+        let loaded = s.cache.get_many_with([Key(key), Key(THERE), Key(key + 1)], |keys| {
+            reach(Place::Loader);
+            keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>()
+        });
+        assert!(loaded.iter().all(Option::is_some));
+    }),
+    ("load many fails", MISSING, |s, key| {
+        let fails = |_: &[&Key]| {
+            reach(Place::Loader);
+            Err::<Vec<(Key, Value)>, _>(())
+        };
+        drop(s.cache.try_get_many_with([Key(key), Key(key + 1)], fails));
+    }),
+    ("insert many", MISSING, |s, key| {
+        s.cache.insert_many([(Key(key), s.value()), (Key(THERE), s.value())]);
+    }),
+    ("invalidate many", THERE, |s, key| s.cache.invalidate_many(&[Name(key), Name(20)])),
+    ("drain", THERE, |s, _| s.cache.drain().for_each(drop)),
+    ("invalidate some", THERE, |s, _| {
+        let condition = |_: &Key, _: &Value| {
+            reach(Place::Condition);
+            true
+        };
+        assert!(s.cache.invalidate_entries_if(condition).is_ok());
+    }),
+    ("compute fails", THERE, |s, key| {
+        let failed = s.cache.entry(Key(key)).and_try_compute_with(|_| {
+            reach(Place::Compute);
+            Err::<Op<Value>, _>(())
+        });
+        assert!(failed.is_err());
+    }),
+    ("compute upserts", THERE, |s, key| {
+        s.cache.entry_by_ref(&Borrowed(key)).and_upsert_with(|_| {
+            reach(Place::Compute);
+            s.value()
+        });
+    }),
+    ("compute replaces value", THERE, |s, key| drop(s.cache.replace(Key(key), s.value()))),
     ("compute", THERE, |s, key| compute(s, key, true)),
     ("compute missing", MISSING, |s, key| compute(s, key, true)),
     ("compute removes", THERE, |s, key| compute(s, key, false)),
@@ -70,10 +144,19 @@ fn compute(s: &Subject, key: u64, puts: bool) {
     });
 }
 
+/// Takes the value, or brings one. It waits for nobody.
+fn by_guard(s: &Subject, key: u64) {
+    match s.cache.get_value_or_guard(&Borrowed(key), Some(Duration::ZERO)) {
+        GuardResult::Guard(guard) => drop(guard.insert(s.value())),
+        GuardResult::Value(value) => assert!(value.serial > 0),
+        GuardResult::Timeout => panic!("nobody loads it"),
+    }
+}
+
 type Inner = (&'static str, fn(&Subject, u64));
 
 /// What the callback does, with the key of the outer operation.
-const INNER: [Inner; 17] = [
+const INNER: [Inner; 33] = [
     ("get", |s, key| drop(s.cache.get(&Name(key)))),
     ("insert", |s, key| s.insert(key)),
     ("insert other", |s, _| s.insert(OTHER)),
@@ -93,31 +176,38 @@ const INNER: [Inner; 17] = [
     ("compute", |s, key| compute(s, key, true)),
     ("compute other", |s, _| compute(s, OTHER, false)),
     ("set_ttl", |s, key| _ = s.cache.set_ttl(&Name(key), Duration::ZERO)),
+    ("replace", |s, key| drop(s.cache.replace(Key(key), s.value()))),
+    ("replace other", |s, _| drop(s.cache.replace(Key(OTHER), s.value()))),
+    ("upsert", |s, key| drop(s.cache.entry(Key(key)).and_upsert_with(|_| s.value()))),
+    ("drain", |s, _| s.cache.drain().for_each(drop)),
+    ("get_many", |s, key| drop(s.cache.get_many(&[Name(key), Name(OTHER)]))),
+    ("insert_many", |s, key| {
+        s.cache.insert_many([(Key(OTHER), s.value()), (Key(key), s.value())]);
+    }),
+    ("invalidate_many", |s, key| s.cache.invalidate_many(&[Name(OTHER), Name(key)])),
+    ("invalidate some", |s, _| assert!(s.cache.invalidate_entries_if(|_, _| true).is_ok())),
+    ("load fails", |s, key| drop(s.cache.try_get_with(Key(key), || Err::<Value, _>(())))),
+    ("load nothing", |s, key| drop(s.cache.optionally_get_with(Key(key), || None))),
+    ("load many", |s, key| {
+        let keys = [Key(OTHER + 300), Key(key)];
+        drop(s.cache.get_many_with(keys, |keys| {
+            keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>()
+        }));
+    }),
+    ("load by a guard", by_guard),
+    ("load other by a guard", |s, _| by_guard(s, OTHER + 300)),
+    ("policy", |s, _| assert!(s.cache.policy().max_capacity().is_some())),
+    ("set_max_capacity", |s, _| {
+        let capacity = s.cache.max_capacity().expect("it has one");
+        assert!(s.cache.set_max_capacity(capacity - 2));
+    }),
+    ("set_time_to_live", |s, _| s.cache.set_time_to_live(Some(30 * SECOND))),
     ("drop a handle", |s, _| {
         let other = s.cache.clone();
         drop(other.get_entry(&Name(OTHER)));
         drop(other);
     }),
 ];
-
-/// Whether that is what is documented not to work: what waits for the key that it is itself working
-/// on, and a hook, weigher or condition that writes the key that it was asked about.
-fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
-    let computing = outer.starts_with("compute");
-    let flying = computing || outer == "load";
-    let waits = match inner {
-        "load" | "compute" => flying,
-        // A load gives way to writes; a computation does not, nor to what writes to every key.
-        "insert" | "remove" | "remove_if" | "set_ttl" | "retain" => computing,
-        _ => false,
-    };
-    let asked = [Place::Weigher, Place::Create, Place::Update, Place::Read, Place::Condition];
-    let writes = ["insert", "remove", "remove_if", "retain", "load", "compute", "set_ttl"];
-    let answers = asked.contains(&place) && writes.contains(&inner);
-    // It judges other keys, too.
-    let judged = outer == "retain" && place == Place::Condition && inner != "get";
-    (waits || answers || judged) && place != Place::Listener
-}
 
 /// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.
 fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> bool {
@@ -138,6 +228,8 @@ fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> boo
     let result = catch_unwind(AssertUnwindSafe(|| operation(&subject, key)));
     let reached = !disarm();
     slot.lock().unwrap().take();
+    let must = reached && must_be_refused(place, (name, key), inner.0);
+    assert!(result.is_err() || !must, "{place:?} {nth}: {} in {name} is not refused", inner.0);
     if let Err(panic) = result {
         let message = panic.downcast_ref::<&str>().map_or_else(
             || panic.downcast_ref::<String>().cloned().unwrap_or_default(),
@@ -218,7 +310,7 @@ fn from_the_clock() {
 }
 
 #[test]
-fn from_the_listener() {
+fn from_the_listeners() {
     from(&PLACES[13..]);
 }
 

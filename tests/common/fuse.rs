@@ -1,7 +1,7 @@
 //! Keys, values and callbacks that run something of the test's when the cache calls them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cortado::{Cache, Clock, Equivalent, Expiry, RemovalCause};
+use cortado::{Builder, Cache, Clock, Equivalent, Expiry, RemovalCause};
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
@@ -26,9 +26,34 @@ pub enum Place {
     DropValue,
     Clock,
     Listener,
+    /// The second listener of the cache.
+    SecondListener,
+    /// The third, which gets clones of key and value.
+    EvictionListener,
+    /// The rest are places that only tasks have: the destructor of the future of a load or a
+    /// computation.
+    DropFuture,
+    /// The listener that awaits: its call, the polls of its future, and that one's destructor.
+    AsyncListener,
+    PollListener,
+    DropListener,
+    Wake,
+    CloneWaker,
+    DropWaker,
 }
 
-pub const PLACES: [Place; 14] = [
+impl Place {
+    pub fn is_listener(self) -> bool {
+        matches!(self, Self::Listener | Self::SecondListener | Self::EvictionListener)
+            || self.is_async_listener()
+    }
+
+    pub fn is_async_listener(self) -> bool {
+        matches!(self, Self::AsyncListener | Self::PollListener | Self::DropListener)
+    }
+}
+
+pub const PLACES: [Place; 16] = [
     Place::Weigher,
     Place::Create,
     Place::Update,
@@ -43,6 +68,18 @@ pub const PLACES: [Place; 14] = [
     Place::DropValue,
     Place::Clock,
     Place::Listener,
+    Place::SecondListener,
+    Place::EvictionListener,
+];
+
+pub const TASK_PLACES: [Place; 7] = [
+    Place::DropFuture,
+    Place::AsyncListener,
+    Place::PollListener,
+    Place::DropListener,
+    Place::Wake,
+    Place::CloneWaker,
+    Place::DropWaker,
 ];
 
 /// What is to happen at the n-th call of a place on this thread, once.
@@ -65,6 +102,14 @@ pub fn arm(place: Place, nth: u32, then: impl FnOnce() + 'static) {
 /// Takes the fuse out; false if it has blown.
 pub fn disarm() -> bool {
     FUSE.with_borrow_mut(Option::take).is_some()
+}
+
+/// Runs something whose calls do not count.
+pub fn paused<T>(run: impl FnOnce() -> T) -> T {
+    let fuse = FUSE.with_borrow_mut(Option::take);
+    let result = run();
+    FUSE.with_borrow_mut(|slot| *slot = fuse);
+    result
 }
 
 /// Called by every callback.
@@ -98,6 +143,13 @@ impl PartialEq for Key {
 }
 
 impl Eq for Key {}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        reach(Place::Clone);
+        Self(self.0)
+    }
+}
 
 impl Drop for Key {
     fn drop(&mut self) {
@@ -176,6 +228,16 @@ impl Drop for Value {
     }
 }
 
+/// The key that is there, one whose lifetime is as a read would make it, and two that are not
+/// there, of [`Subject::fill`].
+pub const THERE: u64 = 1;
+pub const RECENT: u64 = 20;
+pub const MISSING: u64 = 100;
+pub const MISSING_TOO: u64 = 18;
+
+/// Of every key in turn its value's serial and what is left of its life.
+pub type Seen = Vec<Option<(u64, Option<Duration>)>>;
+
 /// Every hook gives a minute.
 pub struct Hooks;
 
@@ -226,12 +288,22 @@ pub struct Subject {
 
 impl Subject {
     pub fn new(capacity: u64, idles: bool) -> Self {
+        Self::made(Cache::builder(), capacity, idles, |builder| builder.build())
+    }
+
+    /// `build` may add what it needs, and builds.
+    pub fn made<C>(
+        builder: Builder<Key, Value, C>,
+        capacity: u64,
+        idles: bool,
+        build: impl FnOnce(Builder<Key, Value, C>) -> Cache<Key, Value>,
+    ) -> Self {
         let time = Arc::new(AtomicU64::new(0));
         let told = Arc::new(Mutex::new(Vec::new()));
         let (reading, log) = (Arc::clone(&time), Arc::clone(&told));
         let again = Arc::new(Mutex::new(Vec::new()));
         let second = Arc::clone(&again);
-        let mut builder = Cache::builder()
+        let mut builder = builder
             .max_capacity(capacity)
             .record_stats(true)
             .expire_after(Hooks)
@@ -249,12 +321,14 @@ impl Subject {
             })
             .removal_listener(move |removed: cortado::Removed<Key, Value>| {
                 second.lock().unwrap().push((removed.value().serial, removed.cause()));
-            });
+                reach(Place::SecondListener);
+            })
+            .eviction_listener(|_, _, _| reach(Place::EvictionListener));
         if idles {
             builder = builder.time_to_idle(LIFE);
         }
         let (living, serial) = (Arc::default(), Arc::default());
-        Self { cache: builder.build(), time, told, again, living, serial }
+        Self { cache: build(builder), time, told, again, living, serial }
     }
 
     pub fn advance(&self, by: Duration) {
@@ -269,6 +343,30 @@ impl Subject {
 
     pub fn insert(&self, key: u64) {
         self.cache.insert(Key(key), self.value());
+    }
+
+    /// Entries of every kind: old ones, recent ones, some that are due and have not been removed;
+    /// and some writes are waiting.
+    pub fn fill(&self) {
+        (1..=12).for_each(|key| self.insert(key));
+        (13..=15).for_each(|key| {
+            self.cache.insert_with_ttl(Key(key), self.value(), Duration::from_secs(5));
+        });
+        self.cache.run_pending_tasks();
+        self.advance(Duration::from_secs(10));
+        (20..=22).for_each(|key| self.insert(key));
+    }
+
+    /// Whether nothing is evicted.
+    pub fn is_roomy(&self) -> bool {
+        self.cache.policy().max_capacity() >= Some(100)
+    }
+
+    /// What there is to be seen of all keys that operations are about.
+    pub fn seen(&self) -> Seen {
+        let look =
+            |key| self.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
+        (1..=22).chain([MISSING]).map(look).collect()
     }
 
     /// The serial of the key's living entry.

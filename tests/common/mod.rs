@@ -7,6 +7,7 @@ pub mod audited;
 pub mod crowd;
 pub mod fuse;
 pub mod noted;
+pub mod refusals;
 pub mod same_hash;
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;

@@ -3,11 +3,13 @@
 //! woken is a failure.
 #![allow(dead_code, reason = "each module uses its part")]
 
+use crate::common::fuse::{Place, paused, reach};
 use std::future::{Future, poll_fn};
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 
 /// What a boxed future of any operation is.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -30,6 +32,8 @@ impl Wake for Wakes {
 pub struct Task<'a, T> {
     future: Option<Boxed<'a, T>>,
     wakes: Arc<Wakes>,
+    /// Makes the waker of each poll.
+    waker: fn(Arc<Wakes>) -> Waker,
     /// Calls of the waker before the last poll.
     seen: usize,
     result: Option<T>,
@@ -37,7 +41,16 @@ pub struct Task<'a, T> {
 
 impl<'a, T> Task<'a, T> {
     pub fn new(future: impl Future<Output = T> + Send + 'a) -> Self {
-        Self { future: Some(Box::pin(future)), wakes: Arc::default(), seen: 0, result: None }
+        Self::with_waker(Waker::from, future)
+    }
+
+    /// A task with wakers of the test's own, which call [`Wakes`].
+    pub fn with_waker(
+        waker: fn(Arc<Wakes>) -> Waker,
+        future: impl Future<Output = T> + Send + 'a,
+    ) -> Self {
+        let future = Some(Box::pin(future) as Boxed<'a, T>);
+        Self { future, wakes: Arc::default(), waker, seen: 0, result: None }
     }
 
     /// A task that was polled once, and has to wait.
@@ -52,10 +65,11 @@ impl<'a, T> Task<'a, T> {
     pub fn poll(&mut self) -> bool {
         let Some(future) = &mut self.future else { return true };
         self.seen = self.wakes.0.load(SeqCst);
-        let waker = Waker::from(Arc::clone(&self.wakes));
-        let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
-            return false;
-        };
+        let waker = (self.waker)(Arc::clone(&self.wakes));
+        let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        // Not a drop by the cache.
+        paused(|| drop(waker));
+        let Poll::Ready(result) = poll else { return false };
         self.result = Some(result);
         self.future = None;
         true
@@ -145,3 +159,52 @@ impl Gate {
         wakers.into_iter().for_each(Waker::wake);
     }
 }
+
+/// A waker each of whose calls is a place of the fuse's, its clones and drops too.
+pub fn fused_waker(wakes: Arc<Wakes>) -> Waker {
+    let data = Arc::into_raw(wakes).cast();
+    #[expect(unsafe_code, reason = "only a waker with a table of its own notices its clones")]
+    // SAFETY: the data is a count on `Wakes`, which is what the table's functions expect.
+    unsafe {
+        Waker::new(data, &FUSED)
+    }
+}
+
+static FUSED: RawWakerVTable = {
+    #[expect(unsafe_code, reason = "the table takes functions of this kind")]
+    /// # Safety
+    /// `data` is a count on `Wakes`, which the caller keeps.
+    unsafe fn clone(data: *const ()) -> RawWaker {
+        reach(Place::CloneWaker);
+        // SAFETY: the caller promises it.
+        unsafe { Arc::increment_strong_count(data.cast::<Wakes>()) };
+        RawWaker::new(data, &FUSED)
+    }
+    #[expect(unsafe_code, reason = "the table takes functions of this kind")]
+    /// # Safety
+    /// `data` is a count on `Wakes`, which the caller gives up.
+    unsafe fn wake(data: *const ()) {
+        // SAFETY: the caller promises it.
+        let wakes = unsafe { Arc::from_raw(data.cast::<Wakes>()) };
+        wakes.wake_by_ref();
+        reach(Place::Wake);
+    }
+    #[expect(unsafe_code, reason = "the table takes functions of this kind")]
+    /// # Safety
+    /// `data` is a count on `Wakes`, which the caller keeps.
+    unsafe fn wake_by_ref(data: *const ()) {
+        // SAFETY: the caller promises it; the count is not given up.
+        let wakes = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast::<Wakes>()) });
+        wakes.wake_by_ref();
+        reach(Place::Wake);
+    }
+    #[expect(unsafe_code, reason = "the table takes functions of this kind")]
+    /// # Safety
+    /// `data` is a count on `Wakes`, which the caller gives up.
+    unsafe fn release(data: *const ()) {
+        // SAFETY: the caller promises it.
+        let _wakes = unsafe { Arc::from_raw(data.cast::<Wakes>()) };
+        reach(Place::DropWaker);
+    }
+    RawWakerVTable::new(clone, wake, wake_by_ref, release)
+};

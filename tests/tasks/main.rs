@@ -6,6 +6,8 @@
 //! * [`listeners`]: listeners that await.
 //! * [`many_in_flight`]: thousands of loads and computations at once.
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
+//! * [`fused`]: every operation, with user code that does something of the test's, for [`panics`]
+//!   of that code, and for its [`reentrancy`].
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
@@ -20,10 +22,13 @@ mod cancel;
 mod deliveries;
 mod dropped_at_each_poll;
 mod exactly_once;
+mod fused;
 mod hand;
 mod held_back;
 mod listeners;
 mod many_in_flight;
+mod panics;
+mod reentrancy;
 mod runtimes;
 mod singleflight;
 mod time_limits;

@@ -80,7 +80,11 @@ where
                 drop((key, init));
                 Ok(entry)
             }
-            None => self.load_missing(key, init, &mut replaces),
+            None => {
+                let loaded = self.load_missing(key, init, &mut replaces);
+                drop(replaces);
+                loaded
+            }
         }
     }
 
@@ -103,7 +107,11 @@ where
                 drop(init);
                 Ok(entry)
             }
-            None => self.load_missing(key.to_owned(), init, &mut replaces),
+            None => {
+                let loaded = self.load_missing(key.to_owned(), init, &mut replaces);
+                drop(replaces);
+                loaded
+            }
         }
     }
 

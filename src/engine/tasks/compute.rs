@@ -46,7 +46,9 @@ where
         let flight = flight.enter();
         let result = self.act(draft, looked, op, &mut kept.1);
         flight.land(None);
+        // Before the result is the return value: a panic of their destructors would leak it.
         drop(kept);
+        deciding.set(None);
         self.core.after_computation();
         as_task(|| self.after_write());
         Ok(result)

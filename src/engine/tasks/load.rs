@@ -31,7 +31,12 @@ where
     ) -> Loaded<K, V, R> {
         let mut replaces = OwnedReplaces::new(replace_if);
         match replaces.lend(|replaces| self.read_for_load(&key, replaces)) {
-            Some(entry) => Ok(entry),
+            Some(entry) => {
+                // Dropped before the entry is the return value: a panic of its destructor would
+                // leak the entry.
+                drop(key);
+                Ok(entry)
+            }
             None => self.load_missing_async(key, init, replaces).await,
         }
     }
@@ -71,7 +76,11 @@ where
         let mut joined = None;
         let step = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
         let flight = match drive(step).await {
-            Begun::There(entry) => return Ok(entry),
+            Begun::There(entry) => {
+                // As in `load_async`; so below.
+                drop((draft, replaces));
+                return Ok(entry);
+            }
             Begun::NoValue(reason) => return Err(reason),
             Begun::Leading(flight) => flight,
         };
@@ -81,17 +90,20 @@ where
         };
         if let Some(entry) = present {
             flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            drop((draft, replaces));
             return Ok(entry);
         }
         let timer = LoadTimer::start(self);
         match fly(&flight, init).await.into_result() {
             Ok(loaded) => {
                 timer.succeed();
-                Ok(as_task(|| {
+                let entry = as_task(|| {
                     // Inside, since it ends inside: frames end in the order of a stack.
                     let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
-                }))
+                });
+                drop(replaces);
+                Ok(entry)
             }
             Err(reason) => {
                 drop(timer);

@@ -1,0 +1,236 @@
+//! Panics of the user's code, wherever an operation of a task calls or polls it. The operation has
+//! happened or has not; other tasks go on; nothing is lost, told twice or leaked.
+
+use crate::common::fuse::{
+    Key, MISSING, Name, PLACES, Place, Seen, TASK_PLACES, THERE, arm, disarm,
+};
+use crate::common::{Watch, watched};
+use crate::fused::{Course, Fused, Operation, Others, operations, run};
+use crate::hand::Task;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Every one is one write of one key at most, but for these.
+const OF_SEVERAL_KEYS: [&str; 7] = [
+    "load is overtaken",
+    "get_many",
+    "insert many",
+    "invalidate many",
+    "invalidate some",
+    "retain",
+    "maintenance",
+];
+
+/// Whether a panic there comes before anything has happened.
+fn is_early(place: Place, operation: &str) -> bool {
+    match place {
+        Place::Loader | Place::Compute => true,
+        Place::Weigher
+        | Place::Create
+        | Place::Update
+        | Place::Read
+        | Place::Hash
+        | Place::Eq
+        | Place::Condition => !OF_SEVERAL_KEYS.contains(&operation),
+        _ => false,
+    }
+}
+
+/// Whether a panic there may be caught: in a delivery, or in a call of somebody's waker.
+fn may_be_caught(place: Place) -> bool {
+    let calls = [Place::Clone, Place::DropKey, Place::DropValue, Place::Wake, Place::DropWaker];
+    place.is_listener() || calls.contains(&place)
+}
+
+/// Operations that call the user's code there, whatever the hashes and the moment are.
+fn callers(place: Place) -> &'static [&'static str] {
+    match place {
+        Place::Weigher => &["insert", "replace", "load", "load replaces", "compute", "insert many"],
+        Place::Create => &["insert", "load", "compute"],
+        Place::Update => &["replace", "load replaces", "compute replaces", "compute upserts"],
+        Place::Read => &["get", "get_entry", "get_many", "touch"],
+        Place::Loader => &[
+            "load",
+            "load by reference",
+            "load fails",
+            "load or fail",
+            "load nothing",
+            "load with a lifetime",
+            "load for no time",
+            "load replaces",
+        ],
+        Place::Compute => &[
+            "compute",
+            "compute replaces",
+            "compute removes",
+            "compute nothing",
+            "compute fails",
+            "compute upserts",
+        ],
+        Place::Condition => &["remove_if", "retain", "invalidate some", "load replaces"],
+        Place::Hash => &["get", "insert", "replace", "remove", "load", "compute"],
+        Place::Eq => &["get", "replace", "remove", "compute replaces"],
+        Place::Clone => &["get", "remove", "load", "load by reference", "replace"],
+        Place::DropKey | Place::DropValue => &["maintenance"],
+        Place::Clock => &["get", "insert", "replace", "remove", "compute", "maintenance"],
+        Place::DropFuture => &["load", "load what is there", "compute", "compute fails"],
+        _ if place.is_listener() => &["replace", "remove", "compute removes", "maintenance"],
+        // Of the operation's own waker, of those who wait for it, of the one it waits by.
+        Place::Wake => &["load", "compute", "replace", "remove"],
+        _ => &["load", "compute", "replace", "remove"],
+    }
+}
+
+/// Lets the `nth` call of `place` panic. False if there were fewer calls. `done` is what is seen
+/// after the operation if nothing panics.
+fn try_one(
+    (place, nth): (Place, u32),
+    operation: (&str, u64, Operation),
+    course: Course,
+    (capacity, idles): (u64, bool),
+    done: &Seen,
+) -> bool {
+    let s = Fused::new(capacity, idles);
+    let roomy = s.is_roomy();
+    let name = operation.0;
+    let left = Cell::new(false);
+    let hands = (
+        // Nothing is printed: to find the lines of a backtrace may take longer than a case has.
+        || arm(place, nth, move || resume_unwind(Box::new(format!("of the {place:?}")))),
+        || left.set(disarm()),
+    );
+    let ran = run(&s, operation, course, hands, place == Place::Wake);
+    let tripped = !left.get();
+    s.settle();
+    let caught = s.cache.stats().listener_panics + s.cache.stats().drop_panics;
+    match &ran.result {
+        Ok(()) if tripped => {
+            assert!(may_be_caught(place), "it is swallowed");
+            let is_wakers = [Place::Wake, Place::DropWaker].contains(&place);
+            assert!(caught == 1 || is_wakers && caught == 0, "{caught} panics are counted");
+        }
+        Ok(()) => assert_eq!(caught, 0),
+        Err(message) => {
+            assert_eq!(*message, format!("of the {place:?}"));
+            assert!(!place.is_listener() && caught == 0);
+        }
+    }
+    let (before, after) = (&ran.before, &ran.after);
+    if ran.result.is_err() && is_early(place, name) && roomy {
+        assert_eq!(before, after, "the operation has happened");
+    } else if !OF_SEVERAL_KEYS.contains(&name) && roomy {
+        assert!(after == before || after == done, "half done: {before:?}, {after:?}, {done:?}");
+    } else if roomy {
+        for (n, entry) in after.iter().enumerate() {
+            assert!([before[n], done[n]].contains(entry), "half done: {before:?}, {after:?}");
+        }
+    }
+    if ran.result.is_ok() && !course.is_dropped && roomy {
+        assert_eq!(after, done, "an operation that returns has happened");
+    }
+    s.check(tripped.into());
+    // Everything still works, for these keys too.
+    for key in [THERE, MISSING] {
+        Task::new(s.tasks.insert(Key(key), s.value())).end();
+        let found = Task::new(s.tasks.get(&Name(key))).end();
+        assert!(found.is_some() || !roomy);
+        Task::new(s.tasks.invalidate(&Name(key))).end();
+        assert!(s.serial_of(key).is_none());
+        let loaded = Task::new(s.tasks.get_with(Key(key), async { s.value() })).end();
+        let upsert = Task::new(s.tasks.entry(Key(key)).and_upsert_with(async |old| {
+            assert!(old.is_none_or(|old| old.serial == loaded.serial));
+            s.value()
+        }));
+        assert!(upsert.end().serial > loaded.serial);
+    }
+    s.check(tripped.into());
+    let living = Arc::clone(&s.living);
+    drop(s);
+    // The future of a load belongs to the caller's own frames, which drop it after they have made
+    // the result. If that drop panics, the result leaks.
+    if place != Place::DropFuture || !name.starts_with("load") {
+        assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    }
+    tripped
+}
+
+fn try_all(places: &'static [Place]) {
+    watched(move |watch| places.iter().for_each(|&place| try_each(place, watch)));
+}
+
+fn try_each(place: Place, watch: &Watch) {
+    let mut reached = BTreeSet::new();
+    for operation in operations() {
+        for course in Course::ALL {
+            for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
+                // Only a small cache evicts, and only one that idles prolongs lives.
+                if course.others != Others::Nobody && (capacity, idles) != (1000, false) {
+                    continue;
+                }
+                let s = Fused::new(capacity, idles);
+                let whole = Course { is_dropped: false, ..course };
+                let done = run(&s, operation, whole, (|| {}, || {}), false).after;
+                drop(s);
+                let name = operation.0;
+                let one = |nth: &u32| {
+                    let settings = format!("capacity {capacity}, idles {idles}, {course:?}");
+                    watch.begin(format!("{place:?} {nth} in {name}, {settings}"));
+                    try_one((place, *nth), operation, course, (capacity, idles), &done)
+                };
+                // Far above what any operation calls.
+                let calls = (1..300).take_while(one).count();
+                assert!(calls < 299, "{place:?} is called without end");
+                if calls > 0 {
+                    reached.insert(name);
+                }
+            }
+        }
+    }
+    for name in callers(place) {
+        assert!(reached.contains(name), "{place:?} is not called by {name}");
+    }
+}
+
+#[test]
+fn of_the_weigher_and_the_hooks() {
+    try_all(&PLACES[..4]);
+}
+
+#[test]
+fn of_the_futures_and_the_conditions() {
+    try_all(&PLACES[4..7]);
+    try_all(&TASK_PLACES[..1]);
+}
+
+#[test]
+fn of_hash_eq_and_clone() {
+    try_all(&PLACES[7..10]);
+}
+
+#[test]
+fn of_the_destructors() {
+    try_all(&PLACES[10..12]);
+}
+
+#[test]
+fn of_the_clock() {
+    try_all(&PLACES[12..13]);
+}
+
+#[test]
+fn of_the_listeners() {
+    try_all(&PLACES[13..]);
+}
+
+#[test]
+fn of_the_listener_that_awaits() {
+    try_all(&TASK_PLACES[1..4]);
+}
+
+#[test]
+fn of_the_wakers() {
+    try_all(&TASK_PLACES[4..]);
+}

@@ -1,0 +1,222 @@
+//! User code that uses the cache: from wherever an operation of a task calls or polls it, every
+//! operation, of threads and of tasks.
+
+use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, TASK_PLACES, Value, arm, disarm};
+use crate::common::refusals::{JOIN, is_refused, must_be_refused};
+use crate::common::watched;
+use crate::fused::{Course, Fused, Operation, Others, operations, run};
+use crate::hand::Task;
+use cortado::{GuardResult, Op};
+use std::cell::Cell;
+use std::future::Future;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A key that the outer operation has nothing to do with, and one that is not there.
+const OTHER: u64 = 2;
+const OTHER_MISSING: u64 = 302;
+
+/// What the callback does, with the key of the outer operation. The names are those of the matrix
+/// of threads, if the same is refused.
+type Inner = (&'static str, fn(&Fused, u64));
+
+/// Runs an operation to its end, within the callback.
+fn end<T>(operation: impl Future<Output = T> + Send) {
+    Task::new(operation).end();
+}
+
+const INNER: [Inner; 36] = [
+    // Of threads.
+    ("get", |s, key| drop(s.cache.get(&Name(key)))),
+    ("insert", |s, key| s.insert(key)),
+    ("remove", |s, key| drop(s.cache.remove(&Name(key)))),
+    ("invalidate_all", |s, _| s.cache.invalidate_all()),
+    ("retain", |s, _| s.cache.retain(|_, _| false)),
+    ("drain", |s, _| s.cache.drain().for_each(drop)),
+    ("run_pending_tasks", |s, _| s.cache.run_pending_tasks()),
+    ("load", |s, key| drop(s.cache.get_with(Key(key), || s.value()))),
+    ("load other", |s, _| drop(s.cache.get_with(Key(OTHER_MISSING), || s.value()))),
+    ("load many", |s, key| {
+        drop(s.cache.get_many_with([Key(OTHER_MISSING), Key(key)], |keys| {
+            keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>()
+        }));
+    }),
+    ("load by a guard", |s, key| {
+        match s.cache.get_value_or_guard(&Borrowed(key), Some(Duration::ZERO)) {
+            GuardResult::Guard(guard) => drop(guard.insert(s.value())),
+            GuardResult::Value(value) => assert!(value.serial > 0),
+            GuardResult::Timeout => panic!("nobody loads it"),
+        }
+    }),
+    ("upsert", |s, key| drop(s.cache.entry(Key(key)).and_upsert_with(|_| s.value()))),
+    ("policy", |s, _| assert!(s.cache.policy().max_capacity().is_some())),
+    // Of tasks.
+    ("get", |s, key| end(s.tasks.get(&Name(key)))),
+    ("get_many", |s, key| end(s.tasks.get_many(&[Name(key), Name(OTHER)]))),
+    ("insert", |s, key| end(s.tasks.insert(Key(key), s.value()))),
+    ("insert other", |s, _| end(s.tasks.insert(Key(OTHER), s.value()))),
+    ("insert_many", |s, key| {
+        end(s.tasks.insert_many([(Key(OTHER), s.value()), (Key(key), s.value())]));
+    }),
+    ("remove", |s, key| end(s.tasks.remove(&Name(key)))),
+    ("remove other", |s, _| end(s.tasks.remove(&Name(OTHER)))),
+    ("remove_if", |s, key| end(s.tasks.remove_if(&Name(key), |_, _| true))),
+    ("invalidate_many", |s, key| end(s.tasks.invalidate_many(&[Name(OTHER), Name(key)]))),
+    ("invalidate some", |s, _| {
+        assert!(s.tasks.invalidate_entries_if(|_, _| true).is_ok());
+    }),
+    ("retain", |s, _| end(s.tasks.retain(|_, _| false))),
+    ("set_ttl", |s, key| end(s.tasks.set_ttl(&Name(key), Duration::ZERO))),
+    ("run_pending_tasks", |s, _| end(s.tasks.run_pending_tasks())),
+    ("load", |s, key| end(s.tasks.get_with(Key(key), async { s.value() }))),
+    ("load", |s, key| end(s.tasks.get_with_by_ref(&Borrowed(key), async { s.value() }))),
+    ("load other", |s, _| end(s.tasks.get_with(Key(OTHER_MISSING), async { s.value() }))),
+    ("load fails", |s, key| {
+        end(s.tasks.try_get_with(Key(key), async { Err::<Value, _>(()) }));
+    }),
+    ("load nothing", |s, key| end(s.tasks.optionally_get_with(Key(key), async { None }))),
+    ("replace", |s, key| end(s.tasks.replace(Key(key), s.value()))),
+    ("compute", |s, key| {
+        end(s.tasks.entry(Key(key)).and_compute_with(async |_| Op::Put(s.value())));
+    }),
+    ("compute other", |s, _| {
+        end(s.tasks.entry(Key(OTHER)).and_compute_with(async |_| Op::<Value>::Remove));
+    }),
+    ("upsert", |s, key| end(s.tasks.entry(Key(key)).and_upsert_with(async |_| s.value()))),
+    ("drop a future", |s, key| {
+        let mut task = Task::new(s.tasks.get_with(Key(key + 400), std::future::pending()));
+        assert!(!task.poll());
+    }),
+];
+
+/// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.
+fn one(
+    (place, nth): (Place, u32),
+    outer: (&'static str, u64, Operation),
+    inner: Inner,
+    course: Course,
+    capacity: u64,
+) -> bool {
+    let s = Fused::new(capacity, false);
+    let (name, key, _) = outer;
+    // As a slot, so that it can be taken, or the cache would never be dropped.
+    let slot = Arc::new(Mutex::new(Some(s.clone())));
+    let hand = Arc::clone(&slot);
+    let left = Cell::new(false);
+    let hands = (
+        || {
+            arm(place, nth, move || {
+                let s = hand.lock().unwrap().take().expect("armed once");
+                inner.1(&s, key);
+            });
+        },
+        || left.set(disarm()),
+    );
+    let ran = run(&s, outer, course, hands, place == Place::Wake);
+    let reached = !left.get();
+    slot.lock().unwrap().take();
+    let must = reached && must_be_refused(place, (name, key), inner.0);
+    assert!(ran.result.is_err() || !must, "{place:?} {nth}: {} in {name} is not refused", inner.0);
+    // The code of a load or a computation calls its waker, too.
+    let refused = is_refused(place, name, inner.0);
+    if let Err(message) = ran.result {
+        let messages = [
+            "a load or computation waits for its own key",
+            "an expiry hook, a weigher or a condition writes the key that it was asked about",
+        ];
+        assert!(messages.contains(&&*message), "{message}");
+        assert!(refused, "{place:?} {nth}: {} in {name}", inner.0);
+    }
+    s.settle();
+    let stats = s.cache.stats();
+    let caught = stats.listener_panics + stats.drop_panics;
+    assert!(caught == 0 || refused);
+    s.check(caught as usize);
+    Task::new(s.tasks.insert(Key(key), s.value())).end();
+    assert!(Task::new(s.tasks.get(&Name(key))).end().is_some() || capacity < 1000);
+    s.check(caught as usize);
+    let living = Arc::clone(&s.living);
+    drop(s);
+    assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    reached
+}
+
+fn from(places: &'static [Place]) {
+    watched(move |watch| {
+        for &place in places {
+            let mut reached = 0;
+            for outer in operations() {
+                for inner in INNER {
+                    for (others, capacity) in settings(place, inner.0) {
+                        let course = Course { others, is_dropped: false };
+                        // The first few calls, which are those of different steps.
+                        for nth in 1..=5 {
+                            let (inner_name, outer_name) = (inner.0, outer.0);
+                            watch.begin(format!(
+                                "{place:?} {nth}: {inner_name} in {outer_name}, {others:?}, \
+                                 capacity {capacity}"
+                            ));
+                            if !one((place, nth), outer, inner, course, capacity) {
+                                break;
+                            }
+                            reached += 1;
+                        }
+                    }
+                }
+            }
+            assert!(reached >= INNER.len(), "{place:?} is reached {reached} times only");
+        }
+    });
+}
+
+fn settings(place: Place, inner: &str) -> Vec<(Others, u64)> {
+    let mut settings = vec![(Others::Waiter, 1000), (Others::Nobody, 12)];
+    // The operation waits, and what it waits for is on this thread: so a call that waits for the
+    // same would never return.
+    if [Place::CloneWaker, Place::DropWaker].contains(&place) && !JOIN.contains(&inner) {
+        settings.push((Others::Load, 1000));
+    }
+    settings
+}
+
+#[test]
+fn from_the_weigher_and_the_hooks() {
+    from(&PLACES[..4]);
+}
+
+#[test]
+fn from_the_futures_and_the_conditions() {
+    from(&PLACES[4..7]);
+    from(&TASK_PLACES[..1]);
+}
+
+#[test]
+fn from_hash_eq_and_clone() {
+    from(&PLACES[7..10]);
+}
+
+#[test]
+fn from_the_destructors() {
+    from(&PLACES[10..12]);
+}
+
+#[test]
+fn from_the_clock() {
+    from(&PLACES[12..13]);
+}
+
+#[test]
+fn from_the_listeners() {
+    from(&PLACES[13..]);
+}
+
+#[test]
+fn from_the_listener_that_awaits() {
+    from(&TASK_PLACES[1..4]);
+}
+
+#[test]
+fn from_the_wakers() {
+    from(&TASK_PLACES[4..]);
+}
