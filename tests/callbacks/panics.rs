@@ -16,7 +16,7 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-const OPERATIONS: [Operation; 41] = [
+const OPERATIONS: [Operation; 42] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
@@ -95,6 +95,16 @@ const OPERATIONS: [Operation; 41] = [
             s.value()
         };
         kept.push(Box::new(s.cache.entry(Key(MISSING)).or_insert_with(load)));
+    }),
+    ("load replaces what goes", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.cache.invalidate(&Name(RECENT));
+            s.cache.run_pending_tasks();
+            s.value()
+        };
+        kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, |_| true)));
+        s.cache.run_pending_tasks();
     }),
     ("load by a guard", |s, kept| {
         let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
@@ -263,10 +273,17 @@ fn is_of_one_key(operation: &str) -> bool {
     !OF_SEVERAL_KEYS.contains(&operation)
 }
 
-const OF_SEVERAL_WRITES: [&str; 5] =
-    ["load many", "load is overtaken", "insert many", "invalidate many", "drain"];
+const OF_SEVERAL_WRITES: [&str; 6] = [
+    "load many",
+    "load is overtaken",
+    "load replaces what goes",
+    "insert many",
+    "invalidate many",
+    "drain",
+];
 
-const OF_SEVERAL_KEYS: [&str; 9] = [
+const OF_SEVERAL_KEYS: [&str; 10] = [
+    "load replaces what goes",
     "load is overtaken",
     "invalidate_all",
     "retain",

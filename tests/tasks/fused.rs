@@ -220,6 +220,16 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             let place = s.tasks.entry(Key(RECENT));
             place.or_insert_with_if(loads(|| s.value()), |_| holds())
         }),
+        row!("load replaces what goes", RECENT, s => async {
+            let load = loads(|| {
+                s.cache.invalidate(&Name(RECENT));
+                s.cache.run_pending_tasks();
+                s.value()
+            });
+            let loaded = s.tasks.entry(Key(RECENT)).or_insert_with_if(load, |_| true).await;
+            s.cache.run_pending_tasks();
+            loaded
+        }),
         row!("compute", MISSING, s => {
             s.tasks.entry(Key(MISSING)).and_compute_with(computes(|| Op::Put(s.value())))
         }),

@@ -82,6 +82,7 @@ where
             }
             None => {
                 let loaded = self.load_missing(key, init, &mut replaces);
+                // It may have the last count on the entry that it judged.
                 drop(replaces);
                 loaded
             }

@@ -102,6 +102,7 @@ where
                     let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
                 });
+                // It may have the last count on the entry that it judged.
                 drop(replaces);
                 Ok(entry)
             }
