@@ -194,10 +194,10 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.tasks.entry(Key(THERE)).or_insert_with(loads(|| s.value()))
         }),
         row!("load fails", MISSING, s => {
-            s.tasks.try_get_with(Key(MISSING), loads(|| Err::<Value, _>(())))
+            s.tasks.try_get_with(Key(MISSING), loads(|| Err::<Value, _>(s.value())))
         }),
         row!("load or fail", MISSING, s => {
-            s.tasks.try_get_with(Key(MISSING), loads(|| Ok::<_, ()>(s.value())))
+            s.tasks.try_get_with(Key(MISSING), loads(|| Ok::<_, Value>(s.value())))
         }),
         row!("load nothing", MISSING, s => {
             s.tasks.optionally_get_with_by_ref(&Borrowed(MISSING), loads(|| None))
@@ -243,7 +243,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.tasks.entry(Key(THERE)).and_compute_with(computes(|| Op::<Value>::Nop))
         }),
         row!("compute fails", THERE, s => {
-            s.tasks.entry(Key(THERE)).and_try_compute_with(computes(|| Err::<Op<Value>, _>(())))
+            s.tasks.entry(Key(THERE)).and_try_compute_with(computes(|| Err::<Op<Value>, _>(s.value())))
         }),
         row!("compute upserts", THERE, s => {
             s.tasks.entry_by_ref(&Borrowed(THERE)).and_upsert_with(computes(|| s.value()))
@@ -270,7 +270,7 @@ pub enum Others {
     /// A task that comes for the key after the first poll of the operation.
     Waiter,
     /// A load or a computation that is under way before the operation begins; a load of a value, or
-    /// one that comes to nothing, like the computation.
+    /// one that fails; the computation comes to nothing.
     Value,
     Load,
     Computation,
@@ -381,9 +381,9 @@ fn leader<'a>(s: &'a Fused, key: u64, others: Others, gate: &'a Gate) -> Option<
     let mut task = match others {
         Others::Nobody | Others::Waiter => return None,
         Others::Load | Others::Value => Task::new(async move {
-            let value = || (others == Others::Value).then(|| s.value());
-            let load = async { (gate.passed().await, value()).1 };
-            drop(s.tasks.optionally_get_with(Key(key), load).await);
+            let end = |value| if others == Others::Value { Ok(value) } else { Err(value) };
+            let load = async { (gate.passed().await, end(s.value())).1 };
+            drop(s.tasks.try_get_with(Key(key), load).await);
         }),
         Others::Computation => Task::new(async move {
             let compute = |_| async { (gate.passed().await, Op::<Value>::Nop).1 };

@@ -81,7 +81,10 @@ where
                 drop((draft, replaces));
                 return Ok(entry);
             }
-            Begun::NoValue(reason) => return Err(reason),
+            Begun::NoValue(reason) => {
+                drop((draft, replaces));
+                return Err(reason);
+            }
             Begun::Leading(flight) => flight,
         };
         let present = {
@@ -109,6 +112,7 @@ where
             Err(reason) => {
                 drop(timer);
                 flight.enter().land(Some(LoadOutcome::NoValue(reason.share())));
+                drop((draft, replaces));
                 Err(reason)
             }
         }
