@@ -179,10 +179,10 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
         row!("remove_if", THERE, s => s.tasks.remove_if(&Name(THERE), |_, _| holds())),
         row!("invalidate", THERE, s => s.tasks.invalidate(&Name(THERE))),
         row!("invalidate many", THERE, s => s.tasks.invalidate_many(&[Name(THERE), Name(2)])),
-        row!("invalidate some", THERE, s => std::future::ready({
+        row!("invalidate some", THERE, s => async {
             let condition = |_: &Key, value: &Value| holds() && value.serial.is_multiple_of(2);
             assert!(s.tasks.invalidate_entries_if(condition).is_ok());
-        })),
+        }),
         row!("retain", THERE, s => s.tasks.retain(|_, _| !holds())),
         row!("set_ttl", THERE, s => s.tasks.set_ttl(&Name(THERE), SECOND)),
         row!("set_ttl zero", THERE, s => s.tasks.set_ttl(&Name(THERE), NOW)),
