@@ -16,7 +16,7 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-const OPERATIONS: [Operation; 41] = [
+const OPERATIONS: [Operation; 42] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
@@ -62,7 +62,7 @@ const OPERATIONS: [Operation; 41] = [
     ("load fails", |s, kept| {
         let load = || {
             reach(Place::Loader);
-            Err::<Value, _>(())
+            Err::<Value, _>(s.value())
         };
         kept.push(Box::new(s.cache.entry(Key(MISSING)).or_try_insert_with(load).unwrap_err()));
     }),
@@ -96,6 +96,16 @@ const OPERATIONS: [Operation; 41] = [
         };
         kept.push(Box::new(s.cache.entry(Key(MISSING)).or_insert_with(load)));
     }),
+    ("load replaces what goes", |s, kept| {
+        let load = || {
+            reach(Place::Loader);
+            s.cache.invalidate(&Name(RECENT));
+            s.cache.run_pending_tasks();
+            s.value()
+        };
+        kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, |_| true)));
+        s.cache.run_pending_tasks();
+    }),
     ("load by a guard", |s, kept| {
         let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
             panic!("the key has no value")
@@ -116,7 +126,7 @@ const OPERATIONS: [Operation; 41] = [
     ("load many fails", |s, kept| {
         let fails = |_: &[&Key]| {
             reach(Place::Loader);
-            Err::<Vec<(Key, Value)>, _>(())
+            Err::<Vec<(Key, Value)>, _>(s.value())
         };
         let keys = [Key(MISSING), Key(MISSING_TOO)];
         kept.push(Box::new(s.cache.try_get_many_with(keys, fails).unwrap_err()));
@@ -133,12 +143,12 @@ const OPERATIONS: [Operation; 41] = [
         };
         assert!(s.cache.invalidate_entries_if(condition).is_ok());
     }),
-    ("compute fails", |s, _| {
+    ("compute fails", |s, kept| {
         let failed = s.cache.entry(Key(THERE)).and_try_compute_with(|_| {
             reach(Place::Compute);
-            Err::<Op<Value>, _>(())
+            Err::<Op<Value>, _>(s.value())
         });
-        assert!(failed.is_err());
+        kept.push(Box::new(failed.err()));
     }),
     ("compute upserts", |s, kept| {
         let upserted = s.cache.entry_by_ref(&Borrowed(THERE)).and_upsert_with(|_| {
@@ -169,7 +179,7 @@ fn has(s: &Subject, found: bool) {
     assert!(found || !s.is_roomy());
 }
 
-fn loads(s: &Subject) -> Result<Value, ()> {
+fn loads(s: &Subject) -> Result<Value, Value> {
     reach(Place::Loader);
     Ok(s.value())
 }
@@ -263,10 +273,17 @@ fn is_of_one_key(operation: &str) -> bool {
     !OF_SEVERAL_KEYS.contains(&operation)
 }
 
-const OF_SEVERAL_WRITES: [&str; 5] =
-    ["load many", "load is overtaken", "insert many", "invalidate many", "drain"];
+const OF_SEVERAL_WRITES: [&str; 6] = [
+    "load many",
+    "load is overtaken",
+    "load replaces what goes",
+    "insert many",
+    "invalidate many",
+    "drain",
+];
 
-const OF_SEVERAL_KEYS: [&str; 9] = [
+const OF_SEVERAL_KEYS: [&str; 10] = [
+    "load replaces what goes",
     "load is overtaken",
     "invalidate_all",
     "retain",

@@ -179,10 +179,10 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
         row!("remove_if", THERE, s => s.tasks.remove_if(&Name(THERE), |_, _| holds())),
         row!("invalidate", THERE, s => s.tasks.invalidate(&Name(THERE))),
         row!("invalidate many", THERE, s => s.tasks.invalidate_many(&[Name(THERE), Name(2)])),
-        row!("invalidate some", THERE, s => std::future::ready({
+        row!("invalidate some", THERE, s => async {
             let condition = |_: &Key, value: &Value| holds() && value.serial.is_multiple_of(2);
             assert!(s.tasks.invalidate_entries_if(condition).is_ok());
-        })),
+        }),
         row!("retain", THERE, s => s.tasks.retain(|_, _| !holds())),
         row!("set_ttl", THERE, s => s.tasks.set_ttl(&Name(THERE), SECOND)),
         row!("set_ttl zero", THERE, s => s.tasks.set_ttl(&Name(THERE), NOW)),
@@ -194,10 +194,10 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.tasks.entry(Key(THERE)).or_insert_with(loads(|| s.value()))
         }),
         row!("load fails", MISSING, s => {
-            s.tasks.try_get_with(Key(MISSING), loads(|| Err::<Value, _>(())))
+            s.tasks.try_get_with(Key(MISSING), loads(|| Err::<Value, _>(s.value())))
         }),
         row!("load or fail", MISSING, s => {
-            s.tasks.try_get_with(Key(MISSING), loads(|| Ok::<_, ()>(s.value())))
+            s.tasks.try_get_with(Key(MISSING), loads(|| Ok::<_, Value>(s.value())))
         }),
         row!("load nothing", MISSING, s => {
             s.tasks.optionally_get_with_by_ref(&Borrowed(MISSING), loads(|| None))
@@ -220,6 +220,16 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             let place = s.tasks.entry(Key(RECENT));
             place.or_insert_with_if(loads(|| s.value()), |_| holds())
         }),
+        row!("load replaces what goes", RECENT, s => async {
+            let load = loads(|| {
+                s.cache.invalidate(&Name(RECENT));
+                s.cache.run_pending_tasks();
+                s.value()
+            });
+            let loaded = s.tasks.entry(Key(RECENT)).or_insert_with_if(load, |_| true).await;
+            s.cache.run_pending_tasks();
+            loaded
+        }),
         row!("compute", MISSING, s => {
             s.tasks.entry(Key(MISSING)).and_compute_with(computes(|| Op::Put(s.value())))
         }),
@@ -233,7 +243,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.tasks.entry(Key(THERE)).and_compute_with(computes(|| Op::<Value>::Nop))
         }),
         row!("compute fails", THERE, s => {
-            s.tasks.entry(Key(THERE)).and_try_compute_with(computes(|| Err::<Op<Value>, _>(())))
+            s.tasks.entry(Key(THERE)).and_try_compute_with(computes(|| Err::<Op<Value>, _>(s.value())))
         }),
         row!("compute upserts", THERE, s => {
             s.tasks.entry_by_ref(&Borrowed(THERE)).and_upsert_with(computes(|| s.value()))
@@ -260,7 +270,7 @@ pub enum Others {
     /// A task that comes for the key after the first poll of the operation.
     Waiter,
     /// A load or a computation that is under way before the operation begins; a load of a value, or
-    /// one that comes to nothing, like the computation.
+    /// one that fails; the computation comes to nothing.
     Value,
     Load,
     Computation,
@@ -371,9 +381,9 @@ fn leader<'a>(s: &'a Fused, key: u64, others: Others, gate: &'a Gate) -> Option<
     let mut task = match others {
         Others::Nobody | Others::Waiter => return None,
         Others::Load | Others::Value => Task::new(async move {
-            let value = || (others == Others::Value).then(|| s.value());
-            let load = async { (gate.passed().await, value()).1 };
-            drop(s.tasks.optionally_get_with(Key(key), load).await);
+            let end = |value| if others == Others::Value { Ok(value) } else { Err(value) };
+            let load = async { (gate.passed().await, end(s.value())).1 };
+            drop(s.tasks.try_get_with(Key(key), load).await);
         }),
         Others::Computation => Task::new(async move {
             let compute = |_| async { (gate.passed().await, Op::<Value>::Nop).1 };

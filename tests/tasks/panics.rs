@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Every one is one write of one key at most, but for these.
-const OF_SEVERAL_KEYS: [&str; 7] = [
+const OF_SEVERAL_KEYS: [&str; 8] = [
+    "load replaces what goes",
     "load is overtaken",
     "get_many",
     "insert many",

@@ -68,8 +68,12 @@ where
         // whose keys cross cannot wait for each other.
         loop {
             let (own, others) = self.begin_round(&mut wanted);
-            if !own.0.is_empty() {
-                self.finish_round(&mut wanted, own, &mut loader)?;
+            if !own.0.is_empty()
+                && let Err(error) = self.finish_round(&mut wanted, own, &mut loader)
+            {
+                // Before the error is the return value: a panic of the destructors would leak it.
+                drop((wanted, others));
+                return Err(error);
             }
             match (others, deadline) {
                 (None, _) => break,

@@ -95,9 +95,6 @@ where
                 Some(entry) if self.is_replaced(&entry, replaces) => self.basis_on(&entry),
                 Some(entry) => {
                     let ends = entry.deadline();
-                    // Before the entry is the return value: a panic of the destructors would leak
-                    // it.
-                    drop((node, asked));
                     return (entry, ends);
                 }
             };
@@ -109,10 +106,7 @@ where
             }
             let Some((basis, answer)) = &asked else { continue };
             match self.try_commit_load(node, terms, (basis, *answer), flight) {
-                Ok(done) => {
-                    drop(asked);
-                    return (done.entry, done.ends);
-                }
+                Ok(done) => return (done.entry, done.ends),
                 Err(uncommitted) => node = uncommitted,
             }
         }

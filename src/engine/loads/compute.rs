@@ -55,7 +55,15 @@ where
         let flight = flight.enter();
         let looked = self.look(&draft);
         kept.0 = looked.entry.clone();
-        let op = decide(looked.entry.clone())?;
+        let op = match decide(looked.entry.clone()) {
+            Ok(op) => op,
+            Err(error) => {
+                drop(flight);
+                // Before the error is the return value: a panic of the destructors would leak it.
+                drop((draft, looked, kept));
+                return Err(error);
+            }
+        };
         let result = self.act(draft, looked, op, &mut kept.1);
         flight.land(None);
         drop(kept);

@@ -82,6 +82,7 @@ where
             }
             None => {
                 let loaded = self.load_missing(key, init, &mut replaces);
+                // It may have the last count on the entry that it judged.
                 drop(replaces);
                 loaded
             }
@@ -150,7 +151,10 @@ where
                 drop((draft, init));
                 Ok(entry)
             }
-            Begun::NoValue(reason) => Err(reason),
+            Begun::NoValue(reason) => {
+                drop((draft, init));
+                Err(reason)
+            }
             Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
         }
     }
@@ -165,7 +169,10 @@ where
     ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
         if let Some(flight) = joined.take() {
-            if let Some(begun) = self.join(&flight, replaces) {
+            let begun = self.join(&flight, replaces);
+            // It may have the last count on the other call's key, whose destructor may panic.
+            drop(flight);
+            if let Some(begun) = begun {
                 return Step::Done(begun);
             }
             let entry = self.peek_entry(hash, key);

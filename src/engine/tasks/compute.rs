@@ -40,8 +40,18 @@ where
             looked
         };
         let op = match deciding.as_mut().as_pin_mut() {
-            Some(deciding) => op_of(fly(&flight, deciding).await)?,
-            None => Op::Nop,
+            Some(deciding) => op_of(fly(&flight, deciding).await),
+            None => Ok(Op::Nop),
+        };
+        let op = match op {
+            Ok(op) => op,
+            Err(error) => {
+                drop(flight);
+                // As below.
+                drop((draft, looked, kept));
+                deciding.set(None);
+                return Err(error);
+            }
         };
         let flight = flight.enter();
         let result = self.act(draft, looked, op, &mut kept.1);

@@ -81,7 +81,10 @@ where
                 drop((draft, replaces));
                 return Ok(entry);
             }
-            Begun::NoValue(reason) => return Err(reason),
+            Begun::NoValue(reason) => {
+                drop((draft, replaces));
+                return Err(reason);
+            }
             Begun::Leading(flight) => flight,
         };
         let present = {
@@ -102,12 +105,14 @@ where
                     let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
                 });
+                // It may have the last count on the entry that it judged.
                 drop(replaces);
                 Ok(entry)
             }
             Err(reason) => {
                 drop(timer);
                 flight.enter().land(Some(LoadOutcome::NoValue(reason.share())));
+                drop((draft, replaces));
                 Err(reason)
             }
         }
