@@ -60,9 +60,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Searches for a write of the key and attempts it, until it is done or has to wait. `clear`
-    /// says what to wait for, where a flight may be in the way. The search is exact after a
-    /// failure.
+    /// Searches for a write of the key and attempts it, until it is done or has to wait. `clear` is
+    /// called if a flight may be in the way. After any other failure the search is exact.
     #[inline(always)]
     pub fn step_write<Q, T>(
         &self,
@@ -77,14 +76,10 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let mut is_first = true;
+        let mut exact = false;
         loop {
             let guard = crate::epoch::pin();
-            let found = if is_first {
-                self.search(&guard, hash, key)
-            } else {
-                self.search_exact(&guard, hash, key)
-            };
+            let found = self.search_either(&guard, hash, key, exact);
             match attempt(found, *clearance) {
                 Ok(done) => return Step::Done(done),
                 Err(Obstacle::Flight) => {
@@ -94,7 +89,7 @@ impl<K, V, S> Engine<K, V, S> {
                         Step::Done(seen) => *clearance = seen,
                     }
                 }
-                Err(_) => is_first = false,
+                Err(_) => exact = true,
             }
         }
     }
@@ -170,16 +165,18 @@ where
     /// ones see the flight.
     pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, Generation) {
         let guard = crate::epoch::pin();
+        let mut exact = false;
         loop {
-            let (found, node) = self.search_exact(&guard, hash, key);
+            let (found, node) = self.search_either(&guard, hash, key, exact);
+            exact = true;
             // Nothing changed between the search and the lock, and every writer that locks the
             // bucket from here on sees the flight.
             if found.lock().map(drop).is_err() {
                 continue;
             }
-            let now = self.core.ticker.now();
             let generation = self.core.hot.generation();
             let Some(node) = node else { return (None, generation) };
+            let now = self.core.ticker.now();
             if node.meta().is_live(now, generation.mark()) {
                 return (Some(self.entry_of(node)), generation);
             }

@@ -413,10 +413,16 @@ impl FlightGuard {
         Entered { guard: self, _mark }
     }
 
-    fn land(&mut self, outcome: Option<LoadOutcome>) {
+    fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.flights.end(self.hash, &self.flight);
-        if let Some(leader) = self.leader.take() {
-            leader.complete(outcome);
+        let Some(leader) = self.leader.take() else { return };
+        // Others got the flight from the board, from which it is gone, or from one another. The
+        // count is not stale: this thread's own removal has changed it last, or after the others.
+        let is_alone = Arc::strong_count(&self.flight) == 1 && !leader.has_followers();
+        if is_alone || seeded("landings-forget-the-waiters") {
+            leader.retire();
+        } else {
+            leader.complete(outcome());
         }
     }
 }
@@ -455,8 +461,13 @@ impl Entered {
         Arc::ptr_eq(&self.guard.flight, flight)
     }
 
-    /// Ends the flight with an outcome for its waiters; `None` for a computation.
-    pub fn land(mut self, outcome: Option<LoadOutcome>) {
+    /// Ends a computation.
+    pub fn land(self) {
+        self.land_with(|| None);
+    }
+
+    /// Ends a load. `outcome` is called if there are waiters to share it with.
+    pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.guard.land(outcome);
     }
 

@@ -153,6 +153,17 @@ pub struct Leader<T> {
 }
 
 impl<T> Leader<T> {
+    /// Whether others than the leader and one owner of the flight can see how it ends.
+    pub fn has_followers(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| Arc::strong_count(flight) > 2)
+    }
+
+    /// Ends the flight without telling anybody. Only for a flight that nobody can wait for any
+    /// more.
+    pub fn retire(mut self) {
+        self.flight = None;
+    }
+
     /// Lands the flight with a result for all followers.
     pub fn complete(mut self, result: T) {
         if let Some(flight) = self.flight.take() {

@@ -3,7 +3,7 @@
 //! | model | shows | fails under |
 //! |---|---|---|
 //! | `a_failure_meets_a_waiter_that_cannot_use_it` | a load fails while two others wait, of which one cannot use the error: all end, one loader runs at a time, and the one that makes a value runs once | `waiters-adopt-any-outcome` |
-//! | `an_absence_meets_a_load_of_a_value` | the same for a load that comes to `None` and one that makes a value | `absences-keep-the-flight` |
+//! | `an_absence_meets_a_load_of_a_value` | the same for a load that comes to `None` and one that makes a value | `absences-keep-the-flight`, `landings-forget-the-waiters` |
 //! | `a_guard_is_dropped_while_others_want_its_key` | a guard is dropped on another thread while a load waits and a writer overtakes both: all end | `guards-keep-the-flight`, `flight-abandons-in-silence` |
 //! | `a_guard_is_used_while_others_want_its_key` | a guard is used on another thread: a load that begins after a removal does not get its value | `loads-land-overtaken`, `loads-join-the-overtaken` |
 //!

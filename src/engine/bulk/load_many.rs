@@ -114,7 +114,7 @@ where
                         None => own.0.push(Own { position, flight }),
                         Some(entry) => {
                             let loaded = loaded_node(&entry, entry.deadline());
-                            flight.land(Some(LoadOutcome::Value(loaded)));
+                            flight.land_with(|| Some(LoadOutcome::Value(loaded)));
                             *slot = Wanted::Known(Some(entry));
                         }
                     }
@@ -142,7 +142,7 @@ where
             Err(error) => {
                 drop(timer);
                 while let Some(Own { flight, .. }) = own.0.pop() {
-                    flight.land(Some(LoadOutcome::NoValue(error.share())));
+                    flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
                 }
                 return Err(error);
             }
@@ -155,7 +155,7 @@ where
             };
             let hash = spread(draft.hash());
             let Some((_, made)) = made.find_mut(hash, |(key, _)| key == draft.key()) else {
-                flight.land(Some(LoadOutcome::NoValue(NoValue::Absent)));
+                flight.land_with(|| Some(LoadOutcome::NoValue(NoValue::Absent)));
                 continue;
             };
             let entry = match std::mem::replace(made, Made::UsedAt(position)) {
@@ -167,7 +167,7 @@ where
                 Made::UsedAt(other) => {
                     let entry = known_entry(&wanted[other]);
                     let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-                    flight.land(loaded.map(LoadOutcome::Value));
+                    flight.land_with(|| loaded.map(LoadOutcome::Value));
                     entry
                 }
             };

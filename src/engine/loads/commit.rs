@@ -80,6 +80,10 @@ where
 
     /// Commits a loaded value, unless the key has got an entry meanwhile that is not to be
     /// replaced. Returns the key's entry, and the end of its life for the waiters.
+    ///
+    /// The caller has looked with its flight on the board, and has found no entry but the one that
+    /// `replaces` has judged. Nearly always that still holds. So without such an entry the hooks
+    /// are asked about a new one, and only the commit looks again.
     pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,
@@ -89,8 +93,11 @@ where
     ) -> (Entry<K, V>, Timestamp) {
         let terms = Terms { weight: self.weigh(&node), lifetime };
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
+        let mut is_known_absent = replaces.judged.is_none();
         loop {
-            let basis = match self.stable_entry(node.meta().hash(), node.key()).0 {
+            let look = || self.stable_entry(node.meta().hash(), node.key()).0;
+            let found = if std::mem::take(&mut is_known_absent) { None } else { look() };
+            let basis = match found {
                 None => Basis::Absent,
                 Some(entry) if self.is_replaced(&entry, replaces) => self.basis_on(&entry),
                 Some(entry) => {
@@ -124,10 +131,17 @@ where
         flight: &Entered,
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
-        let asked_at = answer.map_or_else(|| self.core.ticker.now(), |answer| answer.now);
+        let asked_at = match (answer, basis) {
+            (Some(answer), _) => answer.now,
+            (None, Basis::Entry { .. }) => self.core.ticker.now(),
+            // No entry is judged by it.
+            (None, Basis::Absent) => self.core.ticker.coarse(),
+        };
         let guard = crate::epoch::pin();
+        let mut exact = false;
         loop {
-            let (found, old) = self.search_exact(&guard, hash, node.key());
+            let (found, old) = self.search_either(&guard, hash, node.key(), exact);
+            exact = true;
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
             if !basis.is_still(living) {
                 return Err(node);

@@ -65,7 +65,7 @@ where
             }
         };
         let result = self.act(draft, looked, op, &mut kept.1);
-        flight.land(None);
+        flight.land();
         drop(kept);
         self.core.after_computation();
         self.after_write();

@@ -207,7 +207,7 @@ where
     ) -> Result<Entry<K, V>, R::Reason> {
         let flight = flight.enter();
         if let Some(entry) = self.present_for_load(&draft, replaces) {
-            flight.land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop((draft, init));
             return Ok(entry);
         }
@@ -223,7 +223,7 @@ where
                     std::mem::forget(flight);
                     return Err(reason);
                 }
-                flight.land(Some(LoadOutcome::NoValue(reason.share())));
+                flight.land_with(|| Some(LoadOutcome::NoValue(reason.share())));
                 drop(draft);
                 Err(reason)
             }
@@ -251,7 +251,7 @@ where
         let (value, lifetime) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
         let (entry, ends) = self.commit_load(node, lifetime, &flight, replaces);
-        flight.land(Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+        flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();
         entry
     }

@@ -81,7 +81,9 @@ where
             self.present_for_load(&draft, &mut Replaces::none())
         };
         if let Some(entry) = present {
-            flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            flight
+                .enter()
+                .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop(draft);
             return Turn::There(entry);
         }

@@ -217,6 +217,20 @@ impl<K, V, S> Engine<K, V, S> {
         (Search::Versioned(found), hit)
     }
 
+    /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
+    pub fn search_either<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        key: &Q,
+        exact: bool,
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if exact { self.search_exact(guard, hash, key) } else { self.search(guard, hash, key) }
+    }
+
     /// The node of an id that the index holds, under a guard.
     fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);

@@ -55,7 +55,7 @@ where
         };
         let flight = flight.enter();
         let result = self.act(draft, looked, op, &mut kept.1);
-        flight.land(None);
+        flight.land();
         // Before the result is the return value: a panic of their destructors would leak it.
         drop(kept);
         deciding.set(None);

@@ -92,7 +92,9 @@ where
             replaces.lend(|replaces| self.present_for_load(&draft, replaces))
         };
         if let Some(entry) = present {
-            flight.enter().land(Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            flight
+                .enter()
+                .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop((draft, replaces));
             return Ok(entry);
         }
@@ -111,7 +113,7 @@ where
             }
             Err(reason) => {
                 drop(timer);
-                flight.enter().land(Some(LoadOutcome::NoValue(reason.share())));
+                flight.enter().land_with(|| Some(LoadOutcome::NoValue(reason.share())));
                 drop((draft, replaces));
                 Err(reason)
             }

@@ -27,7 +27,8 @@ struct InsertState<K, V> {
     /// What kept the last attempt from committing.
     obstacle: Obstacle,
     clearance: Clearance<'static>,
-    is_first: bool,
+    /// Whether the next search is exact.
+    exact: bool,
 }
 
 /// What is left to do of an insert, if it has to wait. Boxed: it is rare, and inserts that do not
@@ -143,7 +144,7 @@ where
         obstacle: Obstacle,
     ) -> Waiting<K, V> {
         let clearance = Clearance::Idle;
-        let mut attempt = InsertState { terms, answered, obstacle, clearance, is_first: true };
+        let mut attempt = InsertState { terms, answered, obstacle, clearance, exact: false };
         if let Err(node) = self.try_insert(guard, node, &mut attempt) {
             let insert = Insert { node: node.handle(), attempt };
             drop(node);
@@ -203,12 +204,8 @@ where
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let found = if attempt.is_first {
-                self.search(&guard, hash, node.key())
-            } else {
-                self.search_exact(&guard, hash, node.key())
-            };
-            attempt.is_first = false;
+            let found = self.search_either(&guard, hash, node.key(), attempt.exact);
+            attempt.exact = true;
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
                     self.finish_put(node, done, attempt.terms.weight, now);
@@ -253,7 +250,7 @@ where
         stable = self.stable_entry(hash, node.key());
         let local = self.pool.local(node);
         put = self.put_owning(local, attempt.terms, None, Readings::Precise);
-        flight.land(None);
+        flight.land();
         drop((stable, put));
         Step::Done(())
     }

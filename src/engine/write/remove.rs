@@ -167,7 +167,7 @@ where
         if removed.is_some() {
             self.remove_owned(hash, key);
         }
-        flight.land(None);
+        flight.land();
         drop(kept);
         Step::Done(removed)
     }
