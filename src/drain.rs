@@ -21,7 +21,7 @@
 //!    running: the caller tries the lock and runs a pass, now or soon. [`Request::HandedOver`]
 //!    means that the running pass takes care of the request.
 //! 2. The holder of the maintenance lock calls [`begin`](DrainStatus::begin) *before* it looks at
-//!    the buffers. It calls [`Pass::finish`] before it releases the lock.
+//!    the buffers. It calls [`Processing::finish`] before it releases the lock.
 //! 3. A pass is bounded. A pass that leaves work behind ends with [`Remaining::More`].
 //! 4. A thread that has released the lock after a pass calls
 //!    [`should_drain`](DrainStatus::should_drain) once more. Between the end of the pass and the
@@ -158,10 +158,10 @@ impl DrainStatus {
     }
 
     /// Begins a pass. The caller holds the maintenance lock until the pass has ended.
-    pub fn begin(&self) -> Pass<'_> {
+    pub fn begin(&self) -> Processing<'_> {
         let before = self.word.swap(PROCESSING, AcqRel);
         debug_assert!(before & PROCESSING == 0, "two passes at once");
-        Pass { status: self }
+        Processing { status: self }
     }
 
     /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
@@ -180,11 +180,11 @@ impl DrainStatus {
 /// A running pass. If its code unwinds, it leaves `REQUIRED` behind.
 #[derive(Debug)]
 #[must_use = "dropping a pass means that it was broken off"]
-pub struct Pass<'a> {
+pub struct Processing<'a> {
     status: &'a DrainStatus,
 }
 
-impl Pass<'_> {
+impl Processing<'_> {
     /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
     pub fn finish(self, left: Remaining) -> Status {
         let status = self.status;
@@ -193,7 +193,7 @@ impl Pass<'_> {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Processing<'_> {
     fn drop(&mut self) {
         self.status.end(Remaining::More);
     }

@@ -1,7 +1,7 @@
 //! Loads by a guard, for callers who cannot put their load into a closure.
 
 use super::Cache;
-use crate::engine::{Engine, PendingLoad, Turn};
+use crate::engine::{Engine, PendingLoad, ValueOrLoad};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use equivalent::Equivalent;
@@ -90,12 +90,12 @@ where
     {
         // A time limit that overflows is as good as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        match self.engine().take_turn(key, deadline) {
-            Turn::There(entry) => GuardResult::Value(entry.into_value()),
-            Turn::Leading(load) => {
+        match self.engine().value_or_load(key, deadline) {
+            ValueOrLoad::Present(entry) => GuardResult::Value(entry.into_value()),
+            ValueOrLoad::Leading(load) => {
                 GuardResult::Guard(LoadGuard { engine: Arc::clone(&self.engine), load: Some(load) })
             }
-            Turn::TimedOut => GuardResult::Timeout,
+            ValueOrLoad::TimedOut => GuardResult::Timeout,
         }
     }
 }

@@ -4,19 +4,21 @@
 //!   alone.
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*. The result of an overtaken load reaches its waiters but not the cache.
-//! * Both make other loads and computations of the key wait. An overtaken load does not: the
-//!   operation that finds it takes it off the board and goes on. So an operation that begins after
-//!   the write never gets a value that was loaded before it.
+//! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
+//!   while its hooks were asked, and a conditional removal.
+//! * Loads and computations make other loads and computations of the key wait. An overtaken load
+//!   does not: the operation that finds it removes it from the board and goes on. So an operation
+//!   that begins after the write never gets a value that was loaded before it.
 //!
 //! # Why no write is missed
-//! A load or computation first puts its flight on the board. Then it locks its key's bucket once
-//! ([`stable_entry`](super::claim)). A writer of the key, also one that finds nothing, checks under
-//! the bucket's lock whether the board's shard is idle. So either the flight's first look sees the
-//! write, or the write sees the flight.
+//! A load or computation first registers its flight on the board. Then it locks its key's bucket
+//! once ([`stable_entry`](super::conflict)). A writer of the key, also one that finds nothing,
+//! checks under the bucket's lock whether the board's shard is idle. So either the flight's look
+//! under the lock sees the write, or the writer sees the flight.
 //!
-//! A writer marks a load *before* it locks the bucket, and the load reads the mark under that lock.
-//! So the load either commits before the write, which then finds the loaded entry, or does not
-//! commit. An `invalidate_all` marks all loads by its generation.
+//! An insert or removal marks a load *before* it locks the bucket, and the load reads the mark
+//! under that lock. So the load either commits before the write, which then finds the loaded entry,
+//! or does not commit. An `invalidate_all` marks all loads by its generation.
 //!
 //! # Steps do not wait
 //! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
@@ -29,7 +31,7 @@
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
-use crate::flight::cell::{Flight, Follow, Leader, Outcome};
+use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::loaded::NoValue;
@@ -57,24 +59,25 @@ pub enum Obstacle {
 
 /// What a flight is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlightKind {
     Load,
-    Computation,
+    /// A computation, or another operation that takes the key exclusively.
+    Exclusive,
 }
 
 /// One load or computation in progress.
-pub struct InFlight {
-    /// The node under construction, for its key.
-    draft: RawHandle,
-    kind: Kind,
-    /// The generation at take-off.
+pub struct Flight {
+    /// A node with the flight's key, which others compare with theirs.
+    key_node: RawHandle,
+    kind: FlightKind,
+    /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
     /// shard's lock, and the flight's owner reads it after it has held that lock.
     postponed: AtomicU32,
-    /// What the flight came to; `None` for a computation, which has no result for others.
-    landing: Arc<Flight<Option<LoadOutcome>>>,
+    /// The result; `None` for a computation, which has no result for others.
+    cell: Arc<FlightCell<Option<LoadOutcome>>>,
 }
 
 /// The outcome of a load, which its waiters share.
@@ -88,20 +91,21 @@ pub enum LoadOutcome {
 #[derive(Clone)]
 pub struct LoadedNode {
     pub node: RawHandle,
-    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was not to be
-    /// kept, since all waiters get that value.
+    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was refused
+    /// (no lifetime, or too heavy): every waiter that had joined still gets it.
     pub ends: Timestamp,
-    /// Whether the load has made the value, and not found it.
+    /// True if this load's loader made the value; false if the load found an entry after it had
+    /// registered.
     pub is_made: bool,
 }
 
 /// How an operation that takes a key treats a load of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Joining {
+pub enum OnLoad {
     /// It waits for the load.
-    Waiting,
+    Wait,
     /// It overtakes the load, since it is about to write the key.
-    Overtaking,
+    Overtake,
 }
 
 /// Whether an operation has ended.
@@ -110,7 +114,7 @@ pub enum Step<T> {
     /// The operation has ended. Whatever it had to commit is committed.
     Done(T),
     /// Nothing is committed. The next step follows when this flight has landed.
-    Wait(Arc<InFlight>),
+    Wait(Arc<Flight>),
 }
 
 /// Runs the steps of an operation and blocks this thread between them.
@@ -140,12 +144,12 @@ pub fn block_until<T>(deadline: Instant, mut step: impl FnMut() -> Step<T>) -> O
     }
 }
 
-impl InFlight {
-    pub fn draft(&self) -> &RawHandle {
-        &self.draft
+impl Flight {
+    pub fn key_node(&self) -> &RawHandle {
+        &self.key_node
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FlightKind {
         self.kind
     }
 
@@ -158,8 +162,8 @@ impl InFlight {
     /// # Panics
     /// If this thread runs the code that the flight is for.
     pub fn wait(&self) {
-        self.refuse_own_wait();
-        let _ = self.landing.wait();
+        self.assert_not_own();
+        let _ = self.cell.wait();
     }
 
     /// Blocks until the flight has landed, or until `deadline`. Returns whether it has landed.
@@ -167,34 +171,39 @@ impl InFlight {
     /// # Panics
     /// If this thread runs the code that the flight is for.
     pub fn wait_until(&self, deadline: Instant) -> bool {
-        self.refuse_own_wait();
-        self.landing.wait_until(deadline)
+        self.assert_not_own();
+        self.cell.wait_until(deadline)
     }
 
     /// A future that waits until the flight has landed.
     pub fn follow(&self) -> Follow<Option<LoadOutcome>> {
-        Follow::new(Arc::clone(&self.landing))
+        Follow::new(Arc::clone(&self.cell))
     }
 
+    /// Panics if this thread runs the owner's code, since a wait for it could never end.
+    ///
     /// # Panics
     /// If this thread runs the code that the flight is for.
-    pub fn refuse_own_wait(&self) {
+    pub fn assert_not_own(&self) {
         assert!(
             !reentrancy::is_flying(self.token()),
             "a load or computation waits for its own key"
         );
     }
 
-    /// The outcome of a load that has landed; `None` if it was abandoned.
+    /// The outcome of a completed load. `None` for a computation, and if the flight was abandoned
+    /// or still runs.
     pub fn outcome(&self) -> Option<LoadOutcome> {
-        match self.landing.outcome() {
+        match self.cell.outcome() {
             Some(Outcome::Done(outcome)) => outcome,
             Some(Outcome::Abandoned) | None => None,
         }
     }
 
-    /// Keeps the result of a load out of the cache. Relaxed: the caller takes the bucket's lock
-    /// next, which orders the store.
+    /// Keeps the result of a load out of the cache. Relaxed: an insert or removal takes the
+    /// bucket's lock next, which orders the store. A change of a lifetime marks the load after
+    /// its commit. Then only calls that begin later need the mark, and whatever made them later
+    /// orders it.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
     }
@@ -213,8 +222,8 @@ impl InFlight {
         NodeId::from_raw(self.postponed.load(Ordering::Relaxed))
     }
 
-    /// Whether the load's result may be outdated, given the present generation. To be called under
-    /// the lock of the key's bucket.
+    /// Whether the load's result may be outdated, given the present generation. A commit must call
+    /// this under the lock of the key's bucket. Elsewhere `false` may be outdated.
     pub fn is_overtaken(&self, generation: Generation) -> bool {
         self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
@@ -225,12 +234,13 @@ impl InFlight {
 pub enum Clearance<'a> {
     /// It commits only if the shard has no flight.
     Idle,
-    /// It has compared its key with all flights of its hash up to this version.
+    /// It has compared its key with all flights registered before this version, and none is in its
+    /// way.
     Seen(Version),
-    /// It is the computation itself.
-    Own,
+    /// It has the key exclusively.
+    Exclusive,
     /// It is the load itself.
-    Landing(&'a FlightGuard),
+    Load(&'a FlightGuard),
 }
 
 /// Why the maintenance has to leave a node alone.
@@ -244,7 +254,7 @@ pub enum Kept {
 
 /// All loads and computations in progress.
 pub struct Flights {
-    board: Board<InFlight>,
+    board: Board<Flight>,
     /// Nodes whose eviction has waited for a computation that has ended. A node may have left
     /// since, and its id may be another node's.
     released: SegQueue<NodeId>,
@@ -255,7 +265,7 @@ impl Flights {
         Self { board: Board::new(), released: SegQueue::new() }
     }
 
-    pub fn shard(&self, hash: Hash32) -> &Shard<InFlight> {
+    pub fn shard(&self, hash: Hash32) -> &Shard<Flight> {
         self.board.shard(hash)
     }
 
@@ -270,12 +280,12 @@ impl Flights {
         self.board.is_empty()
     }
 
-    /// Keeps computations of keys with this hash from taking off, unless one is on the board. For
-    /// the maintenance, which waits for no flight. The computation notes that it keeps the node
-    /// `victim` from being evicted.
+    /// Keeps flights from being registered in the shard, unless a computation with this hash is
+    /// registered. For the maintenance, which waits for no flight. The computation notes that it
+    /// keeps the node `victim` from being evicted.
     ///
     /// # Errors
-    /// If a computation is on the board, or another thread holds the shard and the pass does not
+    /// If a computation is registered, or another thread holds the shard and the pass does not
     /// wait.
     pub fn permit_without_computation(
         &self,
@@ -284,8 +294,8 @@ impl Flights {
         victim: Option<NodeId>,
     ) -> Result<CommitPermit<'_>, Kept> {
         let kept = Cell::new(Kept::ForNow);
-        let is_in_the_way = |flight: &InFlight| {
-            let is_computation = flight.kind == Kind::Computation;
+        let is_in_the_way = |flight: &Flight| {
+            let is_computation = flight.kind == FlightKind::Exclusive;
             if is_computation && victim.is_some_and(|id| flight.postpone(id)) {
                 kept.set(Kept::ByComputation);
             }
@@ -295,8 +305,8 @@ impl Flights {
         shard.map(|shard| CommitPermit::Locked { _shard: shard }).ok_or(kept.get())
     }
 
-    /// Keeps flights of keys with this hash from taking off, if none is on the board: then none is
-    /// of the key. So a writer need not compare keys with flights of other hashes in its shard.
+    /// Keeps flights from being registered in the shard, if none with this hash is: then none is of
+    /// the key. So a writer need not compare keys with flights of other hashes in its shard.
     #[cold]
     #[inline(never)]
     pub fn permit_beside_others(&self, hash: Hash32) -> CommitPermit<'_> {
@@ -314,8 +324,8 @@ impl Flights {
         !self.released.is_empty()
     }
 
-    /// Takes a flight off the board.
-    fn end(&self, hash: Hash32, flight: &Arc<InFlight>) {
+    /// Removes a flight from the board.
+    fn remove(&self, hash: Hash32, flight: &Arc<Flight>) {
         self.shard(hash).remove(hash, flight);
         let postponed = flight.postponed();
         if postponed != NodeId::NONE {
@@ -323,8 +333,8 @@ impl Flights {
         }
     }
 
-    /// Keeps loads and computations of the key from taking off while the writer commits; `None` if
-    /// one took off after the writer compared keys.
+    /// Keeps loads and computations of the key from being registered while the writer commits;
+    /// `None` if one was registered after the writer compared keys.
     pub fn permit<'a>(
         &'a self,
         hash: Hash32,
@@ -333,8 +343,8 @@ impl Flights {
         match clearance {
             Clearance::Idle if self.is_idle(hash) => Some(CommitPermit::IfIdle),
             Clearance::Idle => Some(self.permit_beside_others(hash)),
-            Clearance::Own => Some(CommitPermit::Own),
-            Clearance::Landing(guard) => Some(CommitPermit::Landing(&guard.flight)),
+            Clearance::Exclusive => Some(CommitPermit::Exclusive),
+            Clearance::Load(guard) => Some(CommitPermit::Load(&guard.flight)),
             Clearance::Seen(version) => self
                 .board
                 .shard(hash)
@@ -349,12 +359,12 @@ impl Flights {
 pub enum CommitPermit<'a> {
     /// The shard has to be idle when the bucket is locked.
     IfIdle,
-    Own,
+    Exclusive,
     /// The load must not be overtaken.
-    Landing(&'a InFlight),
-    /// No flight takes off while this lock is held.
+    Load(&'a Flight),
+    /// No flight is registered while this lock is held.
     Locked {
-        _shard: ShardGuard<'a, InFlight>,
+        _shard: ShardGuard<'a, Flight>,
     },
 }
 
@@ -370,51 +380,52 @@ impl CommitPermit<'_> {
         match self {
             Self::IfIdle if seeded("writers-ignore-flights") => Ok(()),
             Self::IfIdle if !flights.is_idle(hash) => Err(Obstacle::Flight),
-            Self::Landing(_) if seeded("loads-land-overtaken") => Ok(()),
-            Self::Landing(flight) if flight.is_overtaken(generation()) => Err(Obstacle::Overtaken),
+            Self::Load(_) if seeded("loads-land-overtaken") => Ok(()),
+            Self::Load(flight) if flight.is_overtaken(generation()) => Err(Obstacle::Overtaken),
             _ => Ok(()),
         }
     }
 }
 
-/// A flight on the board, for its owner. Dropping it takes the flight off and abandons it.
+/// A registered flight, for its owner. Dropping it removes the flight from the board and abandons
+/// it.
 pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: Hash32,
     leader: Option<Leader<Option<LoadOutcome>>>,
-    flight: Arc<InFlight>,
+    flight: Arc<Flight>,
 }
 
 impl FlightGuard {
-    /// Puts a flight on the board; `None` if another one of this hash took off since `seen`.
-    pub fn take_off(
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
+    pub fn register(
         flights: &Arc<Flights>,
-        (kind, generation): (Kind, Generation),
-        draft: RawHandle,
+        (kind, generation): (FlightKind, Generation),
+        key_node: RawHandle,
         seen: Version,
     ) -> Option<Self> {
-        let hash = draft.meta().hash();
-        let (leader, landing) = Flight::start();
+        let hash = key_node.meta().hash();
+        let (leader, cell) = FlightCell::start();
         let (overtaken, postponed) = (AtomicBool::new(false), AtomicU32::new(NodeId::NONE.raw()));
-        let flight = Arc::new(InFlight { draft, kind, generation, overtaken, postponed, landing });
+        let flight = Arc::new(Flight { key_node, kind, generation, overtaken, postponed, cell });
         flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
 
-    /// Marks this thread as the one that runs the owner's code, as long as the mark lives. Nothing
-    /// is delivered before the flight has ended.
-    pub fn mark(&self) -> Option<ReentrancyMark> {
+    /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
+    /// for the end of the flight.
+    pub fn mark_poll(&self) -> Option<ReentrancyMark> {
         ReentrancyMark::poll(self.flight.token())
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.
-    pub fn enter(self) -> Entered {
+    pub fn enter(self) -> EnteredFlight {
         let _mark = ReentrancyMark::flight(self.flight.token());
-        Entered { guard: self, _mark }
+        EnteredFlight { guard: self, _mark }
     }
 
     fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        self.flights.end(self.hash, &self.flight);
+        self.flights.remove(self.hash, &self.flight);
         let Some(leader) = self.leader.take() else { return };
         // Others got the flight from the board, from which it is gone, or from one another. The
         // count is not stale: this thread's own removal has changed it last, or after the others.
@@ -430,34 +441,34 @@ impl FlightGuard {
 impl Drop for FlightGuard {
     fn drop(&mut self) {
         if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
-            self.flights.end(self.hash, &self.flight);
+            self.flights.remove(self.hash, &self.flight);
         }
         drop(self.leader.take());
-        // What polls have left, if the owner was cancelled or has failed.
+        // The future's polls deferred deliveries to the end of the flight. If the owner failed or
+        // was cancelled, the end is here.
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
     }
 }
 
-/// What an operation holds between two steps may go to another thread, and borrows nothing.
+/// Compile-time check: the state between two steps is `Send` and borrows nothing.
 const _: () = {
     const fn is_owned<T: Send + 'static>() {}
-    is_owned::<FlightGuard>();
     is_owned::<Step<FlightGuard>>();
 };
 
 /// A flight whose owner's code runs on this thread. Until this is dropped or landed, nothing is
 /// delivered on this thread, and a wait for the flight panics.
-pub struct Entered {
+pub struct EnteredFlight {
     // Declared, and so dropped, before the mark. Dropping the mark delivers what was deferred, and
     // a listener may write the key.
     guard: FlightGuard,
     _mark: Option<ReentrancyMark>,
 }
 
-impl Entered {
-    pub fn is_of(&self, flight: &Arc<InFlight>) -> bool {
+impl EnteredFlight {
+    pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
         Arc::ptr_eq(&self.guard.flight, flight)
     }
 
@@ -473,6 +484,6 @@ impl Entered {
 
     /// How the owner of a load commits it.
     pub fn clearance(&self) -> Clearance<'_> {
-        Clearance::Landing(&self.guard)
+        Clearance::Load(&self.guard)
     }
 }

@@ -46,7 +46,7 @@
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
 mod bulk;
-mod claim;
+mod conflict;
 mod core;
 mod delivery;
 mod event;
@@ -63,6 +63,6 @@ mod write;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::core::{Core, Maintenance};
 pub use delivery::Pending;
-pub use loads::{PendingLoad, Turn};
+pub use loads::{PendingLoad, ValueOrLoad};
 pub use tasks::as_task;
 pub use typed::{Engine, Hooks};

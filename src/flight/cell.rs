@@ -1,9 +1,9 @@
 //! The cell in which threads and tasks wait for one result.
 //!
-//! [`Flight::start`] makes a cell and its only [`Leader`]. The leader lands the flight by
+//! [`FlightCell::start`] makes a cell and its only [`Leader`]. The leader completes the flight by
 //! [`complete`](Leader::complete). A leader that is dropped before that, by a panic, a cancelled
-//! task or an early return, abandons the flight. Threads wait by [`Flight::wait`], and tasks by
-//! awaiting a [`Follow`]. Both can wait for the same flight.
+//! task or an early return, abandons the flight. Both are the *landing*. Threads wait by
+//! [`FlightCell::wait`], and tasks by awaiting a [`Follow`]. Both can wait for the same flight.
 //!
 //! ```text
 //!     Running ──── complete(T) ───► Done(T)
@@ -12,8 +12,9 @@
 //!
 //! # Rules
 //!
-//! 1. Only the leader leaves `Running`, once. Therefore `complete` consumes it.
-//! 2. When the leader leaves `Running`, it takes the wakers out under the lock. After releasing the
+//! 1. Only the leader changes the state from `Running`, once. Therefore `complete` takes it by
+//!    value.
+//! 2. The leader takes the wakers out under the lock when it lands the flight. After releasing the
 //!    lock it wakes all of them, and all waiting threads. A waiter that finds `Running` is
 //!    registered (as a waiting thread or by its waker) before the lock is released. Thus no waiter
 //!    sleeps through the landing.
@@ -46,7 +47,7 @@ pub enum Outcome<T> {
 
 #[derive(Debug)]
 enum State<T> {
-    Running(Waiting),
+    Running(Wakers),
     /// Behind an `Arc`, so that it can be cloned after the lock is released.
     Done(Arc<T>),
     Abandoned,
@@ -55,23 +56,23 @@ enum State<T> {
 /// The wakers of waiting tasks, by ticket. With a ticket, a poll costs a logarithmic search. With
 /// `Waker::will_wake` it would cost a comparison with all other wakers.
 #[derive(Debug, Default)]
-struct Waiting {
+struct Wakers {
     next_ticket: u64,
-    wakers: BTreeMap<u64, Waker>,
+    by_ticket: BTreeMap<u64, Waker>,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct Flight<T> {
+pub struct FlightCell<T> {
     state: Mutex<State<T>>,
     landed: Condvar,
 }
 
-impl<T> Flight<T> {
+impl<T> FlightCell<T> {
     /// Starts a flight. Returns its leader and the flight.
     pub fn start() -> (Leader<T>, Arc<Self>) {
         let flight = Arc::new(Self {
-            state: Mutex::new(State::Running(Waiting::default())),
+            state: Mutex::new(State::Running(Wakers::default())),
             landed: Condvar::new(),
         });
         (Leader { flight: Some(Arc::clone(&flight)) }, flight)
@@ -104,15 +105,15 @@ impl<T> Flight<T> {
             return;
         }
         self.landed.notify_all();
-        if let State::Running(waiting) = before {
-            for waker in waiting.wakers.into_values() {
+        if let State::Running(wakers) = before {
+            for waker in wakers.by_ticket.into_values() {
                 let _ = catch_user_panic(|| waker.wake());
             }
         }
     }
 }
 
-impl<T: Clone> Flight<T> {
+impl<T: Clone> FlightCell<T> {
     /// How the flight ended; `None` while it is in the air.
     pub fn outcome(&self) -> Option<Outcome<T>> {
         let state = self.state.lock();
@@ -149,7 +150,7 @@ impl<T: Clone> Flight<T> {
 #[must_use = "dropping the leader abandons the flight"]
 pub struct Leader<T> {
     /// `None` once the flight has landed.
-    flight: Option<Arc<Flight<T>>>,
+    flight: Option<Arc<FlightCell<T>>>,
 }
 
 impl<T> Leader<T> {
@@ -164,7 +165,7 @@ impl<T> Leader<T> {
         self.flight = None;
     }
 
-    /// Lands the flight with a result for all followers.
+    /// Lands the flight with a result for all waiters.
     pub fn complete(mut self, result: T) {
         if let Some(flight) = self.flight.take() {
             flight.land(State::Done(Arc::new(result)));
@@ -184,13 +185,13 @@ impl<T> Drop for Leader<T> {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<T> {
-    flight: Arc<Flight<T>>,
+    flight: Arc<FlightCell<T>>,
     ticket: Option<u64>,
 }
 
 impl<T> Follow<T> {
     /// Creates a future that waits for `flight` from its first poll on.
-    pub fn new(flight: Arc<Flight<T>>) -> Self {
+    pub fn new(flight: Arc<FlightCell<T>>) -> Self {
         Self { flight, ticket: None }
     }
 }
@@ -203,12 +204,12 @@ impl<T: Clone> Future for Follow<T> {
         let waker = cx.waker().clone();
         let mut state = this.flight.state.lock();
         match &mut *state {
-            State::Running(waiting) => {
+            State::Running(wakers) => {
                 let ticket = *this.ticket.get_or_insert_with(|| {
-                    waiting.next_ticket += 1;
-                    waiting.next_ticket
+                    wakers.next_ticket += 1;
+                    wakers.next_ticket
                 });
-                let replaced = waiting.wakers.insert(ticket, waker);
+                let replaced = wakers.by_ticket.insert(ticket, waker);
                 drop(state);
                 drop(replaced);
                 Poll::Pending
@@ -231,10 +232,10 @@ impl<T> Drop for Follow<T> {
         let Some(ticket) = self.ticket else { return };
         let mut state = self.flight.state.lock();
         let waker = match &mut *state {
-            State::Running(waiting) if seeded("followers-go-together") => {
-                waiting.wakers.pop_first().map(|(_, waker)| waker)
+            State::Running(wakers) if seeded("followers-go-together") => {
+                wakers.by_ticket.pop_first().map(|(_, waker)| waker)
             }
-            State::Running(waiting) => waiting.wakers.remove(&ticket),
+            State::Running(wakers) => wakers.by_ticket.remove(&ticket),
             State::Done(_) | State::Abandoned => None,
         };
         drop(state);

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::support::explore::model;
 use cortado::internals::flight::board::Board;
-use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
@@ -23,7 +23,7 @@ const NEXT_HASH: Hash32 = Hash32::from_raw(1);
 
 /// A table with one key.
 struct Loads {
-    board: Board<Flight<u32>>,
+    board: Board<FlightCell<u32>>,
     value: Mutex<Option<u32>>,
     loading: AtomicBool,
     attempts: AtomicUsize,
@@ -49,7 +49,7 @@ impl Loads {
                     Outcome::Abandoned => continue,
                 }
             }
-            let (leader, flight) = Flight::start();
+            let (leader, flight) = FlightCell::start();
             if shard.try_insert(HASH, Arc::clone(&flight), seen).is_err() {
                 continue;
             }
@@ -106,7 +106,7 @@ impl Wake for Flag {
 fn a_task_follows_a_thread() {
     for succeeds in [true, false] {
         model(move || {
-            let (leader, flight) = Flight::start();
+            let (leader, flight) = FlightCell::start();
             let loader = thread::spawn(move || {
                 if succeeds {
                     leader.complete(7);

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::support::engine_world::{Ledger, Plain, finish, model_at, race};
 use crate::support::explore::model;
 use cortado::internals::flight::board::Board;
-use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
 
@@ -51,7 +51,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// A table with one key.
 struct Loads {
-    board: Board<Flight<u32>>,
+    board: Board<FlightCell<u32>>,
     value: Mutex<Option<u32>>,
     loading: Mutex<bool>,
 }
@@ -59,7 +59,7 @@ struct Loads {
 /// What to do next.
 enum Turn {
     Done(u32),
-    Wait(Arc<Flight<u32>>),
+    Wait(Arc<FlightCell<u32>>),
 }
 
 impl Loads {
@@ -71,7 +71,7 @@ impl Loads {
             if let Some(flight) = flights.first() {
                 return Turn::Wait(Arc::clone(flight));
             }
-            let (leader, flight) = Flight::start();
+            let (leader, flight) = FlightCell::start();
             if shard.try_insert(HASH, Arc::clone(&flight), seen).is_err() {
                 continue;
             }
@@ -125,7 +125,7 @@ fn a_dropped_leader_hands_over_to_threads_and_tasks() {
             value: Mutex::new(None),
             loading: Mutex::new(false),
         });
-        let (leader, flight) = Flight::start();
+        let (leader, flight) = FlightCell::start();
         let (seen, _) = loads.board.shard(HASH).snapshot(HASH);
         loads.board.shard(HASH).try_insert(HASH, Arc::clone(&flight), seen).unwrap();
         let waits = {
@@ -149,7 +149,7 @@ fn a_dropped_leader_hands_over_to_threads_and_tasks() {
 #[test]
 fn a_task_that_is_dropped_takes_no_other_along() {
     model(|| {
-        let (leader, flight) = Flight::start();
+        let (leader, flight) = FlightCell::start();
         let mut dropped = Follow::new(Arc::clone(&flight));
         let lands = thread::spawn(move || leader.complete(7));
         let drops = thread::spawn(move || {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use cortado::internals::flight::board::{Board, Changed};
-use cortado::internals::flight::cell::{Flight, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
 
 /// Counts how often it was woken.
@@ -33,7 +33,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
 
 #[test]
 fn threads_and_tasks_share_one_result() {
-    let (leader, flight) = Flight::start();
+    let (leader, flight) = FlightCell::start();
     assert!(flight.is_running());
     let (count, waker) = counted();
     let mut task = Follow::new(Arc::clone(&flight));
@@ -56,7 +56,7 @@ fn threads_and_tasks_share_one_result() {
 
 #[test]
 fn a_loader_that_panics_abandons_its_flight() {
-    let (leader, flight) = Flight::<u32>::start();
+    let (leader, flight) = FlightCell::<u32>::start();
     let (count, waker) = counted();
     let mut task = Follow::new(Arc::clone(&flight));
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
@@ -75,7 +75,7 @@ fn a_loader_that_panics_abandons_its_flight() {
 
 #[test]
 fn a_task_is_woken_by_its_latest_waker_only() {
-    let (leader, flight) = Flight::start();
+    let (leader, flight) = FlightCell::start();
     let mut task = Follow::new(flight);
     let (first, first_waker) = counted();
     let (second, second_waker) = counted();
@@ -89,7 +89,7 @@ fn a_task_is_woken_by_its_latest_waker_only() {
 
 #[test]
 fn a_cancelled_task_takes_its_waker_along() {
-    let (leader, flight) = Flight::start();
+    let (leader, flight) = FlightCell::start();
     let (gone, gone_waker) = counted();
     let (stays, stays_waker) = counted();
     let mut cancelled = Follow::new(Arc::clone(&flight));
@@ -110,7 +110,7 @@ fn a_waker_that_panics_keeps_no_one_asleep() {
             panic!("seeded");
         }
     }
-    let (leader, flight) = Flight::start();
+    let (leader, flight) = FlightCell::start();
     let (count, waker) = counted();
     let mut before = Follow::new(Arc::clone(&flight));
     let mut bad = Follow::new(Arc::clone(&flight));
@@ -125,14 +125,14 @@ fn a_waker_that_panics_keeps_no_one_asleep() {
 /// A result whose clone asks the flight itself would deadlock if it ran under the lock.
 #[test]
 fn a_result_is_cloned_outside_the_lock() {
-    struct Asks(Weak<Flight<Asks>>);
+    struct Asks(Weak<FlightCell<Asks>>);
     impl Clone for Asks {
         fn clone(&self) -> Self {
             assert!(!self.0.upgrade().unwrap().is_running());
             Self(Weak::clone(&self.0))
         }
     }
-    let (leader, flight) = Flight::start();
+    let (leader, flight) = FlightCell::start();
     leader.complete(Asks(Arc::downgrade(&flight)));
     assert!(matches!(flight.wait(), Outcome::Done(_)));
     let mut task = Follow::new(flight);
@@ -218,7 +218,7 @@ fn a_shard_guard_keeps_registrations_out() {
 /// A flight of the table in [`load`]: the key, and the cell.
 struct Load {
     key: u32,
-    cell: Arc<Flight<u32>>,
+    cell: Arc<FlightCell<u32>>,
 }
 
 struct Loads {
@@ -244,7 +244,7 @@ impl Loads {
                     Outcome::Abandoned => continue,
                 }
             }
-            let (leader, cell) = Flight::start();
+            let (leader, cell) = FlightCell::start();
             let flight = Arc::new(Load { key, cell });
             if shard.try_insert(hash, Arc::clone(&flight), seen).is_err() {
                 continue;

@@ -1,7 +1,7 @@
 //! Loads of many keys by one call of the loader.
 
 use crate::engine::Engine;
-use crate::engine::flights::{Entered, InFlight, LoadOutcome, Step};
+use crate::engine::flights::{EnteredFlight, Flight, LoadOutcome, Step};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
@@ -13,11 +13,14 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
+/// The keys' entries, in the order in which the caller gave the keys.
+type Answers<K, V> = Vec<Option<Entry<K, V>>>;
+
 /// One of the keys, in the order in which the caller gave them.
 enum Wanted<K, V> {
     Known(Option<Entry<K, V>>),
     /// No value yet. The flight is another call's load of the key, for which this call has waited.
-    Missing(OwnedDraft<K, V>, Option<Arc<InFlight>>),
+    Missing(OwnedDraft<K, V>, Option<Arc<Flight>>),
     /// The same key as the one at this position.
     SameAs(usize),
 }
@@ -25,7 +28,7 @@ enum Wanted<K, V> {
 /// A load of this call: the key's position, and its flight.
 struct Own {
     position: usize,
-    flight: Entered,
+    flight: EnteredFlight,
 }
 
 /// A value that a loader has made.
@@ -62,7 +65,7 @@ where
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Vec<Option<Entry<K, V>>>>, plain::Arc<E>> {
+    ) -> Result<Option<Answers<K, V>>, plain::Arc<E>> {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -99,14 +102,14 @@ where
 
     /// Takes off for all missing keys that no other call is loading. Returns also one of the other
     /// calls' loads, if there is one.
-    fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<InFlight>>) {
+    fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<Flight>>) {
         let mut own = OwnLoads(Vec::new());
         let mut other = None;
         for (position, slot) in wanted.iter_mut().enumerate() {
             let Wanted::Missing(draft, joined) = slot else { continue };
             let mut replaces = Replaces::none();
             match self.begin_load::<Absent>(draft, joined, &mut replaces) {
-                Step::Done(Begun::There(entry)) => *slot = Wanted::Known(Some(entry)),
+                Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
                     let flight = flight.enter();
@@ -197,7 +200,7 @@ where
         table
     }
 
-    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Vec<Option<Entry<K, V>>> {
+    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
         let mut answers: Vec<Option<Entry<K, V>>> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let answer = match wanted {

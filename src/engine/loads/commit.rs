@@ -2,7 +2,7 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::flights::{Entered, LoadedNode, Obstacle};
+use crate::engine::flights::{EnteredFlight, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
@@ -88,7 +88,7 @@ where
         &self,
         mut node: Local<'_, K, V>,
         lifetime: Lifetime,
-        flight: &Entered,
+        flight: &EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> (Entry<K, V>, Timestamp) {
         let terms = Terms { weight: self.weigh(&node), lifetime };
@@ -128,7 +128,7 @@ where
         node: Local<'p, K, V>,
         terms: Terms,
         (basis, answer): (&Basis<K, V>, Option<Answer>),
-        flight: &Entered,
+        flight: &EnteredFlight,
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
         let asked_at = match (answer, basis) {

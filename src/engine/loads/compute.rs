@@ -2,7 +2,7 @@
 
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, Joining, Step, block_on};
+use crate::engine::flights::{FlightGuard, OnLoad, Step, block_on};
 use crate::engine::write::{Basis, Readings, Terms};
 use crate::entry::{Entry, Key};
 use crate::expiration::Lifetime;
@@ -39,7 +39,7 @@ where
     /// The first step: takes the key.
     pub fn begin_compute(&self, draft: &OwnedDraft<K, V>) -> Step<FlightGuard> {
         let key = (draft.hash(), draft.key());
-        self.acquire_key(key, &|| draft.share(), Joining::Waiting)
+        self.acquire_key(key, &|| draft.share(), OnLoad::Wait)
     }
 
     /// The last step: looks, asks `decide`, and commits.

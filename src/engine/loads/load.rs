@@ -3,7 +3,7 @@
 use super::commit::{Replaces, loaded_node};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    Entered, FlightGuard, InFlight, Joining, Kind, LoadOutcome, LoadedNode, Step, block_on,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad, Step, block_on,
 };
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
@@ -41,17 +41,17 @@ impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
     }
 }
 
-/// What the first steps of a load come to.
+/// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
     /// The key has an entry.
-    There(Entry<K, V>),
-    /// Another call's load came to no value, which settles this call too.
+    Present(Entry<K, V>),
+    /// Another call's loader made no value. This call returns the same reason.
     NoValue(N),
     /// This call makes the value.
     Leading(FlightGuard),
 }
 
-/// What an operation holds between two steps may go to another thread, and borrows nothing.
+/// Compile-time check: the state between two steps is `Send` and borrows nothing.
 const _: () = {
     const fn is_owned<T: Send + 'static>() {}
     is_owned::<OwnedDraft<String, String>>();
@@ -63,10 +63,11 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The key's entry, read or loaded. An entry for which `replace_if` holds counts as none.
+    /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
+    /// absent.
     ///
     /// # Errors
-    /// If the loader has made no value, of this call or of the one that it waited for.
+    /// The reason, if this call's loader, or the loader that it waited for, made no value.
     pub fn load<R: LoaderResult<V>>(
         &self,
         key: K,
@@ -147,7 +148,7 @@ where
         let draft = self.pool.draft(hash, key).detach();
         let mut joined = None;
         match block_on(|| self.begin_load::<R::Reason>(&draft, &mut joined, replaces)) {
-            Begun::There(entry) => {
+            Begun::Present(entry) => {
                 drop((draft, init));
                 Ok(entry)
             }
@@ -159,12 +160,12 @@ where
         }
     }
 
-    /// The first steps: waits for a load or computation of the key, or leads. `joined` is the
-    /// flight that the step before has waited for.
+    /// The first steps: waits for a load or computation of the key, or registers this call's load.
+    /// `joined` carries the awaited flight to the next step.
     pub fn begin_load<N: Reason>(
         &self,
         draft: &OwnedDraft<K, V>,
-        joined: &mut Option<Arc<InFlight>>,
+        joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
@@ -177,18 +178,18 @@ where
             }
             let entry = self.peek_entry(hash, key);
             if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
-                return Step::Done(Begun::There(entry));
+                return Step::Done(Begun::Present(entry));
             }
         }
         loop {
             match self.flight_of(hash, key) {
-                Err(seen) => {
-                    if let Some(flight) = self.take_off(Kind::Load, draft.share(), seen) {
+                (seen, None) => {
+                    if let Some(flight) = self.register(FlightKind::Load, draft.share(), seen) {
                         return Step::Done(Begun::Leading(flight));
                     }
                 }
-                Ok((_, other)) if self.is_passed_over(hash, &other, Joining::Waiting) => {}
-                Ok((_, other)) => {
+                (_, Some(other)) if self.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
+                (_, Some(other)) => {
                     *joined = Some(Arc::clone(&other));
                     return Step::Wait(other);
                 }
@@ -196,8 +197,8 @@ where
         }
     }
 
-    /// The last step: runs the loader and commits, unless another load has ended between the first
-    /// look and the take-off.
+    /// The last step: runs the loader and commits, unless another load has ended between the read
+    /// and the registration.
     fn finish_load<R: LoaderResult<V>>(
         &self,
         flight: FlightGuard,
@@ -245,7 +246,7 @@ where
         &self,
         draft: OwnedDraft<K, V>,
         loaded: Loaded<V>,
-        flight: Entered,
+        flight: EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Entry<K, V> {
         let (value, lifetime) = loaded.into_parts();
@@ -259,7 +260,7 @@ where
     /// The outcome of another call's load, if this call can use it.
     fn join<N: Reason>(
         &self,
-        flight: &InFlight,
+        flight: &Flight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Begun<K, V, N>> {
         match flight.outcome()? {
@@ -267,8 +268,8 @@ where
                 let is_made = loaded.is_made;
                 let entry = self.join_value(loaded)?;
                 // An entry that the other call has only found is judged like any other.
-                let is_there = is_made || !self.is_replaced(&entry, replaces);
-                is_there.then_some(Begun::There(entry))
+                let is_usable = is_made || !self.is_replaced(&entry, replaces);
+                is_usable.then_some(Begun::Present(entry))
             }
             LoadOutcome::NoValue(reason) => N::adopt(&reason).map(Begun::NoValue),
         }
@@ -295,12 +296,12 @@ where
 
 #[cfg(cortado_loom)]
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// Takes off for a load and gives it up, as unwinding from a loader does, without unwinding:
+    /// Registers a load and gives it up, as unwinding from a loader does, without unwinding:
     /// loom's threads share one thread's count of panics. False if another is in the air.
     pub fn abandon_load(&self, key: K) -> bool {
         let hash = self.hash(&key);
         let draft = self.pool.draft(hash, key);
-        let Err(seen) = self.flight_of(hash, draft.key()) else { return false };
-        self.take_off(Kind::Load, draft.share(), seen).is_some()
+        let (seen, None) = self.flight_of(hash, draft.key()) else { return false };
+        self.register(FlightKind::Load, draft.share(), seen).is_some()
     }
 }

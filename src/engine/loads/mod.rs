@@ -7,4 +7,4 @@ mod pending;
 
 pub use commit::{OwnedReplaces, Replaces, loaded_node};
 pub use load::{Begun, LoadTimer};
-pub use pending::{PendingLoad, Turn};
+pub use pending::{PendingLoad, ValueOrLoad};

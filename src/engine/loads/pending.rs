@@ -28,9 +28,9 @@ impl<K, V> PendingLoad<K, V> {
     }
 }
 
-/// What a caller gets who wants a value or its load.
-pub enum Turn<K, V> {
-    There(Entry<K, V>),
+/// A value, or the duty to load it.
+pub enum ValueOrLoad<K, V> {
+    Present(Entry<K, V>),
     Leading(PendingLoad<K, V>),
     TimedOut,
 }
@@ -42,13 +42,13 @@ where
 {
     /// The key's entry, read or loaded by another call, or else the load of the key. Waits for
     /// another call's load no longer than until `deadline`.
-    pub fn take_turn<Q>(&self, key: &Q, deadline: Option<Instant>) -> Turn<K, V>
+    pub fn value_or_load<Q>(&self, key: &Q, deadline: Option<Instant>) -> ValueOrLoad<K, V>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
-            return Turn::There(entry);
+            return ValueOrLoad::Present(entry);
         }
         let key = key.to_owned();
         let hash = self.hash(&key);
@@ -61,23 +61,23 @@ where
             Some(deadline) => block_until(deadline, step),
         };
         match begun {
-            None => Turn::TimedOut,
-            Some(Begun::There(entry)) => {
+            None => ValueOrLoad::TimedOut,
+            Some(Begun::Present(entry)) => {
                 // Before the entry is the return value: if the key's destructor panicked after
                 // that, the entry would leak.
                 drop(draft);
-                Turn::There(entry)
+                ValueOrLoad::Present(entry)
             }
             Some(Begun::NoValue(never)) => match never {},
             Some(Begun::Leading(flight)) => self.lead_pending(flight, draft),
         }
     }
 
-    /// Leads, unless another load has ended between the first look and the take-off.
-    fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> Turn<K, V> {
+    /// Leads, unless another load has ended between the read and the registration.
+    fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> ValueOrLoad<K, V> {
         let present = {
             // The comparisons are user code, which may ask for the key.
-            let _mark = flight.mark();
+            let _mark = flight.mark_poll();
             self.present_for_load(&draft, &mut Replaces::none())
         };
         if let Some(entry) = present {
@@ -85,9 +85,9 @@ where
                 .enter()
                 .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop(draft);
-            return Turn::There(entry);
+            return ValueOrLoad::Present(entry);
         }
-        Turn::Leading(PendingLoad { flight, draft, started: Instant::now() })
+        ValueOrLoad::Leading(PendingLoad { flight, draft, started: Instant::now() })
     }
 
     /// Brings the value.

@@ -58,7 +58,7 @@ impl Budget {
     }
 
     /// Whether the pass looks at entries of the current tick.
-    pub fn is_exact(&self) -> bool {
+    pub fn includes_current_tick(&self) -> bool {
         self.exact && !seeded("the-current-tick-stays")
     }
 
@@ -89,7 +89,7 @@ impl Budget {
 /// What keeps a pass from evicting all that exceeds the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// At most the budget.
+    /// Nothing but its budget.
     Not,
     /// Computations use the entries that are left.
     ByComputations,
@@ -110,10 +110,11 @@ pub struct Leftover {
     pub excess: u64,
     /// Something has to wait for a computation.
     pub blocked: bool,
-    /// Something has to wait for a thread that holds a bucket. That thread may be off its core.
-    pub held: bool,
+    /// The pass skipped a bucket that another thread had locked, or an event that its writer was
+    /// still storing. That thread may be off its core.
+    pub skipped_busy: bool,
     /// Something was handed to the epoch.
-    pub retired: bool,
+    pub deferred: bool,
     /// Whether the pool has more memory than it needs.
     pub surplus: Surplus,
 }

@@ -23,7 +23,7 @@ impl Pass<'_> {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
         wheel.advance(&timers, self.now);
-        if budget.is_exact() {
+        if budget.includes_current_tick() {
             wheel.recall_current(&timers);
         }
         // In batches, so that the cache misses of their removals overlap.

@@ -7,8 +7,8 @@
 //! carried forward: the drain status stays `REQUIRED`, so the next operation goes on.
 //!
 //! **Lock order**: [`engine`](crate::engine) states it. No user code runs under any lock: the pass
-//! hands out values to drop and notices to deliver, for the time after the lock. It waits for no
-//! load and no computation, since either may be waiting for the pass.
+//! returns values to drop and notices to deliver, for its caller to handle after the lock. It waits
+//! for no load and no computation, since either may be waiting for the pass.
 
 use super::budget::{Budget, Leftover, Stuck};
 use super::run::QUIET;
@@ -19,19 +19,20 @@ use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Surplus, Timers};
 use crate::primitives::{Patience, seeded};
 
-/// A pass may evict this many entries more than it may drain writes.
-const EVICTIONS: u32 = 64;
-/// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold so
-/// many. Machines with many cores have more stripes, but no longer passes.
-pub const DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
+/// Evictions that a pass may do beyond its drain limit.
+const EXTRA_EVICTIONS: u32 = 64;
+/// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold this
+/// many events. More cores mean more stripes, but not longer passes.
+pub const MAX_DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// If the time of a pass is this far behind the wheel's, the cache's clock was set back. The wheel
 /// then follows; otherwise new entries would stay until the clock has caught up. A pass whose
-/// thread was merely held up lags less.
+/// thread lost its core for longer than this, after it had read the clock, looks the same: the
+/// wheel goes back, and the next pass advances it again.
 const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
 
 /// How many events a pass takes out of a write buffer for `capacity` events.
 pub fn drain_limit(capacity: usize) -> usize {
-    capacity.min(DRAINED)
+    capacity.min(MAX_DRAINED)
 }
 
 /// A pass under way: the state under the lock, and what the pass needs beside it.
@@ -41,11 +42,12 @@ pub struct Pass<'a> {
     pub guard: &'a Guard,
     pub now: Timestamp,
     /// Whether something was handed to the epoch.
-    pub retired: bool,
+    pub deferred: bool,
     /// Whether the pass waits for a bucket that another thread holds.
     pub patience: Patience,
-    /// Whether the pass left a bucket, or an event, to another thread that was still at it.
-    pub held: bool,
+    /// Whether the pass skipped a bucket that another thread had locked, or an event that its
+    /// writer was still storing.
+    pub skipped_busy: bool,
 }
 
 impl Core {
@@ -66,17 +68,17 @@ impl Core {
         self.hot.clear_pass_requests();
         let patience = budget.patience();
         let mut pass =
-            Pass { core: self, state, guard, now, retired: false, patience, held: false };
+            Pass { core: self, state, guard, now, deferred: false, patience, skipped_busy: false };
         pass.follow_clock_back();
         let drained = pass.drain(budget);
         // A drain that takes out nothing and leaves events has met an event that its writer is
         // still storing.
-        pass.held |= drained.more && drained.count == 0;
+        pass.skipped_busy |= drained.more && drained.count == 0;
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire(budget);
         // Evictions keep up with the drained writes, whatever the expirations cost.
         let evictions = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
-        let stuck = pass.evict(&mut Budget::of_units(evictions as u32 + EVICTIONS));
+        let stuck = pass.evict(&mut Budget::of_units(evictions as u32 + EXTRA_EVICTIONS));
         left.blocked = stuck != Stuck::Not;
         left.work |= pass.resize_index(drained.count);
         left.work |= pass.sweep(budget);
@@ -84,14 +86,14 @@ impl Core {
         left.excess = pass.excess();
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         left.work |= self.flights.has_released();
-        pass.publish();
+        pass.publish_progress();
         if budget.is_asked_for() {
-            pass.retire();
+            pass.defer_dead();
         } else {
-            pass.retire_if_due();
+            pass.defer_dead_if_due();
         }
-        left.retired = pass.retired;
-        left.held = pass.held;
+        left.deferred = pass.deferred;
+        left.skipped_busy = pass.skipped_busy;
         let more = self.reclaim(&mut state.in_grace);
         left.work |= more;
         self.request_grace_check(now);
@@ -104,8 +106,9 @@ impl Core {
             // Their ends ask for a pass, unless they are cancelled.
             self.request_retry(now);
         }
-        let anything = left.writes || left.work || stuck == Stuck::ByThreads;
-        let _ = running.finish(if anything { Remaining::More } else { Remaining::Nothing });
+        let has_more = left.writes || left.work || stuck == Stuck::ByThreads;
+        // Whoever requested a pass meanwhile finds the request in the status.
+        let _ = running.finish(if has_more { Remaining::More } else { Remaining::Nothing });
         left
     }
 }
@@ -132,8 +135,8 @@ impl<'a> Pass<'a> {
             return;
         }
         let wheel = &mut self.state.wheel;
-        // One step of the wheel in either direction is less than a quarter of its circle. A longer
-        // step would be taken for one in the other direction.
+        // A step back is less than a quarter of the circle of instants. The wheel would take a
+        // longer one for a step forward.
         let step = FARTHEST - Nanos::from_raw(1);
         while self.now.saturating_add(SET_BACK) < wheel.clock() {
             let now = self.now.max(wheel.clock().saturating_sub(step));

@@ -60,13 +60,13 @@ impl Pass<'_> {
         dead.ids.push(id);
         dead.weight += u64::from(meta.weight());
         if dead.ids.len() >= RETIRE_BATCH {
-            self.retire();
+            self.defer_dead();
         }
     }
 
     /// Ends a pass that nobody asked for: dead nodes may wait, within limits, until there are more.
     /// The next operation on the cache or the scheduler takes care of them.
-    pub fn retire_if_due(&mut self) {
+    pub fn defer_dead_if_due(&mut self) {
         let dead = &mut self.state.dead;
         if dead.ids.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Pass<'_> {
             && (dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
                 || dead.weight > self.core.max_capacity() / RETIRE_SHARE);
         if late || many {
-            return self.retire();
+            return self.defer_dead();
         }
         dead.passes += 1;
         self.count_dead();
@@ -90,7 +90,7 @@ impl Pass<'_> {
     /// Hands the dead nodes to the epoch. When every guard of this moment is gone, their batch is
     /// reclaimable.
     #[inline(never)]
-    pub fn retire(&mut self) {
+    pub fn defer_dead(&mut self) {
         if self.state.dead.ids.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ impl Pass<'_> {
         }
         self.guard.defer(end);
         self.state.empty_overflows.retire(self.guard);
-        self.retired = true;
+        self.deferred = true;
     }
 
     /// Those that died since the last count are unreclaimed.

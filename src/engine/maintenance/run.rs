@@ -65,10 +65,10 @@ impl Core {
         }
         let left = self.pass(guard, &mut state, now, budget);
         drop(state);
-        if left.retired || self.index.retired_tables() > 0 {
+        if left.deferred || self.index.retired_tables() > 0 {
             guard.flush();
         }
-        if left.retired {
+        if left.deferred {
             // The scheduler looks after what the pass has retired.
             self.upkeep.wake_within(PASS_DELAY);
         }
@@ -140,14 +140,14 @@ impl Scheduled for Core {
         self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may be off its core.
-            return Some(if left.held { PASS_DELAY } else { Duration::ZERO });
+            return Some(if left.skipped_busy { PASS_DELAY } else { Duration::ZERO });
         }
         let in_grace = self.waits_for_grace();
         if in_grace && self.advance_epoch() {
             self.upkeep.idle_runs.store(0, Ordering::Relaxed);
             return Some(Duration::ZERO);
         }
-        let soon = (in_grace || left.blocked).then(|| self.back_off(left.retired));
+        let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
         let due = self.until_due();
         let surplus = match left.surplus {
             Surplus::Balanced => None,

@@ -1,7 +1,7 @@
 //! The pass's share of growing the index and of sweeping it, and what the pass publishes.
 
 use super::budget::Budget;
-use super::pass::{DRAINED, Pass};
+use super::pass::{MAX_DRAINED, Pass};
 use crate::clock::NEVER;
 use crate::engine::core::Sweep;
 use crate::hash::Hash32;
@@ -32,7 +32,7 @@ impl Pass<'_> {
         let entries = self.state.count + core.upkeep.writes.spilled_weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
         // A new table is zeroed piece by piece: a piece for each share of the additions.
-        let mut pieces = additions.div_ceil(DRAINED).max(1);
+        let mut pieces = additions.div_ceil(MAX_DRAINED).max(1);
         let mut prepares = true;
         while prepares && pieces > 0 {
             prepares =
@@ -41,9 +41,9 @@ impl Pass<'_> {
         }
         let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
-        self.held |= moves && core.index.is_held_up(self.guard);
+        self.skipped_busy |= moves && core.index.is_held_up(self.guard);
         // A table was handed to the epoch, which has to advance.
-        self.retired |= core.index.retired_tables() > retired_tables;
+        self.deferred |= core.index.retired_tables() > retired_tables;
         core.index.free_retired() || moves || prepares
     }
 
@@ -92,7 +92,7 @@ impl Pass<'_> {
 
     /// Tells other threads what this pass knows.
     #[inline(never)]
-    pub fn publish(&mut self) {
+    pub fn publish_progress(&mut self) {
         let core = self.core;
         let published = &core.upkeep.published;
         published.entries.store(self.state.count, Ordering::Relaxed);

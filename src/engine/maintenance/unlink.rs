@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
             }
             Patience::Skip => {
                 let locked = index.try_lock_id(self.guard, hash, id);
-                self.held |= locked.is_err();
+                self.skipped_busy |= locked.is_err();
                 locked
             }
         }

@@ -33,7 +33,7 @@ where
         let draft = self.pool.draft(hash, key).detach();
         let flight = drive(|| self.begin_compute(&draft)).await;
         let looked = {
-            let _mark = flight.mark();
+            let _mark = flight.mark_poll();
             let looked = self.look(&draft);
             kept.0 = looked.entry.clone();
             deciding.set(Some(decide(looked.entry.clone())));

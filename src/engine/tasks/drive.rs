@@ -1,6 +1,6 @@
 //! Waiting between steps, and polling the user's futures.
 
-use crate::engine::flights::{FlightGuard, InFlight, LoadOutcome, Step};
+use crate::engine::flights::{Flight, FlightGuard, LoadOutcome, Step};
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
@@ -25,25 +25,25 @@ pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
     loop {
         match step() {
             Step::Done(result) => return result,
-            Step::Wait(flight) => Landing::of(flight).await,
+            Step::Wait(flight) => FlightEnded::of(flight).await,
         }
     }
 }
 
-/// Waits until a flight has landed.
-struct Landing {
-    flight: Arc<InFlight>,
+/// A future that waits until a flight has landed.
+struct FlightEnded {
+    flight: Arc<Flight>,
     follow: Follow<Option<LoadOutcome>>,
 }
 
-impl Landing {
-    fn of(flight: Arc<InFlight>) -> Self {
+impl FlightEnded {
+    fn of(flight: Arc<Flight>) -> Self {
         let follow = flight.follow();
         Self { flight, follow }
     }
 }
 
-impl Future for Landing {
+impl Future for FlightEnded {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -51,7 +51,7 @@ impl Future for Landing {
         // Not before: if the flight has landed, its owner may be calling this task's waker, with
         // the token still on the stack, and an executor may poll within the call.
         if poll.is_pending() {
-            self.flight.refuse_own_wait();
+            self.flight.assert_not_own();
         }
         poll
     }
@@ -60,7 +60,7 @@ impl Future for Landing {
 /// Awaits the user's future, which runs on behalf of a flight's owner.
 pub async fn fly<F: Future>(flight: &FlightGuard, mut future: Pin<&mut F>) -> F::Output {
     poll_fn(|context| {
-        let _mark = flight.mark();
+        let _mark = flight.mark_poll();
         future.as_mut().poll(context)
     })
     .await

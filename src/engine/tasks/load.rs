@@ -76,7 +76,7 @@ where
         let mut joined = None;
         let step = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
         let flight = match drive(step).await {
-            Begun::There(entry) => {
+            Begun::Present(entry) => {
                 // As in `load_async`; so below.
                 drop((draft, replaces));
                 return Ok(entry);
@@ -88,7 +88,7 @@ where
             Begun::Leading(flight) => flight,
         };
         let present = {
-            let _mark = flight.mark();
+            let _mark = flight.mark_poll();
             replaces.lend(|replaces| self.present_for_load(&draft, replaces))
         };
         if let Some(entry) = present {

@@ -6,7 +6,7 @@ use super::prepare::Terms;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
-use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
+use crate::engine::flights::{Clearance, Obstacle, OnLoad, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::epoch::Guard;
 use crate::expiration::Lifetime;
@@ -161,10 +161,12 @@ where
             let Insert { node, attempt } = insert;
             match attempt.obstacle {
                 Obstacle::EntryChanged => return self.step_insert_owning(insert),
-                Obstacle::Flight => match self.clear_for_write(node.meta().hash(), node.key()) {
-                    Step::Wait(flight) => return Step::Wait(flight),
-                    Step::Done(clearance) => attempt.clearance = clearance,
-                },
+                Obstacle::Flight => {
+                    match self.clearance_for_write(node.meta().hash(), node.key()) {
+                        Step::Wait(flight) => return Step::Wait(flight),
+                        Step::Done(clearance) => attempt.clearance = clearance,
+                    }
+                }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
             attempt.obstacle = Obstacle::Changed;
@@ -196,7 +198,7 @@ where
                 Obstacle::Flight => {
                     // Comparing keys is user code, and the last count on a flight may go here.
                     drop(guard);
-                    match self.clear_for_write(hash, node.key()) {
+                    match self.clearance_for_write(hash, node.key()) {
                         Step::Wait(_) => return Err(node),
                         Step::Done(clearance) => attempt.clearance = clearance,
                     }
@@ -243,7 +245,7 @@ where
         // Dropped after the flight, also when a hook panics: these may be the last counts on an
         // entry, whose destructors may use the key.
         let (stable, put);
-        let flight = match self.acquire_key((hash, node.key()), &share, Joining::Overtaking) {
+        let flight = match self.acquire_key((hash, node.key()), &share, OnLoad::Overtake) {
             Step::Wait(flight) => return Step::Wait(flight),
             Step::Done(flight) => flight.enter(),
         };

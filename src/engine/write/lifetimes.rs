@@ -84,7 +84,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         self.step_write(
             (hash, key),
             clearance,
-            || self.clear_for_prolong(hash, key),
+            || self.clearance_for_lifetime(hash, key),
             |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
         )
     }

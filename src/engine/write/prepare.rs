@@ -133,7 +133,7 @@ where
             let (found, old) = self.search_exact(&guard, hash, node.key());
             let put = self.prepare((&node, hash), old, terms, answer);
             let put = Put { basis, ..put };
-            if let Ok(done) = self.core.commit_put(found, &put, Clearance::Own) {
+            if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 let handle = node.handle();
                 self.finish_put(node, done, terms.weight, put.now);
                 return (fresh(handle, put.now, put.deadline), asked_about);

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::event::Event;
-use crate::engine::flights::{Clearance, Joining, Obstacle, Step, block_on};
+use crate::engine::flights::{Clearance, Obstacle, OnLoad, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::{Entry, Origin};
@@ -109,7 +109,7 @@ where
         self.step_write(
             (hash, key),
             clearance,
-            || self.clear_for_write(hash, key),
+            || self.clearance_for_write(hash, key),
             |found, clearance| self.try_remove(found, hash, allowed, clearance),
         )
     }
@@ -157,7 +157,7 @@ where
         // Dropped after the flight: this may be the last count on the entry, whose destructor may
         // use the key.
         let kept;
-        let flight = match self.acquire_key((hash, key), &share, Joining::Overtaking) {
+        let flight = match self.acquire_key((hash, key), &share, OnLoad::Overtake) {
             Step::Wait(flight) => return Step::Wait(flight),
             Step::Done(flight) => flight.enter(),
         };
@@ -184,7 +184,7 @@ where
             let (found, _) = self.search_exact(&guard, hash, key);
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
-            match self.core.commit_remove(found, hash, now, cause, Clearance::Own) {
+            match self.core.commit_remove(found, hash, now, cause, Clearance::Exclusive) {
                 Ok(Some((id, _))) => {
                     return self.core.write_event(Event::Removed(id).pack(), 0, now);
                 }

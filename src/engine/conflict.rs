@@ -1,9 +1,9 @@
-//! Loads and computations of a key, seen by other operations on it: whom to wait for, and how to
-//! take the key.
+//! How an operation deals with a load or computation of its key: waits for it, overtakes it, or
+//! takes the key itself.
 
 use super::Engine;
 use super::core::Search;
-use super::flights::{Clearance, FlightGuard, InFlight, Joining, Kind, Obstacle, Step};
+use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad, Step};
 use super::read::NodeRef;
 use crate::entry::Entry;
 use crate::flight::board::Version;
@@ -15,33 +15,29 @@ use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
 impl<K, V, S> Engine<K, V, S> {
-    /// The load or computation of the key that is in progress.
-    ///
-    /// # Errors
-    /// If there is none, the version of the board up to which that is known.
-    pub fn flight_of<Q>(&self, hash: Hash32, key: &Q) -> Result<(Version, Arc<InFlight>), Version>
+    /// The load or computation of the key, if one is registered, and the version of the board at
+    /// which that was true.
+    pub fn flight_of<Q>(&self, hash: Hash32, key: &Q) -> (Version, Option<Arc<Flight>>)
     where
         Q: Equivalent<K> + ?Sized,
     {
         let (version, flights) = self.core.flights.shard(hash).snapshot(hash);
-        let same =
-            |flight: &Arc<InFlight>| key.equivalent(self.pool.handle(flight.draft().clone()).key());
-        match flights.into_iter().find(same) {
-            Some(flight) => Ok((version, flight)),
-            None => Err(version),
-        }
+        let same = |flight: &Arc<Flight>| {
+            key.equivalent(self.pool.handle(flight.key_node().clone()).key())
+        };
+        (version, flights.into_iter().find(same))
     }
 
     /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller
-    /// holds no guard, which would outlive the wait.
-    pub fn clear_for_write<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
+    /// must hold no epoch guard, because it may wait next.
+    pub fn clearance_for_write<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
         match self.flight_of(hash, key) {
-            Err(version) => Step::Done(Clearance::Seen(version)),
-            Ok((_, flight)) if flight.kind() == Kind::Computation => Step::Wait(flight),
-            Ok((version, load)) => {
+            (version, None) => Step::Done(Clearance::Seen(version)),
+            (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
+            (version, Some(load)) => {
                 load.overtake();
                 Step::Done(Clearance::Seen(version))
             }
@@ -49,25 +45,26 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
-    /// of it alone. The caller holds no guard.
-    pub fn clear_for_prolong<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
+    /// of it alone. The caller must hold no epoch guard.
+    pub fn clearance_for_lifetime<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
         match self.flight_of(hash, key) {
-            Ok((_, flight)) if flight.kind() == Kind::Computation => Step::Wait(flight),
-            Ok((version, _)) | Err(version) => Step::Done(Clearance::Seen(version)),
+            (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
+            (version, _) => Step::Done(Clearance::Seen(version)),
         }
     }
 
-    /// Searches for a write of the key and attempts it, until it is done or has to wait. `clear` is
-    /// called if a flight may be in the way. After any other failure the search is exact.
+    /// Searches for a write of the key and attempts it, until it is done or has to wait.
+    /// `get_clearance` is called if a flight may be in the way. After any other failure the
+    /// search is exact.
     #[inline(always)]
     pub fn step_write<Q, T>(
         &self,
         (hash, key): (Hash32, &Q),
         clearance: &mut Clearance<'static>,
-        clear: impl Fn() -> Step<Clearance<'static>>,
+        get_clearance: impl Fn() -> Step<Clearance<'static>>,
         attempt: impl for<'g> Fn(
             (Search<'g>, Option<NodeRef<'g, K, V>>),
             Clearance<'static>,
@@ -84,7 +81,7 @@ impl<K, V, S> Engine<K, V, S> {
                 Ok(done) => return Step::Done(done),
                 Err(Obstacle::Flight) => {
                     drop(guard);
-                    match clear() {
+                    match get_clearance() {
                         Step::Wait(flight) => return Step::Wait(flight),
                         Step::Done(seen) => *clearance = seen,
                     }
@@ -100,30 +97,31 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if let Ok((_, flight)) = self.flight_of(hash, key)
-            && flight.kind() == Kind::Load
+        if let (_, Some(flight)) = self.flight_of(hash, key)
+            && flight.kind() == FlightKind::Load
         {
             flight.overtake();
         }
     }
 
-    /// Takes the key for a computation, which waits for loads and computations before it. `share`
-    /// gives a count on a node with the key.
+    /// Takes the key exclusively: for a computation, a repeated insert or a conditional removal.
+    /// Waits for others that have the key exclusively, and for loads unless `on_load` is
+    /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
     pub fn acquire_key<Q>(
         &self,
         (hash, key): (Hash32, &Q),
         share: &dyn Fn() -> RawHandle,
-        joining: Joining,
+        on_load: OnLoad,
     ) -> Step<FlightGuard>
     where
         Q: Equivalent<K> + ?Sized,
     {
         loop {
             match self.flight_of(hash, key) {
-                Ok((_, other)) if self.is_passed_over(hash, &other, joining) => {}
-                Ok((_, other)) => return Step::Wait(other),
-                Err(seen) => {
-                    if let Some(guard) = self.take_off(Kind::Computation, share(), seen) {
+                (_, Some(other)) if self.dismiss_overtaken(hash, &other, on_load) => {}
+                (_, Some(other)) => return Step::Wait(other),
+                (seen, None) => {
+                    if let Some(guard) = self.register(FlightKind::Exclusive, share(), seen) {
                         return Step::Done(guard);
                     }
                 }
@@ -131,19 +129,24 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Puts a flight on the board; `None` if another one of this hash took off since `seen`.
-    pub fn take_off(&self, kind: Kind, draft: RawHandle, seen: Version) -> Option<FlightGuard> {
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
+    pub fn register(
+        &self,
+        kind: FlightKind,
+        key_node: RawHandle,
+        seen: Version,
+    ) -> Option<FlightGuard> {
         let generation = self.core.hot.generation();
-        FlightGuard::take_off(&self.core.flights, (kind, generation), draft, seen)
+        FlightGuard::register(&self.core.flights, (kind, generation), key_node, seen)
     }
 
-    /// Whether the other flight is an overtaken load, which is then taken off the board. With
-    /// [`Joining::Overtaking`] this call overtakes it. If not, the flight is to be waited for.
-    pub fn is_passed_over(&self, hash: Hash32, other: &Arc<InFlight>, joining: Joining) -> bool {
-        if other.kind() != Kind::Load {
+    /// Removes `other` from the board if it is an overtaken load; returns whether it did. With
+    /// [`OnLoad::Overtake`], this call overtakes any load first.
+    pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
+        if other.kind() != FlightKind::Load {
             return false;
         }
-        if joining == Joining::Overtaking {
+        if on_load == OnLoad::Overtake {
             other.overtake();
         }
         let overtaken = other.is_overtaken(self.core.hot.generation());
@@ -160,17 +163,15 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The key's living entry, with the generation in which it lives. To be called with the
-    /// caller's flight on the board: every write that began before the flight has ended, and later
-    /// ones see the flight.
+    /// The key's living entry, and the generation that was current at that moment. The caller's
+    /// flight must be registered: every write that locked the bucket before this call has ended,
+    /// and every later one sees the flight.
     pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, Generation) {
         let guard = crate::epoch::pin();
         let mut exact = false;
         loop {
             let (found, node) = self.search_either(&guard, hash, key, exact);
             exact = true;
-            // Nothing changed between the search and the lock, and every writer that locks the
-            // bucket from here on sees the flight.
             if found.lock().map(drop).is_err() {
                 continue;
             }
