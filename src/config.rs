@@ -28,6 +28,8 @@ pub struct Config {
     pub scheduled: bool,
     /// Whether there is a removal listener.
     pub has_listener: bool,
+    /// Whether the removals are received, in place of being told to listeners.
+    pub receives: bool,
     /// The limit of waiting notifications.
     pub notifications: Notifications,
     /// The executor of deliveries, if the builder was given one.

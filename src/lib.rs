@@ -122,7 +122,8 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`. The
+//! No feature is on by default. `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
+//! `stream` makes [`Removals`] a `futures_core::Stream`. The
 //! features `internals` and `loom-models` serve this crate's own tests and are outside semver.
 //!
 //! # Inside
@@ -171,6 +172,7 @@ mod config;
 mod error;
 mod expiry;
 mod removal;
+mod removals;
 mod stats;
 
 mod eviction;
@@ -248,6 +250,7 @@ pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
+pub use removals::Removals;
 pub use stats::{Lateness, Stats};
 pub use sync::CacheBuilder;
 

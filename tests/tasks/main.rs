@@ -8,6 +8,7 @@
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
+//! * [`received`]: removals that are received.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
@@ -24,6 +25,7 @@ mod hand;
 mod held_back;
 mod listeners;
 mod many_in_flight;
+mod received;
 mod runtimes;
 mod singleflight;
 mod time_limits;

@@ -1,5 +1,6 @@
 //! What is still to be told to the listener, and what is still to be dropped.
 
+use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
@@ -26,6 +27,8 @@ pub struct Notice {
 pub struct Notices {
     outbox: Outbox<Notice>,
     has_listener: bool,
+    /// The receiver of the notices, in place of listeners.
+    receiving: Option<Receiving>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
     to_drop: SegQueue<Vec<NodeId>>,
     /// The cache itself, for deliveries on its behalf.
@@ -50,6 +53,7 @@ impl Notices {
         Self {
             outbox: Outbox::new(),
             has_listener: config.has_listener,
+            receiving: config.receives.then(Receiving::new),
             to_drop: SegQueue::new(),
             client: OnceLock::new(),
             handoff: Handoff::new(),
@@ -73,18 +77,42 @@ impl Notices {
         self.has_listener
     }
 
+    pub fn receiving(&self) -> Option<&Receiving> {
+        self.receiving.as_ref()
+    }
+
+    /// Whether removals are announced: to listeners, or to a receiver.
+    #[inline]
+    pub fn announces(&self) -> bool {
+        self.has_listener || self.receiving.as_ref().is_some_and(|it| !it.is_gone())
+    }
+
     pub fn has_own_executor(&self) -> bool {
         self.has_own_executor
     }
 
+    /// How many notices may wait before writers do. There is no limit while nobody can receive.
     pub fn wait_limit(&self) -> Option<usize> {
-        self.wait_limit
+        let applies = self.receiving.as_ref().is_none_or(Receiving::is_taken);
+        self.wait_limit.filter(|_| applies)
     }
 
     /// Whether there is something to tell or to drop.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.to_drop.is_empty() || (self.has_listener && !self.outbox.is_empty())
+        let announces = self.has_listener || self.receiving.is_some();
+        !self.to_drop.is_empty()
+            || (announces
+                && !self.outbox.is_empty()
+                && (self.has_listener || self.has_receiver_to_look_after()))
+    }
+
+    /// Whether a receiver is to be woken or waited for, or its notices are to be dropped.
+    #[cold]
+    fn has_receiver_to_look_after(&self) -> bool {
+        let Some(receiving) = &self.receiving else { return false };
+        let exceeds = |limit| self.outbox.len() > limit;
+        receiving.is_parked() || receiving.is_gone() || self.wait_limit().is_some_and(exceeds)
     }
 
     /// Notices that wait.
@@ -185,6 +213,9 @@ impl Notices {
     /// Queues a notice, which carries a count on its node.
     pub fn push(&self, notice: Notice) {
         self.outbox.push(notice);
+        if let Some(receiving) = &self.receiving {
+            receiving.note_push();
+        }
     }
 
     /// Whether a further notice has to be discarded. Counts it then.
