@@ -168,6 +168,9 @@ pub enum Executor {
     #[default]
     Workers,
     Own(Arc<dyn Execute>),
+    /// Threads of a tokio runtime on which blocking is allowed.
+    #[cfg(feature = "tokio")]
+    Runtime(tokio::runtime::Handle),
 }
 
 impl Executor {
@@ -175,6 +178,16 @@ impl Executor {
     /// the workers of the process meet both conditions.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Workers)
+    }
+
+    /// The executor of a cache that was given none.
+    pub fn by_default(clock: &Clock) -> Self {
+        #[cfg(feature = "tokio")]
+        if let Some(time) = clock.runtime() {
+            return Self::Runtime(time.runtime().clone());
+        }
+        let _any_other = clock;
+        Self::default()
     }
 
     /// Hands a job over. The caller must hold no lock.
@@ -186,6 +199,9 @@ impl Executor {
             #[cfg(not(cortado_loom))]
             Self::Workers => Workers::global().execute(job),
             Self::Own(executor) => executor.execute(job),
+            // A runtime that has shut down drops the job.
+            #[cfg(feature = "tokio")]
+            Self::Runtime(runtime) => drop(runtime.spawn_blocking(job)),
         }
     }
 }
@@ -195,6 +211,8 @@ impl fmt::Debug for Executor {
         f.write_str(match self {
             Self::Workers => "Workers",
             Self::Own(_) => "Own",
+            #[cfg(feature = "tokio")]
+            Self::Runtime(_) => "Runtime",
         })
     }
 }

@@ -122,9 +122,13 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
-//! `stream` makes [`Removals`] a `futures_core::Stream`. The
-//! features `internals` and `loom-models` serve this crate's own tests and are outside semver.
+//! No feature is on by default.
+//!
+//! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
+//! * `stream` makes [`Removals`] a `futures_core::Stream`.
+//! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it.
+//!
+//! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
 //!
 //! # Inside
 //!

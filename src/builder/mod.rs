@@ -242,6 +242,8 @@ where
     /// deadline of any of them, and ends when the last of them is gone. It looks at a cache with a
     /// clock of its own once per [`expiry_resolution`](Self::expiry_resolution).
     ///
+    /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place.
+    ///
     /// *Callbacks*: the thread runs no listener and no destructor; worker threads run them (see
     /// [`executor`](Self::executor)). Of the user's code, the thread runs only a clock.
     ///

@@ -57,7 +57,10 @@ impl Notices {
             to_drop: SegQueue::new(),
             client: OnceLock::new(),
             handoff: Handoff::new(),
-            executor: config.executor.clone().unwrap_or_default(),
+            executor: config
+                .executor
+                .clone()
+                .unwrap_or_else(|| Executor::by_default(&config.clock)),
             has_own_executor: config.executor.is_some(),
             wait_limit: config.notifications.of(Overflow::Wait),
             discard_limit: config.notifications.of(Overflow::Discard),
