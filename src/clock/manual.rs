@@ -5,7 +5,7 @@ use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The hand of a [`Clock::manual`], which moves the clock.
+/// The hand of a [`Clock::manual`](crate::Clock::manual), which moves the clock.
 ///
 /// ```
 /// use cortado::Clock;

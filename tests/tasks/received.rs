@@ -18,8 +18,10 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Shared = Arc<TasksAudited<u64, u64>>;
+type Builder = cortado::future::CacheBuilder<u64, u64>;
+type Bound = fn(Builder) -> Builder;
 
-fn shared(builder: cortado::future::CacheBuilder<u64, u64>) -> (Shared, Removals<u64, u64>) {
+fn shared(builder: Builder) -> (Shared, Removals<u64, u64>) {
     let cache = Arc::new(tasks_audited(builder.removals(true).record_stats(true).build()));
     let removals = cache.removals().unwrap();
     assert!(cache.removals().is_none() && cache.sync().removals().is_none(), "there is one");
@@ -61,9 +63,8 @@ fn a_removal_of_each_cause_is_received() {
 fn each_removal_is_received_once_or_counted() {
     const KEYS: u64 = 32;
     const WRITES: u64 = 20_000;
-    let unbounded: fn(_) -> _ = |builder| builder;
-    let bounds: [(fn(cortado::future::CacheBuilder<u64, u64>) -> _, bool); 4] = [
-        (unbounded, false),
+    let bounds: [(Bound, bool); 4] = [
+        (|builder| builder, false),
         (|builder| builder.scheduler(true), false),
         (|builder| builder.notification_limit(16, Overflow::Wait), false),
         (|builder| builder.notification_limit(16, Overflow::Discard), true),
@@ -177,7 +178,7 @@ fn the_stream_ends_after_the_last_removal() {
     assert_eq!(cache.stats().refused_after_close, 1);
 
     // A cache that is dropped announces what has left, and nothing else.
-    let builder: cortado::future::CacheBuilder<u64, u64> = Cache::builder().removals(true);
+    let builder: Builder = Cache::builder().removals(true);
     let cache = tasks_audited(builder.build());
     let mut removals = cache.removals().unwrap();
     let mut next = Task::waiting(async { removals.recv().await.map(|removed| told(&removed)) });
@@ -199,7 +200,7 @@ fn the_stream_ends_after_the_last_removal() {
 #[test]
 fn the_end_wakes_the_receiver() {
     for closes in [false, true] {
-        let builder: cortado::future::CacheBuilder<u64, u64> = Cache::builder().removals(true);
+        let builder: Builder = Cache::builder().removals(true);
         let cache = tasks_audited(builder.build());
         let mut removals = cache.removals().unwrap();
         let next = Task::waiting(removals.recv());

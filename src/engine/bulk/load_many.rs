@@ -13,6 +13,9 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
+/// The keys' entries, in the order of the keys.
+pub type Answers<K, V> = Vec<Option<Entry<K, V>>>;
+
 /// One of the keys, in the order in which the caller gave them.
 enum Wanted<K, V> {
     Known(Option<Entry<K, V>>),
@@ -62,7 +65,7 @@ where
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Vec<Option<Entry<K, V>>>>, plain::Arc<E>> {
+    ) -> Result<Option<Answers<K, V>>, plain::Arc<E>> {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -193,8 +196,8 @@ where
         table
     }
 
-    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Vec<Option<Entry<K, V>>> {
-        let mut answers: Vec<Option<Entry<K, V>>> = Vec::with_capacity(wanted.len());
+    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
+        let mut answers: Answers<K, V> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let answer = match wanted {
                 Wanted::Known(entry) => entry,
