@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::executor::Workers;
 use crate::executor::{Execute, Job};
 use crate::expiration::Lifetimes;
+use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
 use std::fmt;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Config {
     pub has_listener: bool,
     /// Whether the removals are received, in place of being told to listeners.
     pub receives: bool,
+    /// How many notices wait for each listener that awaits.
+    pub backlogs: Vec<Arc<AtomicUsize>>,
     /// The limit of waiting notifications.
     pub notifications: Notifications,
     /// The executor of deliveries, if the builder was given one.

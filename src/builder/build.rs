@@ -153,6 +153,7 @@ where
             scheduled: self.scheduler,
             has_listener: !self.hooks.listeners.is_empty(),
             receives: self.removals,
+            backlogs: self.backlogs,
             notifications: self.notifications,
             executor: self.executor,
         };

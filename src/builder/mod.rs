@@ -10,6 +10,8 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
+use crate::primitives::atomic::AtomicUsize;
+use crate::primitives::plain::Arc;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -50,6 +52,8 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     executor: Option<Executor>,
     notifications: Notifications,
     removals: bool,
+    /// How many notices wait for each listener that awaits.
+    pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
     clock: Clock,
     pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
@@ -87,6 +91,7 @@ where
             executor,
             notifications,
             removals,
+            backlogs,
             clock,
             hooks,
             target: _,
@@ -104,6 +109,7 @@ where
             executor,
             notifications,
             removals,
+            backlogs,
             clock,
             hooks,
             target: PhantomData,
@@ -290,6 +296,7 @@ impl<K, V, C> Default for Builder<K, V, C> {
             executor: None,
             notifications: Notifications::default(),
             removals: false,
+            backlogs: Vec::new(),
             clock: Clock::system(),
             hooks: Hooks {
                 expiry: None,

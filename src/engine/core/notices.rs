@@ -7,7 +7,8 @@ use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox, ProgressWait};
-use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::plain;
 use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
@@ -43,6 +44,8 @@ pub struct Notices {
     /// How many notices may wait before others are discarded.
     discard_limit: Option<usize>,
     discarded: AtomicU64,
+    /// How many notices wait for each listener that awaits. They have left the outbox.
+    backlogs: Vec<plain::Arc<AtomicUsize>>,
     /// Values that the listener put back after the end, which were not announced.
     refused_after_close: AtomicU64,
     closed: AtomicBool,
@@ -65,6 +68,7 @@ impl Notices {
             wait_limit: config.notifications.of(Overflow::Wait),
             discard_limit: config.notifications.of(Overflow::Discard),
             discarded: AtomicU64::new(0),
+            backlogs: config.backlogs.clone(),
             refused_after_close: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -121,6 +125,13 @@ impl Notices {
     /// Notices that wait.
     pub fn waiting(&self) -> usize {
         self.outbox.len()
+    }
+
+    /// Notices that wait here or for a listener that awaits. Of several such listeners, the slowest
+    /// counts.
+    fn pending(&self) -> usize {
+        let backlogs = self.backlogs.iter().map(|backlog| backlog.load(Ordering::Relaxed));
+        self.outbox.len() + backlogs.max().unwrap_or(0)
     }
 
     /// Whether no notice waits and nobody is delivering.
@@ -208,7 +219,7 @@ impl Notices {
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
-        stats.pending_notifications = self.outbox.len() as u64;
+        stats.pending_notifications = self.pending() as u64;
         stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
         stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
     }
@@ -223,7 +234,7 @@ impl Notices {
 
     /// Whether a further notice has to be discarded. Counts it then.
     pub fn discards(&self) -> bool {
-        let is_full = self.discard_limit.is_some_and(|limit| self.outbox.len() >= limit);
+        let is_full = self.discard_limit.is_some_and(|limit| self.pending() >= limit);
         if is_full {
             self.discarded.fetch_add(1, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::core::{Core, Receiving};
 use crate::entry::Removed;
 use crate::pool::Pool;
-use crate::primitives::Arc;
+use crate::primitives::plain::Arc;
 use std::task::{Context, Poll};
 
 /// Takes the notices of a cache out of the outbox. It keeps the cache's state, but not the cache.
