@@ -7,7 +7,7 @@
 //! behind, and the next one resumes it.
 
 use crate::entry::Removed;
-use crate::primitives::atomic::{AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Mutex, catch_user_panic};
 use crate::removal::RemovalCause;
@@ -25,6 +25,8 @@ type Listener<K, V> = Box<dyn Fn(Arc<K>, V, RemovalCause) -> ListenerFuture + Se
 pub struct AsyncListener<K, V> {
     listener: Listener<K, V>,
     queue: SegQueue<Removed<K, V>>,
+    /// How many notices are in the queue. The cache's limit counts them.
+    backlog: Arc<AtomicUsize>,
     desk: Mutex<Desk>,
     /// Calls of the listener that have panicked and were not counted yet.
     panics: AtomicU64,
@@ -45,6 +47,7 @@ impl<K, V> AsyncListener<K, V> {
         Self {
             listener: Box::new(listener),
             queue: SegQueue::new(),
+            backlog: Arc::default(),
             desk: Mutex::new(Desk::default()),
             panics: AtomicU64::new(0),
         }
@@ -56,7 +59,14 @@ impl<K, V> AsyncListener<K, V> {
         self.panics.swap(0, Ordering::Relaxed)
     }
 
+    /// The number of notices that wait. Relaxed: the cache compares it with a limit, which is
+    /// approximate while other threads deliver.
+    pub fn backlog(&self) -> &Arc<AtomicUsize> {
+        &self.backlog
+    }
+
     pub fn push(&self, removed: Removed<K, V>) {
+        self.backlog.fetch_add(1, Ordering::Relaxed);
         self.queue.push(removed);
     }
 }
@@ -99,6 +109,7 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     fn begin(&mut self) -> bool {
         while self.begun.is_none() {
             let Some(removed) = self.listener.queue.pop() else { return false };
+            self.listener.backlog.fetch_sub(1, Ordering::Relaxed);
             self.begun = catch_user_panic(|| {
                 let (key, value, cause) = removed.into_parts();
                 (self.listener.listener)(Arc::new(key), value, cause)

@@ -20,9 +20,15 @@
 //!
 //! On other systems, and with a user's clock, every reading is precise.
 
+mod manual;
 mod time;
+#[cfg(feature = "tokio")]
+mod tokio;
 
+pub use manual::ManualClock;
 pub use time::{Nanos, Timestamp, nanos};
+#[cfg(feature = "tokio")]
+pub use tokio::RuntimeTime;
 
 use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicU64, Ordering};
@@ -118,6 +124,8 @@ enum Source {
     System,
     Manual(Arc<AtomicU64>),
     Custom(Shared<dyn TimeSource>),
+    #[cfg(feature = "tokio")]
+    Tokio(RuntimeTime),
 }
 
 impl Clock {
@@ -139,7 +147,7 @@ impl Clock {
     #[must_use]
     pub fn manual() -> (Self, ManualClock) {
         let time = Arc::new(AtomicU64::new(0));
-        (Self(Source::Manual(Arc::clone(&time))), ManualClock { time })
+        (Self(Source::Manual(Arc::clone(&time))), ManualClock::of(time))
     }
 
     /// A clock that reads the time from `source`.
@@ -157,6 +165,60 @@ impl Clock {
     pub fn custom(source: impl TimeSource) -> Self {
         Self(Source::Custom(Shared::new(source)))
     }
+
+    /// The clock of the current tokio runtime: the one that `tokio::time` uses. With the feature
+    /// `tokio`.
+    ///
+    /// In a test with paused time, `tokio::time::advance` moves the cache's clock, and entries
+    /// expire when timers of the same length fire. No second clock is needed. Any thread may use
+    /// the cache: each reading enters the runtime, since tokio gives other threads the real time.
+    /// That costs some ten nanoseconds; there is no coarse reading. So a service that never pauses
+    /// its time is better off with [`Clock::system`].
+    ///
+    /// Instants that the cache takes and gives (`insert_until`, `expires_at`) are those of
+    /// `tokio::time::Instant::into_std`.
+    ///
+    /// *Scheduler*: with [`scheduler`](crate::Builder::scheduler), a task on that runtime takes the
+    /// place of the background thread. It sleeps until the next expiration by the runtime's clock.
+    /// It runs bounded passes, and yields between them. The listener, and the destructors of
+    /// removed entries, run off the runtime's worker threads: in `spawn_blocking`, one job of a
+    /// cache at a time, or on your [`executor`](crate::Builder::executor). A runtime with paused
+    /// time does not advance by itself while such a job runs. The task ends with the cache or with
+    /// the runtime.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and in a runtime whose time is not enabled.
+    ///
+    /// ```
+    /// use cortado::{Clock, future::Cache};
+    /// use std::time::Duration;
+    ///
+    /// #[tokio::main(flavor = "current_thread", start_paused = true)] // or `tokio::test`
+    /// async fn main() {
+    ///     let minute = Duration::from_secs(60);
+    ///     let cache: Cache<&str, u32> =
+    ///         Cache::builder().time_to_live(minute).clock(Clock::tokio()).build();
+    ///     cache.insert("k", 1).await;
+    ///     tokio::time::advance(minute - Duration::from_millis(1)).await;
+    ///     assert_eq!(cache.get("k").await, Some(1));
+    ///     tokio::time::advance(Duration::from_millis(1)).await;
+    ///     assert_eq!(cache.get("k").await, None);
+    /// }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn tokio() -> Self {
+        Self(Source::Tokio(RuntimeTime::of_current()))
+    }
+
+    /// The runtime whose clock this is.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn runtime(&self) -> Option<&RuntimeTime> {
+        match &self.0 {
+            Source::Tokio(time) => Some(time),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Clock {
@@ -171,46 +233,9 @@ impl fmt::Debug for Clock {
             Source::System => "Clock::system",
             Source::Manual(_) => "Clock::manual",
             Source::Custom(_) => "Clock::custom",
+            #[cfg(feature = "tokio")]
+            Source::Tokio(_) => "Clock::tokio",
         })
-    }
-}
-
-/// The hand of a [`Clock::manual`], which moves the clock.
-///
-/// ```
-/// use cortado::Clock;
-/// use std::time::Duration;
-///
-/// let (_clock, hand) = Clock::manual();
-/// hand.advance(Duration::from_secs(5));
-/// hand.advance(Duration::from_secs(5));
-/// assert_eq!(hand.now(), Duration::from_secs(10));
-/// hand.set(Duration::from_secs(3));
-/// assert_eq!(hand.now(), Duration::from_secs(3));
-/// ```
-#[derive(Clone, Debug)]
-pub struct ManualClock {
-    time: Arc<AtomicU64>,
-}
-
-impl ManualClock {
-    /// Moves the clock forward, to at most 584 years after its origin. (Caches read at most 292
-    /// years.)
-    pub fn advance(&self, by: Duration) {
-        let by = nanos(by).raw();
-        let step = |now: u64| Some(now.saturating_add(by));
-        let _ = self.time.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
-    }
-
-    /// Sets the clock to a time since its origin. The time may be earlier than the current one.
-    pub fn set(&self, time: Duration) {
-        self.time.store(nanos(time).raw(), Ordering::Release);
-    }
-
-    /// The reading of the clock: the time since its origin.
-    #[must_use]
-    pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.time.load(Ordering::Acquire))
     }
 }
 
@@ -232,6 +257,8 @@ impl Ticker {
         let coarse::Anchor { instant: anchor, reading } = coarse::anchor();
         let is_system = matches!(clock.0, Source::System);
         let is_coarse = is_system && coarse::now().is_some();
+        #[cfg(feature = "tokio")]
+        let anchor = clock.runtime().map_or(anchor, RuntimeTime::instant);
         let mut ticker = Self {
             source: clock.0,
             anchor,
@@ -256,6 +283,8 @@ impl Ticker {
                 FIRST.saturating_add(Nanos::from_raw(time.load(Ordering::Acquire)))
             }
             Source::Custom(source) => FIRST.saturating_add(nanos(source.now())),
+            #[cfg(feature = "tokio")]
+            Source::Tokio(time) => FIRST.saturating_add(nanos(time.reading())),
         };
         reading.min(LAST)
     }
@@ -326,10 +355,17 @@ impl Ticker {
         }
     }
 
-    /// How long to sleep, in real time, until `time`. `None` if real time does not drive the clock.
+    /// How long the scheduler has to sleep until `time`. `None` if its time does not drive the
+    /// clock.
     pub fn real_delay(&self, time: Timestamp) -> Option<Duration> {
-        matches!(self.source, Source::System)
-            .then(|| time.saturating_since(self.now()).to_duration())
+        let drives = match &self.source {
+            Source::System => true,
+            Source::Manual(_) | Source::Custom(_) => false,
+            // The scheduler is a task that sleeps by the same clock.
+            #[cfg(feature = "tokio")]
+            Source::Tokio(_) => true,
+        };
+        drives.then(|| time.saturating_since(self.now()).to_duration())
     }
 }
 

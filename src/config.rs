@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::executor::Workers;
 use crate::executor::{Execute, Job};
 use crate::expiration::Lifetimes;
+use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,10 @@ pub struct Config {
     pub scheduled: bool,
     /// Whether there is a removal listener.
     pub has_listener: bool,
+    /// Whether the removals are received, in place of being told to listeners.
+    pub receives: bool,
+    /// How many notices wait for each listener that awaits.
+    pub backlogs: Vec<Arc<AtomicUsize>>,
     /// The limit of waiting notifications.
     pub notifications: Notifications,
     /// The executor of deliveries, if the builder was given one.
@@ -166,6 +171,9 @@ pub enum Executor {
     #[default]
     Workers,
     Own(Arc<dyn Execute>),
+    /// Threads of a tokio runtime on which blocking is allowed.
+    #[cfg(feature = "tokio")]
+    Runtime(tokio::runtime::Handle),
 }
 
 impl Executor {
@@ -173,6 +181,16 @@ impl Executor {
     /// the workers of the process meet both conditions.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Workers)
+    }
+
+    /// The executor of a cache that was given none.
+    pub fn by_default(clock: &Clock) -> Self {
+        #[cfg(feature = "tokio")]
+        if let Some(time) = clock.runtime() {
+            return Self::Runtime(time.runtime().clone());
+        }
+        let _any_other = clock;
+        Self::default()
     }
 
     /// Hands a job over. The caller must hold no lock.
@@ -184,6 +202,9 @@ impl Executor {
             #[cfg(not(cortado_loom))]
             Self::Workers => Workers::global().execute(job),
             Self::Own(executor) => executor.execute(job),
+            // A runtime that has shut down drops the job.
+            #[cfg(feature = "tokio")]
+            Self::Runtime(runtime) => drop(runtime.spawn_blocking(job)),
         }
     }
 }
@@ -193,6 +214,8 @@ impl fmt::Debug for Executor {
         f.write_str(match self {
             Self::Workers => "Workers",
             Self::Own(_) => "Own",
+            #[cfg(feature = "tokio")]
+            Self::Runtime(_) => "Runtime",
         })
     }
 }

@@ -122,8 +122,13 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`. The
-//! features `internals` and `loom-models` serve this crate's own tests and are outside semver.
+//! No feature is on by default.
+//!
+//! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
+//! * `stream` makes [`Removals`] a `futures_core::Stream`.
+//! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it.
+//!
+//! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
 //!
 //! # Inside
 //!
@@ -171,6 +176,7 @@ mod config;
 mod error;
 mod expiry;
 mod removal;
+mod removals;
 mod stats;
 
 mod eviction;
@@ -248,6 +254,7 @@ pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
+pub use removals::Removals;
 pub use stats::{Lateness, Stats};
 pub use sync::CacheBuilder;
 

@@ -134,6 +134,10 @@ where
                 "a cache holds fewer than 2^31 entries",
             ));
         }
+        if self.removals && !self.hooks.listeners.is_empty() {
+            let reason = "a cache has either a receiver of its removals or listeners";
+            return Err(BuildError::new("removals", reason));
+        }
         let config = Config {
             name: self.name,
             max_capacity: self.max_capacity,
@@ -148,6 +152,8 @@ where
             seed: if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") },
             scheduled: self.scheduler,
             has_listener: !self.hooks.listeners.is_empty(),
+            receives: self.removals,
+            backlogs: self.backlogs,
             notifications: self.notifications,
             executor: self.executor,
         };

@@ -94,7 +94,36 @@ where
         })
     }
 
-    /// Bounds the queue of notifications that wait for the listener.
+    /// Lets the program receive the removals, in place of a listener that is told of them.
+    ///
+    /// [`Cache::removals`](crate::Cache::removals) hands out the one receiver. Take it before the
+    /// first write. A cache without this setting pays nothing for it.
+    ///
+    /// *Bound*: removals that are not received wait in the cache's queue of notifications.
+    /// [`notification_limit`](Self::notification_limit) bounds it: it holds writers back until the
+    /// receiver has made room, or discards and counts. With [`Overflow::Wait`], a thread or task
+    /// that receives must not write to the cache itself: nobody else makes room for its write.
+    /// Writers are not held back before the receiver is taken, and after it is dropped.
+    ///
+    /// *Errors*: [`try_build`](Self::try_build) refuses it together with a listener.
+    ///
+    /// ```
+    /// use cortado::{Cache, Overflow, RemovalCause};
+    ///
+    /// let cache: Cache<&str, u32> =
+    ///     Cache::builder().removals(true).notification_limit(1_000, Overflow::Discard).build();
+    /// let mut removals = cache.removals().unwrap();
+    /// cache.insert("k", 1);
+    /// cache.invalidate("k");
+    /// let removed = removals.try_recv().unwrap();
+    /// assert_eq!((*removed.key(), removed.cause()), ("k", RemovalCause::Explicit));
+    /// ```
+    pub fn removals(mut self, removals: bool) -> Self {
+        self.removals = removals;
+        self
+    }
+
+    /// Bounds the queue of notifications that wait for the listener or for the receiver.
     ///
     /// By default the queue is unbounded: a listener that is stuck lets it grow, which
     /// [`Stats::pending_notifications`](crate::Stats::pending_notifications) shows.

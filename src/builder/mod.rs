@@ -10,6 +10,8 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
+use crate::primitives::atomic::AtomicUsize;
+use crate::primitives::plain::Arc;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -49,6 +51,9 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     scheduler: bool,
     executor: Option<Executor>,
     notifications: Notifications,
+    removals: bool,
+    /// How many notices wait for each listener that awaits.
+    pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
     clock: Clock,
     pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
@@ -85,6 +90,8 @@ where
             scheduler,
             executor,
             notifications,
+            removals,
+            backlogs,
             clock,
             hooks,
             target: _,
@@ -101,6 +108,8 @@ where
             scheduler,
             executor,
             notifications,
+            removals,
+            backlogs,
             clock,
             hooks,
             target: PhantomData,
@@ -239,6 +248,8 @@ where
     /// deadline of any of them, and ends when the last of them is gone. It looks at a cache with a
     /// clock of its own once per [`expiry_resolution`](Self::expiry_resolution).
     ///
+    /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place.
+    ///
     /// *Callbacks*: the thread runs no listener and no destructor; worker threads run them (see
     /// [`executor`](Self::executor)). Of the user's code, the thread runs only a clock.
     ///
@@ -284,6 +295,8 @@ impl<K, V, C> Default for Builder<K, V, C> {
             scheduler: false,
             executor: None,
             notifications: Notifications::default(),
+            removals: false,
+            backlogs: Vec::new(),
             clock: Clock::system(),
             hooks: Hooks {
                 expiry: None,

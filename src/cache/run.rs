@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::engine::Pending;
+use crate::removals::Removals;
 use std::hash::{BuildHasher, Hash};
 
 impl<K, V, S> Cache<K, V, S>
@@ -70,6 +71,19 @@ where
     /// ```
     pub fn run_pending_tasks_within(&self, units: usize) -> Pending {
         self.engine().run_pending_within(units)
+    }
+
+    /// Returns the receiver of the cache's removals: once, if the builder was told so
+    /// ([`Builder::removals`](crate::Builder::removals)), and `None` otherwise.
+    ///
+    /// ```
+    /// let cache: cortado::Cache<u32, u32> = cortado::Cache::builder().removals(true).build();
+    /// let removals = cache.removals().unwrap();
+    /// assert!(cache.removals().is_none());
+    /// # drop(removals);
+    /// ```
+    pub fn removals(&self) -> Option<Removals<K, V>> {
+        Removals::take_from(self.engine())
     }
 
     /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers

@@ -41,7 +41,11 @@ impl<K, V, S> Engine<K, V, S> {
         ensure!(core.upkeep.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be working on both at any time.
-        ensure!(core.upkeep.scheduled || core.notices.is_idle(), "removals are not announced");
+        let is_received = core.notices.receiving().is_some();
+        ensure!(
+            core.upkeep.scheduled || is_received || core.notices.is_idle(),
+            "removals are not announced"
+        );
         ensure!(
             core.upkeep.scheduled || core.notices.has_nothing_to_drop(),
             "keys and values wait to be dropped"

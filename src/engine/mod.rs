@@ -62,7 +62,7 @@ mod write;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::core::{Core, Maintenance};
-pub use delivery::Pending;
+pub use delivery::{Pending, Receiver};
 pub use loads::{PendingLoad, ValueOrLoad};
 pub use tasks::as_task;
 pub use typed::{Engine, Hooks};

@@ -4,6 +4,8 @@ use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
 use crate::async_listener::AsyncListener;
+#[cfg(not(cortado_loom))]
+use crate::clock::Clock;
 use crate::clock::{Nanos, Ticker};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
@@ -11,8 +13,10 @@ use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::pool::{Column, Columns, Pool};
 use crate::primitives::atomic::AtomicBool;
+#[cfg(all(feature = "tokio", not(cortado_loom)))]
+use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
-use crate::scheduler::{Scheduled, Scheduler};
+use crate::scheduler::{Alarm, Scheduled, Scheduler};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -109,12 +113,26 @@ where
             // The scheduler knows the core only: its thread must not be the one that drops keys and
             // values.
             let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
-            engine.core.set_registration(Scheduler::global().register(client)?);
+            engine.core.set_alarm(alarm_of(&config.clock, client)?);
         }
         let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
         engine.core.set_client(client);
         Ok(engine)
     }
+}
+
+/// Registers a client with what runs it by this clock.
+///
+/// # Errors
+/// If the scheduler's thread cannot be started.
+#[cfg(not(cortado_loom))]
+fn alarm_of(clock: &Clock, client: Weak<dyn Scheduled>) -> std::io::Result<Alarm> {
+    #[cfg(feature = "tokio")]
+    if let Some(time) = clock.runtime() {
+        return Ok(Alarm::Task(TaskRegistration::spawn(time.clone(), client)));
+    }
+    let _any_other = clock;
+    Ok(Alarm::Thread(Scheduler::global().register(client)?))
 }
 
 impl<K, V, S> Engine<K, V, S> {

@@ -18,8 +18,12 @@ where
     /// If that operation is dropped, a later one goes on with the removal that was being told. An
     /// operation of a thread ([`Cache::sync`](super::Cache::sync)) and the
     /// [`scheduler`](Self::scheduler) leave the removals to the next operation of a task, of
-    /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one. The queue of these
-    /// removals has no bound.
+    /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one.
+    ///
+    /// *Bound*: with [`Overflow::Discard`](crate::Overflow::Discard), the
+    /// [`notification_limit`](Self::notification_limit) counts the removals that wait for this
+    /// listener, too. With [`Overflow::Wait`](crate::Overflow::Wait) it does not: a thread could
+    /// not make room, so that queue has no bound then.
     ///
     /// A panic is caught and counted, and the next removal is told.
     ///
@@ -42,6 +46,7 @@ where
     {
         let listener = Arc::new(AsyncListener::new(listener));
         let queue = Arc::clone(&listener);
+        self.backlogs.push(Arc::clone(listener.backlog()));
         self.hooks.async_listeners.push(listener);
         self.removal_listener(move |removed| queue.push(removed))
     }

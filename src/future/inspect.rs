@@ -54,6 +54,11 @@ where
         self.cache.latest_to_expire(limit)
     }
 
+    /// See [`crate::Cache::removals`].
+    pub fn removals(&self) -> Option<crate::Removals<K, V>> {
+        self.cache.removals()
+    }
+
     /// See [`crate::Cache::run_pending_tasks`]. The work is done at the first poll, however much
     /// there is.
     pub async fn run_pending_tasks(&self) {

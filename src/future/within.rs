@@ -78,7 +78,7 @@ where
         let deadline = Instant::now().checked_add(limit);
         let cache = self.future();
         let mut operations = pin!(operate(&cache));
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(Signal::new());
         let waker = Waker::from(Arc::clone(&signal));
         let mut context = Context::from_waker(&waker);
         loop {
@@ -93,13 +93,16 @@ where
 }
 
 /// Wakes the thread that polls.
-#[derive(Default)]
 struct Signal {
     is_given: Mutex<bool>,
     given: Condvar,
 }
 
 impl Signal {
+    fn new() -> Self {
+        Self { is_given: Mutex::new(false), given: Condvar::new() }
+    }
+
     /// Sleeps until the signal is given, and takes it back. False if `deadline` comes first.
     fn wait_until(&self, deadline: Option<Instant>) -> bool {
         let mut is_given = self.is_given.lock();

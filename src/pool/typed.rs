@@ -49,6 +49,11 @@ impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
 }
 
 impl<K, V> Pool<K, V> {
+    /// Another reference to the same pool.
+    pub fn share(&self) -> Self {
+        Self { raw: Arc::clone(&self.raw), types: PhantomData }
+    }
+
     #[inline]
     pub fn raw(&self) -> &Arc<RawPool> {
         &self.raw

@@ -52,6 +52,8 @@
 //! * A binary heap with lazy deletion: entries of clients that are re-armed often pile up.
 
 mod serve;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 use std::io;
 use std::time::Duration;
@@ -63,6 +65,8 @@ use crate::primitives::plain::Weak;
 
 use serve::{Armed, ClientId, Shared};
 pub use serve::{Counts, Scheduled};
+#[cfg(feature = "tokio")]
+pub use tokio::TaskRegistration;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -137,5 +141,34 @@ impl Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.shared.deregister(self.id);
+    }
+}
+
+/// What runs a client when its time comes.
+#[derive(Debug)]
+#[must_use = "dropping an alarm deregisters the client"]
+pub enum Alarm {
+    Thread(Registration),
+    #[cfg(feature = "tokio")]
+    Task(TaskRegistration),
+}
+
+impl Alarm {
+    /// Runs the client when `after` has elapsed, at the latest.
+    pub fn wake_at(&self, after: Duration) {
+        match self {
+            Self::Thread(registration) => registration.wake_at(after),
+            #[cfg(feature = "tokio")]
+            Self::Task(registration) => registration.wake_at(after),
+        }
+    }
+
+    /// Deregisters the client now. Does not wait for a run that is in progress.
+    pub fn cancel(&self) {
+        match self {
+            Self::Thread(registration) => registration.cancel(),
+            #[cfg(feature = "tokio")]
+            Self::Task(registration) => registration.cancel(),
+        }
     }
 }

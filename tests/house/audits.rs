@@ -57,6 +57,7 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
         "a guard is its last handle",
     ),
     // None is made.
+    ("tasks/received.rs", "a_receiver_and_a_listener_exclude_each_other", 1, "refused"),
     ("api/extremes.rs", "builders_take_what_makes_sense_and_name_what_does_not", 2, "refused"),
 ];
 

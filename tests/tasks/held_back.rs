@@ -4,7 +4,7 @@
 use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::must_end;
 use crate::common::noted::eventually;
-use crate::hand::{Task, at_once, pends};
+use crate::hand::{Gate, Task, at_once, pends};
 use cortado::Overflow;
 use cortado::future::Cache;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -138,4 +138,38 @@ fn maintenance_on_request_waits_for_another_threads_delivery() {
             assert_eq!(bench.release(&mut asks), removed);
         }
     });
+}
+
+/// What a listener that awaits has not heard of counts towards the limit: further notices are
+/// discarded, and counted.
+#[test]
+fn notices_for_a_listener_that_awaits_are_discarded_at_the_limit() {
+    let gate = Gate::default();
+    let (told, hearing) = (Arc::new(Mutex::new(Vec::new())), gate.clone());
+    let notes = Arc::clone(&told);
+    let cache = tasks_audited(
+        Cache::<u64, u64>::builder()
+            .async_eviction_listener(move |_, value, _| {
+                let (gate, notes) = (hearing.clone(), Arc::clone(&notes));
+                Box::pin(async move {
+                    gate.passed().await;
+                    notes.lock().unwrap().push(value);
+                })
+            })
+            .notification_limit(5, Overflow::Discard)
+            .build(),
+    );
+    cache.sync().insert(1, 0);
+    // The first removal is being told. Five more wait, and others are discarded.
+    let driver = Task::waiting(cache.insert(1, 1));
+    (2..20).for_each(|value| cache.sync().insert(1, value));
+    let stats = cache.stats();
+    assert_eq!((stats.pending_notifications, stats.discarded_notifications), (5, 13));
+    gate.open();
+    driver.end();
+    assert_eq!(*told.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(cache.stats().pending_notifications, 0);
+    // There is room again.
+    at_once(cache.insert(1, 20));
+    assert_eq!(told.lock().unwrap().last(), Some(&19));
 }

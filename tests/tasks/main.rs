@@ -10,6 +10,7 @@
 //!   of that code, and for its [`reentrancy`].
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
+//! * [`received`]: removals that are received.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
@@ -28,6 +29,7 @@ mod held_back;
 mod listeners;
 mod many_in_flight;
 mod panics;
+mod received;
 mod reentrancy;
 mod runtimes;
 mod singleflight;

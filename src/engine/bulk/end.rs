@@ -16,6 +16,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
         self.run_pending();
         self.announce_all();
+        self.core.end_receiving();
     }
 }
 
@@ -34,5 +35,6 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         }
         self.drop_reclaimed();
         self.core.flush_rest();
+        self.core.end_receiving();
     }
 }

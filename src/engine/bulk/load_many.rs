@@ -13,8 +13,8 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-/// The keys' entries, in the order in which the caller gave the keys.
-type Answers<K, V> = Vec<Option<Entry<K, V>>>;
+/// The keys' entries, in the order of the keys.
+pub type Answers<K, V> = Vec<Option<Entry<K, V>>>;
 
 /// One of the keys, in the order in which the caller gave them.
 enum Wanted<K, V> {
@@ -201,7 +201,7 @@ where
     }
 
     fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
-        let mut answers: Vec<Option<Entry<K, V>>> = Vec::with_capacity(wanted.len());
+        let mut answers: Answers<K, V> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let answer = match wanted {
                 Wanted::Known(entry) => entry,

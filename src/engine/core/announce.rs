@@ -1,6 +1,7 @@
 //! Announcing removals.
 
 use super::notices::Notice;
+use super::receiving::Receiving;
 use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
@@ -14,7 +15,7 @@ impl Core {
     /// under its bucket's lock: so notices of one key are in the order of its removals.
     #[inline(always)]
     pub fn announce(&self, id: NodeId, cause: RemovalCause, deadline: Timestamp, now: Timestamp) {
-        if self.recorder.is_some() || self.notices.has_listener() {
+        if self.recorder.is_some() || self.notices.announces() {
             self.announce_slow(id, cause, deadline, now);
         }
     }
@@ -27,18 +28,20 @@ impl Core {
             recorder.removed(cause, at.saturating_since(deadline));
         }
         let notices = &self.notices;
-        if !notices.has_listener() || notices.discards() {
+        if !notices.announces() || notices.discards() {
             return;
         }
         self.pool.meta(id).retain();
         notices.push(Notice { id, cause, deadline, at });
     }
 
-    /// Announces a value that was refused after the cache was closed. A value that the cache's own
-    /// listener put back is only counted: announcing it would have no end.
+    /// Announces a value that was refused after the cache was closed. It is only counted if the
+    /// receiver has seen the end, or if the cache's own listener put it back: announcing it would
+    /// have no end.
     #[cold]
     pub fn refuse_closed(&self, id: NodeId, deadline: Timestamp, now: Timestamp) {
-        if !reentrancy::delivers(self.id()) || seeded("refusals-are-announced") {
+        let has_end = self.notices.receiving().is_some_and(Receiving::is_ended);
+        if !(has_end || reentrancy::delivers(self.id())) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
         self.notices.count_refusal();
@@ -65,6 +68,13 @@ impl Core {
     /// Sets the cache on whose behalf others deliver.
     pub fn set_client(&self, client: Weak<dyn Deliver>) {
         self.notices.set_client(client);
+    }
+
+    /// Tells the receiver, if there is one, that no more removals will come.
+    pub fn end_receiving(&self) {
+        if let Some(receiving) = self.notices.receiving() {
+            receiving.end();
+        }
     }
 
     /// Refuses new values from now on.

@@ -8,11 +8,13 @@ mod announce;
 mod hot;
 mod notices;
 mod progress;
+mod receiving;
 mod shared;
 mod state;
 mod upkeep;
 
 pub use notices::{Notice, Notices};
+pub use receiving::Receiving;
 pub use shared::{Core, Search};
 pub use state::{Batch, Dead, Maintenance, Sweep};
 pub use upkeep::PASS_DELAY;

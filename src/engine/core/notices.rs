@@ -1,12 +1,14 @@
 //! What is still to be told to the listener, and what is still to be dropped.
 
+use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox, ProgressWait};
-use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::plain;
 use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
@@ -26,6 +28,8 @@ pub struct Notice {
 pub struct Notices {
     outbox: Outbox<Notice>,
     has_listener: bool,
+    /// The receiver of the notices, in place of listeners.
+    receiving: Option<Receiving>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
     to_drop: SegQueue<Vec<NodeId>>,
     /// The cache itself, for deliveries on its behalf.
@@ -40,6 +44,8 @@ pub struct Notices {
     /// How many notices may wait before others are discarded.
     discard_limit: Option<usize>,
     discarded: AtomicU64,
+    /// How many notices wait for each listener that awaits. They have left the outbox.
+    backlogs: Vec<plain::Arc<AtomicUsize>>,
     /// Values that the listener put back after the end, which were not announced.
     refused_after_close: AtomicU64,
     closed: AtomicBool,
@@ -50,14 +56,19 @@ impl Notices {
         Self {
             outbox: Outbox::new(),
             has_listener: config.has_listener,
+            receiving: config.receives.then(Receiving::new),
             to_drop: SegQueue::new(),
             client: OnceLock::new(),
             handoff: Handoff::new(),
-            executor: config.executor.clone().unwrap_or_default(),
+            executor: config
+                .executor
+                .clone()
+                .unwrap_or_else(|| Executor::by_default(&config.clock)),
             has_own_executor: config.executor.is_some(),
             wait_limit: config.notifications.of(Overflow::Wait),
             discard_limit: config.notifications.of(Overflow::Discard),
             discarded: AtomicU64::new(0),
+            backlogs: config.backlogs.clone(),
             refused_after_close: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -73,23 +84,54 @@ impl Notices {
         self.has_listener
     }
 
+    pub fn receiving(&self) -> Option<&Receiving> {
+        self.receiving.as_ref()
+    }
+
+    /// Whether removals are announced: to listeners, or to a receiver.
+    #[inline]
+    pub fn announces(&self) -> bool {
+        self.has_listener || self.receiving.as_ref().is_some_and(|it| !it.is_gone())
+    }
+
     pub fn has_own_executor(&self) -> bool {
         self.has_own_executor
     }
 
+    /// How many notices may wait before writers do. There is no limit while nobody can receive.
     pub fn wait_limit(&self) -> Option<usize> {
-        self.wait_limit
+        let applies = self.receiving.as_ref().is_none_or(Receiving::is_taken);
+        self.wait_limit.filter(|_| applies)
     }
 
     /// Whether there is something to tell or to drop.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.to_drop.is_empty() || (self.has_listener && !self.outbox.is_empty())
+        let announces = self.has_listener || self.receiving.is_some();
+        !self.to_drop.is_empty()
+            || (announces
+                && !self.outbox.is_empty()
+                && (self.has_listener || self.has_receiver_to_look_after()))
+    }
+
+    /// Whether a receiver is to be woken or waited for, or its notices are to be dropped.
+    #[cold]
+    fn has_receiver_to_look_after(&self) -> bool {
+        let Some(receiving) = &self.receiving else { return false };
+        let exceeds = |limit| self.outbox.len() > limit;
+        receiving.is_parked() || receiving.is_gone() || self.wait_limit().is_some_and(exceeds)
     }
 
     /// Notices that wait.
     pub fn waiting(&self) -> usize {
         self.outbox.len()
+    }
+
+    /// Notices that wait here or for a listener that awaits. Of several such listeners, the slowest
+    /// counts.
+    fn pending(&self) -> usize {
+        let backlogs = self.backlogs.iter().map(|backlog| backlog.load(Ordering::Relaxed));
+        self.outbox.len() + backlogs.max().unwrap_or(0)
     }
 
     /// Whether no notice waits and nobody is delivering.
@@ -177,7 +219,7 @@ impl Notices {
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
-        stats.pending_notifications = self.outbox.len() as u64;
+        stats.pending_notifications = self.pending() as u64;
         stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
         stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
     }
@@ -185,11 +227,14 @@ impl Notices {
     /// Queues a notice, which carries a count on its node.
     pub fn push(&self, notice: Notice) {
         self.outbox.push(notice);
+        if let Some(receiving) = &self.receiving {
+            receiving.note_push();
+        }
     }
 
     /// Whether a further notice has to be discarded. Counts it then.
     pub fn discards(&self) -> bool {
-        let is_full = self.discard_limit.is_some_and(|limit| self.outbox.len() >= limit);
+        let is_full = self.discard_limit.is_some_and(|limit| self.pending() >= limit);
         if is_full {
             self.discarded.fetch_add(1, Ordering::Relaxed);
         }

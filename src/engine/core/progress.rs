@@ -6,7 +6,7 @@ use crate::clock::{NEVER, Timestamp};
 use crate::node::Generation;
 use crate::primitives::MutexGuard;
 use crate::primitives::atomic::Ordering;
-use crate::scheduler::Registration;
+use crate::scheduler::Alarm;
 use std::time::Duration;
 
 impl Core {
@@ -52,8 +52,8 @@ impl Core {
     }
 
     /// Registers the cache with the scheduler.
-    pub fn set_registration(&self, registration: Registration) {
-        self.upkeep.set_registration(registration);
+    pub fn set_alarm(&self, alarm: Alarm) {
+        self.upkeep.set_alarm(alarm);
     }
 
     /// How many generations have begun since the last one up to which everything was swept.

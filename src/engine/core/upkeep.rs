@@ -12,7 +12,7 @@ use crate::drain::DrainStatus;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::{Arc, Mutex, MutexGuard};
-use crate::scheduler::Registration;
+use crate::scheduler::Alarm;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Upkeep {
     pub published: Published,
     /// Batches of dead nodes that have come through their grace period and wait to be reclaimed.
     pub grace_ended: Arc<AtomicUsize>,
-    registration: OnceLock<Registration>,
+    alarm: OnceLock<Alarm>,
     pub scheduled: bool,
     /// Whether entries may weigh other than 1.
     weighs: bool,
@@ -77,7 +77,7 @@ impl Upkeep {
             lock_waiters: GuardedU32::new(0),
             published: Published::new(now),
             grace_ended: Arc::new(AtomicUsize::new(0)),
-            registration: OnceLock::new(),
+            alarm: OnceLock::new(),
             scheduled: config.scheduled,
             idle_runs: GuardedU32::new(0),
             tick: config.geometry.tick(),
@@ -104,24 +104,24 @@ impl Upkeep {
         self.lock_waiters.load(Ordering::Relaxed) > 0
     }
 
-    pub fn set_registration(&self, registration: Registration) {
-        let _ = self.registration.set(registration);
+    pub fn set_alarm(&self, alarm: Alarm) {
+        let _ = self.alarm.set(alarm);
     }
 
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.
     #[inline]
     pub fn wake_within(&self, delay: Duration) {
         if self.scheduled
-            && let Some(registration) = self.registration.get()
+            && let Some(alarm) = self.alarm.get()
         {
-            registration.wake_at(delay);
+            alarm.wake_at(delay);
         }
     }
 
     /// Takes the cache off the scheduler's list.
     pub fn deregister(&self) {
-        if let Some(registration) = self.registration.get() {
-            registration.cancel();
+        if let Some(alarm) = self.alarm.get() {
+            alarm.cancel();
         }
     }
 }

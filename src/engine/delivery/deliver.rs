@@ -1,14 +1,14 @@
 //! Telling the listener, and dropping keys and values.
 
 use crate::engine::Engine;
-use crate::engine::core::Notice;
+use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
 use crate::engine::typed::Listener;
 use crate::entry::{Facts, Removed};
 use crate::executor::Running;
 use crate::links::NodeId;
 use crate::node::remaining;
-use crate::pool::RawHandle;
+use crate::pool::{Pool, RawHandle};
 use crate::primitives::{catch_user_panic, seeded};
 use crate::removal::RemovalCause;
 
@@ -20,7 +20,7 @@ const JOB_NOTICES: usize = 4096;
 const CALLER_FLUSHES: u32 = 8;
 
 /// Runs user code; false if it panicked.
-fn is_completed(run: impl FnOnce()) -> bool {
+pub fn is_completed(run: impl FnOnce()) -> bool {
     if seeded("panics-are-let-through") {
         run();
         return true;
@@ -119,6 +119,12 @@ impl<K, V, S> Engine<K, V, S> {
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
             self.drop_reclaimed();
+            if let Some(receiving) = core.notices.receiving() {
+                receiving.wake();
+                if receiving.is_gone() {
+                    self.drop_unreceived();
+                }
+            }
             if !core.notices.has_listener() {
                 return true;
             }
@@ -155,7 +161,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Tells the listeners of one removal.
     fn deliver(&self, notice: Notice) {
-        let removed = self.removed(notice);
+        let removed = removed(&self.core, &self.pool, notice);
         let Some((last, others)) = self.hooks.listeners.split_last() else { return };
         for listener in others {
             self.tell(listener, removed.clone());
@@ -171,22 +177,27 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    fn removed(&self, notice: Notice) -> Removed<K, V> {
-        let Notice { id, cause, deadline, at } = notice;
-        let node = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
-        let created = node.meta().created();
-        let late = at.saturating_since(deadline).to_duration();
-        let facts = Facts {
-            cause,
-            deadline: remaining(deadline, at).map(|_| self.core.ticker.instant_of(deadline)),
-            late_by: (cause == RemovalCause::Expired).then_some(late),
-            age: at.saturating_since(created).to_duration(),
-        };
-        Removed::new(node, facts)
-    }
-
-    /// Delivers what is still to be announced when the cache is dropped.
+    /// Delivers what is still to be announced when the cache is dropped. A receiver outlives the
+    /// cache.
     pub fn announce_rest(&self) {
+        if self.core.notices.receiving().is_some_and(Receiving::is_taken) {
+            return;
+        }
         while self.core.notices.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
     }
+}
+
+/// The removal that a notice tells of.
+pub fn removed<K, V>(core: &Core, pool: &Pool<K, V>, notice: Notice) -> Removed<K, V> {
+    let Notice { id, cause, deadline, at } = notice;
+    let node = pool.handle(RawHandle::from_count(pool.raw().clone(), id));
+    let created = node.meta().created();
+    let late = at.saturating_since(deadline).to_duration();
+    let facts = Facts {
+        cause,
+        deadline: remaining(deadline, at).map(|_| core.ticker.instant_of(deadline)),
+        late_by: (cause == RemovalCause::Expired).then_some(late),
+        age: at.saturating_since(created).to_duration(),
+    };
+    Removed::new(node, facts)
 }

@@ -3,7 +3,9 @@
 
 mod deliver;
 mod pressure;
+mod receive;
 mod request;
 mod tasks;
 
+pub use receive::Receiver;
 pub use request::Pending;

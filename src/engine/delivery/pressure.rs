@@ -2,7 +2,7 @@
 
 use super::deliver::CALLER_NOTICES;
 use crate::engine::Engine;
-use crate::engine::core::Notices;
+use crate::engine::core::{Notices, Receiving};
 use crate::engine::reentrancy;
 use std::time::Duration;
 
@@ -10,15 +10,20 @@ use std::time::Duration;
 const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Keeps a writer until at most `limit` notices wait. Other threads deliver first. But an
+    /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
+    /// and waited for. Otherwise other threads deliver first. But an
     /// executor may have dropped the job, or may be the very thread that waits here; then the
     /// writer delivers.
     #[cold]
     pub(super) fn apply_back_pressure(&self, limit: usize) {
         let notices = &self.core.notices;
+        let receiving = notices.receiving();
         let mut is_patient = notices.has_own_executor();
         while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
-            if is_patient {
+            if receiving.is_some_and(Receiving::is_gone) {
+                return;
+            }
+            if is_patient && receiving.is_none() {
                 notices.submit_deliveries();
             } else {
                 self.deliver_at_most(CALLER_NOTICES);

@@ -90,7 +90,9 @@ impl<K, V, S> Engine<K, V, S> {
     /// callback, a load, a computation, an announcement or a destructor of any cache does not wait:
     /// two threads might wait for each other.
     pub fn announce_all(&self) {
-        let waits = !reentrancy::is_anything_under_way();
+        // A receiver takes its time, and may be this very thread.
+        let is_received = self.core.notices.receiving().is_some();
+        let waits = !is_received && !reentrancy::is_anything_under_way();
         self.deliver_at_most(usize::MAX);
         let notices = &self.core.notices;
         while waits && !notices.is_idle() && !seeded("close-does-not-wait") {

@@ -19,6 +19,10 @@ impl<K, V, S> Engine<K, V, S> {
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         while notices.waiting() > limit && !reentrancy::is_in_user_code() {
+            if notices.receiving().is_some() {
+                self.another_receives(limit).await;
+                return;
+            }
             if notices.has_own_executor() {
                 // The executor has its turn first. But it may have dropped the job, or its only
                 // thread may be the one that polls this task; then the task delivers.
@@ -37,11 +41,28 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`announce_all`](Self::announce_all) does for a thread.
     pub async fn announce_all_async(&self) {
         let notices = &self.core.notices;
+        if notices.receiving().is_some() {
+            // A receiver takes its time, and may be in this very task.
+            let _mark = ReentrancyMark::task();
+            self.deliver_at_most(usize::MAX);
+            return;
+        }
         while !notices.is_idle() && !reentrancy::is_in_user_code() {
             self.another_delivers(|| !notices.is_delivering()).await;
             let _mark = ReentrancyMark::task();
             self.deliver_at_most(usize::MAX);
         }
+    }
+
+    /// Waits until the receiver has taken out so many notices that at most `limit` wait, or is
+    /// gone.
+    async fn another_receives(&self, limit: usize) {
+        let notices = &self.core.notices;
+        let Some(receiving) = notices.receiving() else { return };
+        receiving.wake();
+        let mut wait = notices.progress();
+        let is_enough = || notices.waiting() <= limit || receiving.is_gone();
+        poll_fn(|context| wait.poll(context, is_enough)).await;
     }
 
     /// Waits while another thread delivers, until it has made progress.

@@ -1,0 +1,82 @@
+//! Receiving removals, in place of listeners that are told of them.
+
+use super::deliver::{is_completed, removed};
+use crate::engine::Engine;
+use crate::engine::core::{Core, Receiving};
+use crate::entry::Removed;
+use crate::pool::Pool;
+use crate::primitives::plain::Arc;
+use std::task::{Context, Poll};
+
+/// Takes the notices of a cache out of the outbox. It keeps the cache's state, but not the cache.
+pub struct Receiver<K, V> {
+    core: Arc<Core>,
+    pool: Pool<K, V>,
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// The receiver of the removals, for the first caller; `None` if the cache has none.
+    pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
+        let is_first = self.core.notices.receiving().is_some_and(Receiving::take);
+        is_first.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
+    }
+
+    /// Releases the notices that nobody will receive.
+    #[cold]
+    pub(super) fn drop_unreceived(&self) {
+        drop_all(&self.core, &self.pool);
+    }
+}
+
+impl<K, V> Receiver<K, V> {
+    /// The next removal, if one waits.
+    pub fn try_receive(&mut self) -> Option<Removed<K, V>> {
+        let mut received = None;
+        let Self { core, pool } = self;
+        let _ = core.notices.deliver(1, |notice| received = Some(removed(core, pool, notice)));
+        received
+    }
+
+    /// The next removal, or `None` after the last one of a cache that is closed or gone.
+    pub fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Option<Removed<K, V>>> {
+        if let Some(removed) = self.try_receive() {
+            return Poll::Ready(Some(removed));
+        }
+        let core = Arc::clone(&self.core);
+        let Some(receiving) = core.notices.receiving() else { return Poll::Ready(None) };
+        receiving.park(context.waker());
+        // The end comes after the last push. So it is read before the look at the outbox.
+        let is_ended = receiving.is_ended();
+        match self.try_receive() {
+            Some(removed) => Poll::Ready(Some(removed)),
+            None if is_ended => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// How many removals wait.
+    pub fn waiting(&self) -> usize {
+        self.core.notices.waiting()
+    }
+}
+
+impl<K, V> Drop for Receiver<K, V> {
+    fn drop(&mut self) {
+        if let Some(receiving) = self.core.notices.receiving() {
+            receiving.give_up();
+        }
+        drop_all(&self.core, &self.pool);
+    }
+}
+
+/// Drops the handles of all notices. Writers that wait for room go on.
+fn drop_all<K, V>(core: &Core, pool: &Pool<K, V>) {
+    let drop_one = |notice| {
+        if !is_completed(|| drop(removed(core, pool, notice)))
+            && let Some(recorder) = &core.recorder
+        {
+            recorder.drop_panicked();
+        }
+    };
+    while core.notices.deliver(usize::MAX, drop_one).count > 0 {}
+}

@@ -1,0 +1,102 @@
+//! The removals of a cache as a stream.
+
+use crate::engine::{Engine, Receiver};
+use crate::entry::Removed;
+use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+/// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
+///
+/// Each value is received once, and the values of one key in the order of their removals. With the
+/// feature `stream` this is a `futures_core::Stream`.
+///
+/// It does not keep the cache alive. After the cache is [closed](crate::Cache::close), or its last
+/// handle is dropped, it yields what is still waiting, and then `None`. As with a listener, values
+/// that are inside when the last handle is dropped are not announced.
+///
+/// *Dropping* it drops the removals that wait. From then on the cache announces nothing, and holds
+/// no writer back.
+#[must_use = "removals wait for it"]
+pub struct Removals<K, V> {
+    receiver: Receiver<K, V>,
+}
+
+impl<K, V> Removals<K, V> {
+    pub(crate) fn take_from<S>(engine: &Engine<K, V, S>) -> Option<Self> {
+        Some(Self { receiver: engine.take_receiver()? })
+    }
+
+    /// Awaits the next removal; `None` means that there will be no more.
+    ///
+    /// *Cancellation*: dropping the future loses no removal.
+    ///
+    /// ```
+    /// use cortado::{RemovalCause, future::Cache};
+    ///
+    /// # pollster::block_on(async {
+    /// let cache: Cache<&str, u32> = Cache::builder().removals(true).build();
+    /// let mut removals = cache.removals().unwrap();
+    /// cache.insert("k", 1).await;
+    /// cache.insert("k", 2).await;
+    /// cache.close().await;
+    /// let mut causes = Vec::new();
+    /// while let Some(removed) = removals.recv().await {
+    ///     causes.push((*removed.value(), removed.cause()));
+    /// }
+    /// assert_eq!(causes, [(1, RemovalCause::Replaced), (2, RemovalCause::Explicit)]);
+    /// # });
+    /// ```
+    pub async fn recv(&mut self) -> Option<Removed<K, V>> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// Polls for the next removal. `Ready(None)` means that there will be no more.
+    ///
+    /// If it is pending, the waker of the last call is called when a removal waits. The waker runs
+    /// where a listener would: on the thread of an operation after that operation, or on a worker
+    /// thread of the process, with no lock held.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Removed<K, V>>> {
+        self.receiver.poll_receive(context)
+    }
+
+    /// Returns the next removal if one waits. It does not wait.
+    pub fn try_recv(&mut self) -> Option<Removed<K, V>> {
+        self.receiver.try_receive()
+    }
+
+    /// How many removals wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.receiver.waiting()
+    }
+
+    /// Whether no removal waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<K, V> futures_core::Stream for Removals<K, V> {
+    type Item = Removed<K, V>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Self::Item>> {
+        self.poll_recv(context)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len(), None)
+    }
+}
+
+impl<K, V> fmt::Debug for Removals<K, V> {
+    /// Shows how many removals wait.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Removals").field("waiting", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! The clock of a tokio runtime: with paused time, on other threads, and with a scheduler on the
+//! runtime.
+#![cfg(all(feature = "tokio", not(cortado_loom)))]
+
+mod common;
+
+use common::audited::{TasksAudited, tasks_audited};
+use common::{MINUTE, must_end, panic_of};
+use cortado::future::{Cache, CacheBuilder};
+use cortado::{Clock, Expiration, RemovalCause};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use tokio::runtime;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+/// By how much a scheduler may be late: a tick of the wheel, and some roundings.
+const LATE: Duration = Duration::from_millis(1100);
+
+type Numbers = TasksAudited<u64, u64>;
+
+fn runtime() -> runtime::Runtime {
+    runtime::Builder::new_multi_thread().enable_time().build().unwrap()
+}
+
+fn builder() -> CacheBuilder<u64, u64> {
+    Cache::builder().clock(Clock::tokio())
+}
+
+#[tokio::test(start_paused = true)]
+async fn lifetimes_follow_paused_time() {
+    let cache: Numbers = tasks_audited(builder().time_to_live(MINUTE).build());
+    cache.insert(1, 1).await;
+    advance(MINUTE - MS).await;
+    assert_eq!(cache.get(&1).await, Some(1));
+    assert_eq!(cache.expires_in(&1), Expiration::Due(MS));
+    advance(MS).await;
+    assert_eq!(cache.get(&1).await, None, "exactly at the deadline");
+    // A sleep of the same length ends when the entry does.
+    cache.insert(2, 2).await;
+    sleep(MINUTE).await;
+    assert!(!cache.contains_key(&2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_threads_read_the_runtimes_time() {
+    let cache: Arc<Numbers> = Arc::new(tasks_audited(builder().time_to_live(HOUR).build()));
+    cache.insert(1, 1).await;
+    let look = || {
+        let cache = Arc::clone(&cache);
+        thread::spawn(move || cache.sync().get(&1)).join().unwrap()
+    };
+    assert_eq!(look(), Some(1));
+    advance(HOUR).await;
+    assert_eq!(look(), None, "the thread has read the real time");
+    let cache = Arc::clone(&cache);
+    thread::spawn(move || cache.sync().insert(2, 2)).join().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn instants_are_the_runtimes() {
+    let cache: Numbers = tasks_audited(builder().build());
+    thread::sleep(5 * MS); // The real time goes on, and the paused time does not.
+    let end = Instant::now() + MINUTE;
+    cache.insert_until(1, 1, end.into_std()).await;
+    assert_eq!(cache.expires_in(&1), Expiration::Due(MINUTE));
+    assert_eq!(cache.expires_at(&1), Expiration::Due(end.into_std()));
+    advance(MINUTE - MS).await;
+    assert!(cache.contains_key(&1));
+    advance(MS).await;
+    assert!(!cache.contains_key(&1));
+}
+
+/// No operation comes, and each entry leaves in its time, by the runtime's clock.
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_on_the_runtime_expires_in_time() {
+    let cache: Numbers = tasks_audited(builder().scheduler(true).removals(true).build());
+    let mut removals = cache.removals().unwrap();
+    let begun = Instant::now();
+    cache.insert_with_ttl(1, 1, HOUR).await;
+    sleep(MINUTE).await;
+    // An earlier deadline comes while the task sleeps for a later one.
+    cache.insert_with_ttl(2, 2, MINUTE).await;
+    for (key, end) in [(2, 2 * MINUTE), (1, HOUR)] {
+        let removed = timeout(2 * HOUR, removals.recv()).await.unwrap().unwrap();
+        assert_eq!((*removed.key(), removed.cause()), (key, RemovalCause::Expired));
+        let passed = begun.elapsed();
+        assert!((end..end + LATE).contains(&passed), "{key} left after {passed:?}");
+    }
+}
+
+/// A listener may block: it runs where the runtime allows that.
+#[tokio::test(start_paused = true)]
+async fn listeners_run_off_the_runtimes_thread() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = {
+        let told = Arc::clone(&told);
+        move |removed: cortado::Removed<u64, u64>| {
+            thread::sleep(5 * MS);
+            told.lock().unwrap().push((*removed.key(), thread::current().id()));
+        }
+    };
+    let cache: Numbers = tasks_audited(
+        builder().scheduler(true).time_to_live(MINUTE).removal_listener(listener).build(),
+    );
+    cache.insert(1, 1).await;
+    // The paused time does not pass while the job runs.
+    sleep(MINUTE + 2 * LATE).await;
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].0, 1);
+    assert_ne!(told[0].1, thread::current().id(), "it ran on the runtime's thread");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_ends_with_the_cache() {
+    let tasks = || runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let cache: Numbers = tasks_audited(builder().scheduler(true).time_to_live(HOUR).build());
+    cache.insert(1, 1).await;
+    sleep(MINUTE).await;
+    assert_eq!(tasks(), before + 1);
+    drop(cache);
+    sleep(MINUTE).await;
+    assert_eq!(tasks(), before);
+}
+
+/// Work that is more than a pass may do is done in turns.
+#[tokio::test(start_paused = true)]
+async fn many_entries_that_are_due_at_once_leave_in_turns() {
+    const ENTRIES: u64 = 50_000;
+    let cache: Numbers = tasks_audited(builder().scheduler(true).time_to_live(MINUTE).build());
+    for key in 0..ENTRIES {
+        cache.sync().insert(key, key);
+    }
+    sleep(MINUTE + 2 * LATE).await;
+    assert_eq!(cache.entry_count(), 0);
+}
+
+#[test]
+fn a_cache_outlives_its_runtime() {
+    must_end(|| {
+        for scheduler in [false, true] {
+            let runtime = runtime();
+            let cache: Numbers = runtime.block_on(async {
+                tasks_audited(
+                    builder().scheduler(scheduler).max_capacity(100).removal_listener(drop).build(),
+                )
+            });
+            cache.sync().insert(1, 1);
+            drop(runtime);
+            (0..1000).for_each(|key| cache.sync().insert(key, key));
+            cache.sync().run_pending_tasks();
+            assert_eq!(cache.entry_count(), 100);
+            cache.sync().close();
+        }
+    });
+}
+
+/// By real time, on a runtime with several threads.
+#[test]
+fn a_scheduler_on_the_runtime_works_by_real_time() {
+    must_end(|| {
+        let runtime = runtime();
+        let (told, removals) = channel();
+        let cache: Numbers = runtime.block_on(async {
+            let listener = move |removed: cortado::Removed<u64, u64>| {
+                told.send((*removed.key(), removed.cause())).unwrap();
+            };
+            tasks_audited(
+                builder()
+                    .scheduler(true)
+                    .time_to_live(20 * MS)
+                    .expiry_resolution(MS)
+                    .removal_listener(listener)
+                    .build(),
+            )
+        });
+        for key in 0..10 {
+            cache.sync().insert(key, key);
+            assert_eq!(removals.recv(), Ok((key, RemovalCause::Expired)));
+        }
+        drop(cache);
+    });
+}
+
+#[test]
+fn there_must_be_a_runtime_with_time() {
+    panic_of(Clock::tokio);
+    let timeless = runtime::Builder::new_current_thread().build().unwrap();
+    let message = timeless.block_on(async { panic_of(Clock::tokio) });
+    assert!(message.contains("time"), "{message}");
+}
