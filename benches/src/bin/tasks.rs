@@ -237,6 +237,7 @@ type Run = fn(Workload, &Options, &Runtime, usize) -> f64;
 const CACHES: [(&str, Run); 3] =
     [(Cortado::NAME, run::<Cortado>), (Moka::NAME, run::<Moka>), (Quick::NAME, run::<Quick>)];
 
+#[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
 fn main() -> anyhow::Result<()> {
     let mut options = Options::parse();
     if options.quick {

@@ -6,6 +6,7 @@ use crate::engine::flights::{EnteredFlight, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
+use crate::hash::Hash32;
 use crate::pool::{Handle, HardDeadline, Local};
 use std::hash::{BuildHasher, Hash};
 
@@ -81,9 +82,10 @@ where
     /// Commits a loaded value, unless the key has got an entry meanwhile that is not to be
     /// replaced. Returns the key's entry, and the end of its life for the waiters.
     ///
-    /// The caller has looked with its flight on the board, and has found no entry but the one that
-    /// `replaces` has judged. Nearly always that still holds. So without such an entry the hooks
-    /// are asked about a new one, and only the commit looks again.
+    /// The caller has looked with its flight registered, and has found no entry but the one that
+    /// `replaces` has judged. Nearly always that still holds. So the first look here takes no lock
+    /// if nothing was judged: if it finds no entry, the hooks are asked about a new one, and the
+    /// commit looks again.
     pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,
@@ -93,11 +95,11 @@ where
     ) -> (Entry<K, V>, Timestamp) {
         let terms = Terms { weight: self.weigh(&node), lifetime };
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
-        let mut is_known_absent = replaces.judged.is_none();
+        let (hash, mut was_absent) = (node.meta().hash(), replaces.judged.is_none());
         loop {
-            let look = || self.stable_entry(node.meta().hash(), node.key()).0;
-            let found = if std::mem::take(&mut is_known_absent) { None } else { look() };
-            let basis = match found {
+            let is_absent = std::mem::take(&mut was_absent) && !self.has_entry(hash, node.key());
+            let look = || self.stable_entry(hash, node.key()).0;
+            let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,
                 Some(entry) if self.is_replaced(&entry, replaces) => self.basis_on(&entry),
                 Some(entry) => {
@@ -164,6 +166,12 @@ where
                 Err(_) => {}
             }
         }
+    }
+
+    /// Whether the key has an entry at this moment.
+    fn has_entry(&self, hash: Hash32, key: &K) -> bool {
+        let guard = crate::epoch::pin();
+        self.find(&guard, hash, key).is_some()
     }
 
     fn basis_on(&self, entry: &Entry<K, V>) -> Basis<K, V> {

@@ -242,7 +242,7 @@ impl Oracle {
     }
 
     /// What is found expired stays expired.
-    fn claim(&mut self, key: u8) {
+    pub fn claim(&mut self, key: u8) {
         let now = self.now;
         if let Some(rec) = &mut self.inside[usize::from(key)] {
             rec.claimed |= !rec.cleared && rec.deadline <= now;

@@ -80,6 +80,8 @@ impl Driver {
         let (entered, mut judged) = (Cell::new(None), Vec::new());
         self.nested += 1;
         let init = || {
+            // The load has looked again. A read hook may have ended the life that the read found.
+            self.oracle.claim(key);
             entered.set(Some(None));
             entered.set(Some(Some(self.while_loading(key, meanwhile, true))));
             value
