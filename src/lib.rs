@@ -51,8 +51,8 @@
 //! 3. Operations on a key, computations too ([terms](KeyEntry::and_compute_with)), are
 //!    *linearizable*. An entry that one operation found expired stays expired for all. Iteration is
 //!    weakly consistent: [`Cache::iter`].
-//! 4. No call does unbounded maintenance except `run_pending_tasks`, `retain`, iteration, `close`:
-//!    a million entries ending at once stall no caller. See also [`Cache::invalidate_all`].
+//! 4. No call does unbounded maintenance except `run_pending_tasks`, `close` and what goes through
+//!    all entries: a million entries ending at once stall no caller. See [`Cache::invalidate_all`].
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not
 //!    yet applied: at most 1/16 of the capacity, and one entry per writing thread.
 //! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than
@@ -93,6 +93,9 @@
 //! A task is pending where a thread would sleep for a load, a computation or a delivery. Only the
 //! waits for a bucket and for the maintenance, which are short, block its thread. A synchronous
 //! call in a task blocks the runtime's thread: [`future`](future#waiting).
+//!
+//! Time limits: a task drops the future of the operation; a thread uses [`Cache::within`], for bulk
+//! loads [`Cache::get_many_within`], for guards the limit of [`Cache::get_value_or_guard`].
 //!
 //! # Time
 //!

@@ -8,8 +8,9 @@ use std::task::{Context, Poll};
 
 /// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
 ///
-/// Each value is received once, and the values of one key in the order of their removals. With the
-/// feature `stream` this is a `futures_core::Stream`.
+/// Each removal is received once, except those that
+/// [`Overflow::Discard`](crate::Overflow::Discard) drops, and the values of one key in the order of
+/// their removals. With the feature `stream` this is a `futures_core::Stream`.
 ///
 /// It does not keep the cache alive. After the cache is [closed](crate::Cache::close), or its last
 /// handle is dropped, it yields what is still waiting, and then `None`. As with a listener, values
@@ -53,9 +54,9 @@ impl<K, V> Removals<K, V> {
 
     /// Polls for the next removal. `Ready(None)` means that there will be no more.
     ///
-    /// If it is pending, the waker of the last call is called when a removal waits. The waker runs
-    /// where a listener would: on the thread of an operation after that operation, or on a worker
-    /// thread of the process, with no lock held.
+    /// If it is pending, the waker of the last call is called when a removal waits, with no lock
+    /// held, where a listener would run
+    /// ([`Builder::removal_listener`](crate::Builder::removal_listener)).
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Removed<K, V>>> {
         self.receiver.poll_receive(context)
     }

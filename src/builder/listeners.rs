@@ -32,7 +32,8 @@ where
     /// *Callbacks*: the listener runs with no lock held, in one of these places:
     ///
     /// * on the thread of an operation on the cache, after that operation;
-    /// * on a worker thread of the process, for a cache with a [`scheduler`](Self::scheduler);
+    /// * on a worker thread of the process, for a cache with a [`scheduler`](Self::scheduler); if
+    ///   that runs on a tokio runtime, in its `spawn_blocking`;
     /// * wherever your [`executor`](Self::executor) runs jobs.
     ///
     /// The listener never runs inside a load, a computation or a callback. It may call anything on
@@ -94,16 +95,16 @@ where
         })
     }
 
-    /// Lets the program receive the removals, in place of a listener that is told of them.
+    /// Makes a receiver of all removals, in place of listeners.
     ///
-    /// [`Cache::removals`](crate::Cache::removals) hands out the one receiver. Take it before the
-    /// first write. A cache without this setting pays nothing for it.
+    /// [`Cache::removals`](crate::Cache::removals) returns the receiver, once. Removals wait in a
+    /// queue until they are received.
     ///
-    /// *Bound*: removals that are not received wait in the cache's queue of notifications.
-    /// [`notification_limit`](Self::notification_limit) bounds it: it holds writers back until the
-    /// receiver has made room, or discards and counts. With [`Overflow::Wait`], a thread or task
-    /// that receives must not write to the cache itself: nobody else makes room for its write.
-    /// Writers are not held back before the receiver is taken, and after it is dropped.
+    /// *Bound*: by default the queue has no bound. So always take the receiver, or set
+    /// [`notification_limit`](Self::notification_limit): it holds writers back until the receiver
+    /// has made room, or discards and counts. With [`Overflow::Wait`], a thread or task that
+    /// receives must not write to the cache itself: nobody else makes room for its write. No
+    /// writer is held back before the receiver is taken, nor after it is dropped.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses it together with a listener.
     ///

@@ -15,7 +15,8 @@ where
     ///
     /// It applies recorded reads and writes, removes every entry that is due, evicts down to the
     /// capacity, sweeps after an `invalidate_all`, releases memory that no thread can be reading,
-    /// and delivers all notifications.
+    /// and delivers all notifications. (In a cache with a [receiver](crate::Builder::removals),
+    /// removals stay in the queue until they are received.)
     ///
     /// No program has to call this: operations do the same work piece by piece, and so does the
     /// background thread of a [`scheduler`](crate::Builder::scheduler). The call serves tests, and
@@ -91,7 +92,8 @@ where
     ///
     /// Values that are inserted from now on are not stored and leave at once, as `Explicit`. A
     /// value that the listener itself puts back from now on is dropped without an announcement,
-    /// since announcing it would have no end.
+    /// since announcing it would have no end. In a cache with a receiver, so is every value that is
+    /// inserted after the call.
     /// [`Stats::refused_after_close`](crate::Stats::refused_after_close) counts these values.
     ///
     /// Dropping the last handle without this call announces nothing.

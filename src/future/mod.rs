@@ -28,16 +28,18 @@
 //! of [`Cache::get`] is ready at the first poll. Only a listener that awaits
 //! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting.
 //!
-//! A *synchronous* call on a cache blocks its thread while a computation or a load of its key runs.
-//! On a runtime's only worker thread it blocks the very task that it waits for, and never returns.
+//! A *synchronous* write blocks its thread while a computation of its key runs. A synchronous load
+//! or computation also blocks while a load of its key runs. Synchronous reads never wait. On a
+//! runtime's only worker thread it blocks the very task that it waits for, and never returns.
 //! So tasks use this module.
 //!
 //! # Time limits
 //!
-//! To limit how long an operation waits, drop its future: `tokio::time::timeout` and its like do
-//! that. This holds for every `async` method here: writes wait for a computation of their key,
-//! loads and computations for a load or computation. Threads have [`crate::Cache::within`], which
-//! polls the same futures.
+//! To limit a wait, drop the future, for example by `tokio::time::timeout`. Writes wait for a
+//! computation of their key. Loads and computations wait for either. `run_pending_tasks` and
+//! `close` do all their work at the first poll, and `retain` works in proportion to the cache: a
+//! time limit does not interrupt that. Threads have [`crate::Cache::within`], which polls the same
+//! futures.
 //!
 //! # Cancellation
 //!

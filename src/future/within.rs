@@ -21,16 +21,21 @@ where
     /// So this call gives each of them a time limit: a write that waits for a computation, a load
     /// or computation that waits for another one, `retain`, `close`. The thread sleeps while the
     /// operation waits. `limit` is in real time, whatever the cache's [`Clock`](crate::Clock), and
-    /// counts from the call. [`Duration::ZERO`] means: do it now, or not at all.
+    /// counts from the call. With [`Duration::ZERO`] nothing waits.
     ///
     /// The limit ends waits, and interrupts no code that runs. A loader or computation of this call
     /// that blocks its thread runs to its end, and its result counts, however late.
     ///
-    /// *Cancellation*: at the limit the operation is dropped, as a task's future is. A write that
+    /// *Cancellation*: at the limit the pending operation is dropped, as a task's future is. A load
+    /// or computation of its own is given up, and a waiter runs its own. Operations that ended
+    /// before the limit stay done. A write that
     /// waits for a computation has then not happened, and key and value are dropped. A load or
     /// computation that waits has not begun. One exception: a write that *has* happened may still
     /// wait for listeners, with a [`notification_limit`](crate::Builder::notification_limit) or a
     /// listener that awaits. It stays if the limit ends that wait.
+    ///
+    /// *Runtime*: none is entered. A future that needs tokio's timer or I/O must run inside the
+    /// context of a runtime.
     ///
     /// *Blocking*: blocks this thread for up to `limit`, and for as long as the code of `operate`
     /// and bounded pieces of maintenance run. On a runtime's worker thread it blocks the other

@@ -77,8 +77,8 @@ pub struct Stats {
     /// Removals of which the listener will never be notified, because too many notifications
     /// waited: see [`Overflow::Discard`](crate::Overflow::Discard).
     pub discarded_notifications: u64,
-    /// Values that the listener put back into the cache that notified it, after that cache was
-    /// closed. The cache dropped them without a notification.
+    /// Values that a closed cache refused without a notification: the listener put them back, or
+    /// the cache has a [receiver](crate::Builder::removals).
     pub refused_after_close: u64,
     removals: [u64; RemovalCause::ALL.len()],
     lateness: Lateness,

@@ -28,7 +28,8 @@ pub struct Pending {
     pub expirations: bool,
     /// By how much the weight exceeds the capacity.
     pub excess_weight: u64,
-    /// Removals that the listener has not heard of.
+    /// Removals that the listener has not been called for. In a cache with a receiver
+    /// ([`Builder::removals`](crate::Builder::removals)) always 0: only the receiver takes them.
     pub notifications: usize,
     /// Removed entries whose memory has not been released: some thread may still be reading them.
     pub reclamations: usize,
@@ -80,7 +81,8 @@ impl<K, V, S> Engine<K, V, S> {
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
-            notifications: core.notices.waiting(),
+            // What a receiver has not taken is not this call's to deliver.
+            notifications: core.notices.receiving().map_or_else(|| core.notices.waiting(), |_| 0),
             reclamations: core.unreclaimed(),
             other: left.writes || left.work || left.blocked || core.index.retired_tables() > 0,
         }
