@@ -79,8 +79,8 @@ pub(crate) mod default_hook {
 /// * With the system's clock, the first `now` is a coarse reading, which may lag by some
 ///   milliseconds. If the returned lifetime is under 4.3 s, the hook is called a second time with a
 ///   precise `now`; that answer counts.
-/// * If the key's own entry changed meanwhile, the hook is called once more. Writes to other keys
-///   never cause a call.
+/// * If the key's own entry changed meanwhile, the hook is called once more; by a load, once more
+///   for each change. Writes to other keys never cause a call.
 ///
 /// `get` and its kin call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook. Reads also

@@ -14,7 +14,8 @@ use std::task::{Context, Poll};
 ///
 /// It does not keep the cache alive. After the cache is [closed](crate::Cache::close), or its last
 /// handle is dropped, it yields what is still waiting, and then `None`. As with a listener, values
-/// that are inside when the last handle is dropped are not announced.
+/// that are inside when the last handle is dropped are not announced. A removal by a write that was
+/// concurrent with `close` may come after the first `None`.
 ///
 /// *Dropping* it drops the removals that wait. From then on the cache announces nothing, and holds
 /// no writer back.

@@ -175,7 +175,8 @@ impl Flight {
         self.cell.wait_until(deadline)
     }
 
-    /// A future that waits until the flight has landed.
+    /// A future that waits until the flight has landed. Whoever keeps it must keep the flight, too:
+    /// [`FlightGuard`] makes an outcome only if others hold the flight.
     pub fn follow(&self) -> Follow<Option<LoadOutcome>> {
         Follow::new(Arc::clone(&self.cell))
     }
@@ -427,8 +428,9 @@ impl FlightGuard {
     fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.flights.remove(self.hash, &self.flight);
         let Some(leader) = self.leader.take() else { return };
-        // Others got the flight from the board, from which it is gone, or from one another. The
-        // count is not stale: this thread's own removal has changed it last, or after the others.
+        // Others got the flight from the board, from which it is gone, or from one another. While
+        // this guard holds a count, a count of 1 is final, so the load cannot be stale. A task that
+        // waits by the cell holds the flight, too (`follow`).
         let is_alone = Arc::strong_count(&self.flight) == 1 && !leader.has_followers();
         if is_alone || seeded("landings-forget-the-waiters") {
             leader.retire();

@@ -162,6 +162,13 @@ where
         }
     }
 
+    /// Awaits the asynchronous listeners. It does not wait for a receiver, which may be the caller.
+    async fn tell_listeners(&self) {
+        if self.engine().tells_after_read() {
+            self.tell_all().await;
+        }
+    }
+
     /// The box keeps the futures of operations small, which seldom need it.
     #[cold]
     fn tell_all(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

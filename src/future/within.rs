@@ -87,10 +87,12 @@ where
         let waker = Waker::from(Arc::clone(&signal));
         let mut context = Context::from_waker(&waker);
         loop {
+            // One poll comes after the limit, so that operations that always wake themselves end.
+            let is_last = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if let Poll::Ready(result) = operations.as_mut().poll(&mut context) {
                 return Ok(result);
             }
-            if !signal.wait_until(deadline) {
+            if is_last || !signal.wait_until(deadline) {
                 return Err(TimedOut);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::clock::{NEVER, nanos};
+use crate::engine::as_task;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
@@ -90,9 +91,9 @@ where
         }
     }
 
-    /// See [`crate::Cache::invalidate_all`]. It waits for no load and no computation.
+    /// See [`crate::Cache::invalidate_all`]. It waits for no load, no computation and no delivery.
     pub fn invalidate_all(&self) {
-        self.cache.invalidate_all();
+        as_task(|| self.cache.invalidate_all());
     }
 
     /// See [`crate::Cache::retain`]. Awaits computations of keys whose entries are refused.

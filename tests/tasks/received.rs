@@ -322,3 +322,57 @@ fn it_is_a_stream() {
     let values: Vec<u64> = at_once(removals.map(|removed| *removed.value()).collect());
     assert_eq!(values, [0, 1, 2]);
 }
+
+const WAITS: Bound = |builder| builder.notification_limit(1, Overflow::Wait);
+
+/// What a receiver calls itself does not wait for it.
+#[test]
+fn clearing_closing_and_maintenance_do_not_wait_for_the_receiver() {
+    must_end(|| {
+        for ending in 0..4 {
+            let (clock, hand) = Clock::manual();
+            let (cache, mut removals) = shared(WAITS(Cache::builder()).clock(clock));
+            (0..10).for_each(|n| at_once(cache.insert_with_ttl(n, n, MINUTE)));
+            match ending {
+                0 => cache.sync().close(),
+                1 => at_once(cache.close()),
+                2 => cache.invalidate_all(),
+                _ => {
+                    hand.advance(2 * MINUTE);
+                    at_once(cache.run_pending_tasks());
+                }
+            }
+            at_once(cache.run_pending_tasks());
+            let received = std::iter::from_fn(|| removals.try_recv()).count();
+            assert_eq!(received, 10, "ending {ending}");
+        }
+    });
+}
+
+/// A job has nothing to do for a receiver that is slow. So it ends, also where an executor runs
+/// jobs at once.
+#[test]
+fn no_job_runs_on_for_a_slow_receiver() {
+    must_end(|| {
+        let jobs = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&jobs);
+        let executor = move |job: cortado::Job| {
+            counter.fetch_add(1, SeqCst);
+            job();
+        };
+        let (cache, mut removals) = shared(WAITS(Cache::builder()).executor(executor));
+        (0..3).for_each(|n| at_once(cache.insert(n, n)));
+        let before = jobs.load(SeqCst);
+        cache.invalidate_all();
+        cache.sync().run_pending_tasks_within(1_000);
+        assert!(jobs.load(SeqCst) - before < 10, "{} jobs", jobs.load(SeqCst) - before);
+        let write = Task::waiting(cache.insert(9, 9));
+        assert_eq!(
+            removals.try_recv().map(|removed| removed.cause()),
+            Some(RemovalCause::Explicit)
+        );
+        while removals.try_recv().is_some() {}
+        assert!(write.is_woken());
+        write.end();
+    });
+}

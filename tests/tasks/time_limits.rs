@@ -207,3 +207,28 @@ fn invalidate_all_waits_for_nothing() {
         drop(owner);
     }
 }
+
+/// Operations that wake themselves in each poll are waiting all the same.
+#[test]
+fn a_limit_ends_operations_that_always_wake_themselves() {
+    must_end(|| {
+        let cache = tasks_audited::<u64, u64, _>(Cache::new(10));
+        let polls = std::cell::Cell::new(0);
+        let waited = cache.sync().within(SOON, async |cache| {
+            while cache.get(&1).await.is_none() {
+                polls.set(polls.get() + 1);
+                let mut is_second = false;
+                std::future::poll_fn(|context| {
+                    if std::mem::replace(&mut is_second, true) {
+                        return std::task::Poll::Ready(());
+                    }
+                    context.waker().wake_by_ref();
+                    std::task::Poll::Pending
+                })
+                .await;
+            }
+        });
+        assert_eq!(waited, Err(TimedOut));
+        assert!(polls.get() > 0);
+    });
+}

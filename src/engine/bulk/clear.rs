@@ -20,9 +20,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             return self.after_write();
         }
         self.clear();
+        self.after_write();
     }
 
-    /// Begins a new generation.
+    /// Begins a new generation. It delivers nothing and is not held back.
     pub(super) fn clear(&self) {
         let core = &self.core;
         if core.unswept() > MAX_UNSWEPT / 4 {
@@ -34,7 +35,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
         core.require_pass();
         core.wake_scheduler();
-        self.after_write();
     }
 
     /// Does a share of the sweep: clearings come faster than passes sweep.

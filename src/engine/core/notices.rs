@@ -114,12 +114,17 @@ impl Notices {
                 && (self.has_listener || self.has_receiver_to_look_after()))
     }
 
-    /// Whether a receiver is to be woken or waited for, or its notices are to be dropped.
+    /// Whether a receiver is to be woken, or its notices are to be dropped. (Not whether it is
+    /// slow: a job cannot help with that, and would never end.)
     #[cold]
     fn has_receiver_to_look_after(&self) -> bool {
-        let Some(receiving) = &self.receiving else { return false };
-        let exceeds = |limit| self.outbox.len() > limit;
-        receiving.is_parked() || receiving.is_gone() || self.wait_limit().is_some_and(exceeds)
+        self.receiving.as_ref().is_some_and(|it| it.is_parked() || it.is_gone())
+    }
+
+    /// The limit, if more notices wait than it allows.
+    #[inline]
+    pub fn exceeded_limit(&self) -> Option<usize> {
+        self.wait_limit().filter(|&limit| self.waiting() > limit)
     }
 
     /// Notices that wait.

@@ -88,9 +88,9 @@ impl<K, V, S> Engine<K, V, S> {
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
-            if let Some(limit) = core.notices.wait_limit() {
-                self.apply_back_pressure(limit);
-            }
+        }
+        if let Some(limit) = core.notices.exceeded_limit() {
+            self.apply_back_pressure(limit);
         }
     }
 

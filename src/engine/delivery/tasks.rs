@@ -9,8 +9,7 @@ use std::task::Poll;
 impl<K, V, S> Engine<K, V, S> {
     /// The limit of waiting notices, if more than that wait.
     pub fn exceeded_limit(&self) -> Option<usize> {
-        let notices = &self.core.notices;
-        notices.wait_limit().filter(|&limit| notices.waiting() > limit)
+        self.core.notices.exceeded_limit()
     }
 
     /// Keeps a task until at most `limit` notices wait, as

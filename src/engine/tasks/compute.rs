@@ -50,6 +50,9 @@ where
                 // As below.
                 drop((draft, looked, kept));
                 deciding.set(None);
+                self.core.after_computation();
+                // The future's polls may have deferred deliveries on another thread.
+                as_task(|| self.after_write());
                 return Err(error);
             }
         };

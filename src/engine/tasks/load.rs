@@ -96,6 +96,7 @@ where
                 .enter()
                 .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop((draft, replaces));
+            as_task(|| self.after_write());
             return Ok(entry);
         }
         let timer = LoadTimer::start(self);
@@ -115,6 +116,8 @@ where
                 drop(timer);
                 flight.enter().land_with(|| Some(LoadOutcome::NoValue(reason.share())));
                 drop((draft, replaces));
+                // The future's polls may have deferred deliveries on another thread.
+                as_task(|| self.after_write());
                 Err(reason)
             }
         }
