@@ -278,7 +278,7 @@ impl Policy {
         }
     }
 
-    /// Whether the node is set aside.
+    /// Whether the node is set aside. For tests.
     pub fn is_aside<S: PolicyStore + ?Sized>(&self, store: &S, id: NodeId) -> bool {
         Aside::holds(store.links(id))
     }
