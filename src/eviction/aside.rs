@@ -1,7 +1,7 @@
 //! The nodes that cannot be evicted now. No region holds them, so no search for room meets them.
 //!
 //! They count like all other nodes, and every call except `validate` is O(1). A node here has
-//! [`Region::None`](super::Region::None), and its links hold no neighbours: `next` is a mark, and
+//! [`Region::None`], and its links hold no neighbours: `next` is a mark, and
 //! `prev` the node's place in the vector. So membership needs no bit of its own in the node.
 
 use super::store::{PolicyNode, PolicyStore, Region};
