@@ -62,6 +62,19 @@ pub enum CompResult<K, V> {
     StillNone(Key<K, V>),
 }
 
+impl<K, V> Clone for CompResult<K, V> {
+    /// Clones the handle on the entry, not key and value.
+    fn clone(&self) -> Self {
+        match self {
+            Self::Inserted(entry) => Self::Inserted(entry.clone()),
+            Self::ReplacedWith(entry) => Self::ReplacedWith(entry.clone()),
+            Self::Removed(entry) => Self::Removed(entry.clone()),
+            Self::Unchanged(entry) => Self::Unchanged(entry.clone()),
+            Self::StillNone(key) => Self::StillNone(key.clone()),
+        }
+    }
+}
+
 impl<K, V> CompResult<K, V> {
     /// The entry that the result carries: the new one, or the old one if it was removed or left as
     /// it is. `None` if there was no entry and there is none.

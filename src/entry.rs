@@ -6,6 +6,7 @@ use crate::hash::Hash32;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
 use crate::removal::RemovalCause;
+use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -209,6 +210,13 @@ impl<K, V> Deref for Key<K, V> {
 
 impl<K, V> AsRef<K> for Key<K, V> {
     fn as_ref(&self) -> &K {
+        self
+    }
+}
+
+/// A map with keys of this type is looked up by `&K`: the two hash and compare alike.
+impl<K, V> Borrow<K> for Key<K, V> {
+    fn borrow(&self) -> &K {
         self
     }
 }

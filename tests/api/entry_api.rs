@@ -176,3 +176,15 @@ fn a_condition_that_writes_its_key_or_panics_harms_only_its_caller() {
     assert_eq!(cache.get(&1), Some(1));
     assert_eq!(*cache.entry(1).or_insert_with_if(|| 4, |_| true), 4);
 }
+
+#[test]
+fn a_result_is_cloned_as_a_handle() {
+    let cache = audited(Cache::<u32, u32>::new(10));
+    let result = cache.entry(1).and_compute_with(|_| Op::Put(7));
+    let clone = result.clone();
+    drop(result);
+    assert!(matches!(clone, CompResult::Inserted(entry) if *entry == 7));
+    assert!(
+        matches!(cache.entry(2).and_compute_with(|_| Op::Nop).clone(), CompResult::StillNone(key) if *key == 2)
+    );
+}
