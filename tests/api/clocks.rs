@@ -147,12 +147,22 @@ fn a_clock_that_goes_back_makes_entries_late_and_never_early_or_immortal() {
                 assert!(cache.contains_key(&2), "early, after {back:?} back");
                 cache.hand.advance(Duration::from_nanos(1));
                 assert!(!cache.contains_key(&2));
+                let mut causes = Vec::new();
+                if back >= MINUTE {
+                    // Removed long before the clock is where it was.
+                    cache.pass(TICK);
+                    cache.pass(TICK);
+                    causes = cache.causes();
+                    assert_eq!(causes, [(2, Expired)], "late, after {back:?} back");
+                }
                 // By the time the clock is where it was, all is in order again.
                 cache.hand.set(2 * HOUR + 10 * SECOND);
                 assert!(!cache.contains_key(&1));
                 cache.pass(TICK);
                 cache.pass(TICK);
-                assert_eq!(cache.causes(), [(1, Expired), (2, Expired)]);
+                causes.extend(cache.causes());
+                causes.sort_by_key(|cause| cause.0);
+                assert_eq!(causes, [(1, Expired), (2, Expired)]);
                 cache.audit();
             }
         }

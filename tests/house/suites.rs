@@ -68,6 +68,17 @@ fn models_that_have_seeds_are_there() {
     }
 }
 
+/// Every line of the suites' seeds that is about the library's own tests names a file of them.
+#[test]
+fn white_box_tests_that_have_seeds_are_there() {
+    let list = fs::read_to_string(root().join(".ci/deep/suite-seeds")).unwrap();
+    for name in list.lines().filter_map(|line| line.strip_prefix("lib:")) {
+        let name = name.split(' ').next().unwrap();
+        let file = root().join(format!("src/whitebox/{name}.rs"));
+        assert!(file.exists(), ".ci/deep/suite-seeds: no tests {name}");
+    }
+}
+
 /// A module's name and `::` are part of the names of its own tests only.
 #[test]
 fn no_filter_meets_two_modules() {
