@@ -297,7 +297,9 @@ impl Flights {
         let kept = Cell::new(Kept::ForNow);
         let is_in_the_way = |flight: &Flight| {
             let is_computation = flight.kind == FlightKind::Exclusive;
-            if is_computation && victim.is_some_and(|id| flight.postpone(id)) {
+            // Of several computations with this hash, any that has no other victim notes this one.
+            let is_noted = kept.get() == Kept::ByComputation;
+            if is_computation && !is_noted && victim.is_some_and(|id| flight.postpone(id)) {
                 kept.set(Kept::ByComputation);
             }
             is_computation

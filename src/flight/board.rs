@@ -184,7 +184,8 @@ impl<F> Shard<F> {
     /// `is_in_the_way` returns true for a flight with this hash. With [`Patience::Skip`] it also
     /// returns `None` if another thread holds the lock.
     ///
-    /// `is_in_the_way` is called under the lock: it must run no user code and must not wait. No
+    /// `is_in_the_way` is called under the lock, for each flight with this hash: it must run no
+    /// user code and must not wait. No
     /// reference to a flight leaves the lock. It might be the last one, and its drop would then run
     /// destructors, whatever locks the caller holds.
     pub fn lock_unless(
@@ -197,8 +198,9 @@ impl<F> Shard<F> {
             Patience::Wait => self.table.lock(),
             Patience::Skip => self.table.try_lock()?,
         };
-        let free = !table.of(hash).any(|entry| is_in_the_way(&entry.flight));
-        free.then(|| ShardGuard { _table: table })
+        // All are asked, also after one that is in the way.
+        let in_the_way = table.of(hash).filter(|entry| is_in_the_way(&entry.flight)).count();
+        (in_the_way == 0).then(|| ShardGuard { _table: table })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::drain::Urge;
 use crate::engine::Core;
 use crate::future;
 use std::future::{Future, pending};
+use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -79,24 +80,57 @@ fn a_victim_in_use_costs_one_attempt() {
     cache.audit();
 }
 
+#[derive(Clone, Copy, Default)]
+struct Same;
+
+impl BuildHasher for Same {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        Self
+    }
+}
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        7
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+/// Several keys with computations have one hash: each entry is set aside.
+#[test]
+fn victims_in_use_of_one_hash_are_set_aside() {
+    let builder = Cache::builder().max_capacity(10).clock(Clock::manual().0);
+    let cache: Cache<u64, u64, Same> = builder.build_with_hasher(Same);
+    (0..3).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let of_tasks = cache.future();
+    let mut computations: Vec<_> = (0..3)
+        .map(|key| Box::pin(of_tasks.entry(key).and_compute_with(|_| pending::<Op<u64>>())))
+        .collect();
+    for computation in &mut computations {
+        assert!(computation.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    cache.set_max_capacity(0);
+    (0..10).for_each(|_| cache.run_pending_tasks());
+    let core = &cache.engine().core;
+    for entry in cache.entries() {
+        let state = core.upkeep.state.lock();
+        let policy = state.policy.as_ref().unwrap();
+        assert!(policy.is_aside(&*core.pool, entry.node().id()), "{} is a candidate", entry.key());
+    }
+    assert!(!core.upkeep.status.should_drain(Urge::Delayable), "operations run passes");
+    drop(computations);
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 0);
+    cache.audit();
+}
+
 /// A computation of a key notes one victim. Another entry of the same hash is tried again.
 #[test]
 fn a_victim_beside_another_of_its_hash_is_tried_again() {
-    use std::hash::{BuildHasher, Hasher};
-    #[derive(Clone, Copy, Default)]
-    struct Same;
-    impl BuildHasher for Same {
-        type Hasher = Self;
-        fn build_hasher(&self) -> Self {
-            Self
-        }
-    }
-    impl Hasher for Same {
-        fn finish(&self) -> u64 {
-            7
-        }
-        fn write(&mut self, _: &[u8]) {}
-    }
     let builder = Cache::builder().max_capacity(10).clock(Clock::manual().0);
     let cache: Cache<u64, u64, Same> = builder.build_with_hasher(Same);
     (0..10).for_each(|key| cache.insert(key, key));
