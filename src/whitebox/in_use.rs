@@ -8,10 +8,13 @@ use crate::drain::Urge;
 use crate::engine::Core;
 use crate::future;
 use std::future::{Future, pending};
-use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
+
+#[path = "../../tests/common/same_hash.rs"]
+mod same_hash;
+use same_hash::Same;
 
 const USED: u64 = 10_000;
 /// So much that the first record period begins before the computations do.
@@ -78,25 +81,6 @@ fn a_victim_in_use_costs_one_attempt() {
     settle(&cache);
     assert_eq!(cache.entry_count(), USED / 10);
     cache.audit();
-}
-
-#[derive(Clone, Copy, Default)]
-struct Same;
-
-impl BuildHasher for Same {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self
-    }
-}
-
-impl Hasher for Same {
-    fn finish(&self) -> u64 {
-        7
-    }
-
-    fn write(&mut self, _: &[u8]) {}
 }
 
 /// Several keys with computations have one hash: each entry is set aside.

@@ -4,7 +4,7 @@
 use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::hand::{Gate, Task};
 use cortado::future::Cache;
-use cortado::{Clock, EvictionPolicy, Op};
+use cortado::{Clock, CompResult, EvictionPolicy, Op};
 use std::future::pending;
 
 const MANY: u64 = 10_000;
@@ -43,20 +43,24 @@ fn excess(cache: &Shared) -> u64 {
     (cache.sync().iter().count() as u64).saturating_sub(CAPACITY)
 }
 
+/// A computation of each of the first keys, which ends when the gate is open.
+fn computations<'a>(cache: &'a Shared, gate: &'a Gate) -> Vec<Task<'a, CompResult<u64, u64>>> {
+    let computation = |key| {
+        Task::waiting(cache.entry(key).and_compute_with(async |_| {
+            gate.passed().await;
+            Op::<u64>::Nop
+        }))
+    };
+    (0..MANY).map(computation).collect()
+}
+
 #[test]
 fn the_capacity_holds_while_computations_use_half_of_it() {
     for policy in policies() {
         let cache = cache(&policy);
         let loads = loads(&cache);
         let gate = Gate::default();
-        let mut computations: Vec<_> = (0..MANY)
-            .map(|key| {
-                Task::waiting(cache.entry(key).and_compute_with(async |_| {
-                    gate.passed().await;
-                    Op::<u64>::Nop
-                }))
-            })
-            .collect();
+        let mut computations = computations(&cache, &gate);
         for key in OTHERS..OTHERS + 3 * CAPACITY {
             cache.sync().insert(key, key);
             if key % 997 == 0 {
@@ -80,14 +84,7 @@ fn what_computations_keep_over_the_capacity_leaves_when_they_end() {
         for is_cancelled in [false, true] {
             let cache = cache(&policy);
             let gate = Gate::default();
-            let mut computations: Vec<_> = (0..MANY)
-                .map(|key| {
-                    Task::waiting(cache.entry(key).and_compute_with(async |_| {
-                        gate.passed().await;
-                        Op::<u64>::Nop
-                    }))
-                })
-                .collect();
+            let mut computations = computations(&cache, &gate);
             cache.sync().set_max_capacity(100);
             cache.sync().insert(OTHERS, 1);
             cache.sync().run_pending_tasks();
