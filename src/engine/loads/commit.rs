@@ -82,10 +82,9 @@ where
     /// Commits a loaded value, unless the key has got an entry meanwhile that is not to be
     /// replaced. Returns the key's entry, and the end of its life for the waiters.
     ///
-    /// The caller has looked with its flight registered, and has found no entry but the one that
-    /// `replaces` has judged. Nearly always that still holds. So the first look here takes no lock
-    /// if nothing was judged: if it finds no entry, the hooks are asked about a new one, and the
-    /// commit looks again.
+    /// The caller has registered its flight and has searched since. If it found no entry, the key
+    /// most likely still has none. Then a search without a lock is enough to choose the hook, since
+    /// the commit searches again under the lock.
     pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,

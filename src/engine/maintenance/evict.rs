@@ -1,8 +1,8 @@
 //! Eviction: the pass removes entries that exceed the capacity.
 //!
-//! A victim that a computation uses is set aside: the policy counts it and names it no more. The
-//! end of the computation releases it, and the next pass takes it back. So each entry in use costs
-//! one attempt, however many are in use and however long.
+//! A victim that a computation uses is set aside: the policy still counts the entry, but does not
+//! choose it again. The end of the computation releases the entry, and the next pass makes it a
+//! candidate again. So each entry in use costs one attempt, for however long it is used.
 
 use super::budget::{Budget, Stuck};
 use super::pass::Pass;
