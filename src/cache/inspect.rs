@@ -4,6 +4,8 @@ use super::Cache;
 use crate::clock::nanos;
 use crate::config::Policy;
 use crate::stats::Stats;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
 impl<K, V, S> Cache<K, V, S> {
@@ -183,5 +185,55 @@ impl<K, V, S> Cache<K, V, S> {
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
         self.engine().core.next_expiration()
+    }
+}
+
+/// The most entries that `Debug` shows.
+const SHOWN: usize = 16;
+
+impl<K, V, S> fmt::Debug for Cache<K, V, S>
+where
+    K: fmt::Debug + Hash + Eq + Send + Sync + 'static,
+    V: fmt::Debug + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Shows the name, the size, and up to 16 living entries, as [`entries`](Self::entries)
+    /// returns them.
+    ///
+    /// So a cache in a log line has a bounded length. Values that must not be in a log, such as
+    /// tokens, need a `Debug` of their own that hides them.
+    ///
+    /// ```
+    /// let cache = cortado::Cache::builder().name("squares").build();
+    /// cache.insert(3, 9);
+    /// cache.run_pending_tasks();
+    /// assert!(format!("{cache:?}").ends_with("entries: {3: 9} }"));
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("name", &self.name())
+            .field("entry_count", &self.entry_count())
+            .field("weighted_size", &self.weighted_size())
+            .field("entries", &Shown(self))
+            .finish()
+    }
+}
+
+/// Some entries, as a map.
+struct Shown<'c, K, V, S>(&'c Cache<K, V, S>);
+
+impl<K, V, S> fmt::Debug for Shown<'_, K, V, S>
+where
+    K: fmt::Debug + Hash + Eq + Send + Sync + 'static,
+    V: fmt::Debug + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        let mut entries = self.0.entries();
+        for entry in entries.by_ref().take(SHOWN) {
+            map.entry(entry.key(), entry.value());
+        }
+        if entries.next().is_some() { map.finish_non_exhaustive() } else { map.finish() }
     }
 }

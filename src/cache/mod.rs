@@ -16,7 +16,6 @@ pub use key_entry::{KeyEntry, KeyEntryByRef};
 
 use crate::builder::Builder;
 use crate::engine::Engine;
-use std::fmt;
 use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
@@ -81,16 +80,5 @@ impl<K, V, S> Clone for Cache<K, V, S> {
     /// Returns another handle on the same cache.
     fn clone(&self) -> Self {
         Self { engine: Arc::clone(&self.engine) }
-    }
-}
-
-impl<K, V, S> fmt::Debug for Cache<K, V, S> {
-    /// Shows name and size, not the entries.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache")
-            .field("name", &self.engine.name())
-            .field("entries", &self.entry_count())
-            .field("weight", &self.weighted_size())
-            .finish_non_exhaustive()
     }
 }

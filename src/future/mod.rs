@@ -196,8 +196,11 @@ impl<K, V, S> Clone for Cache<K, V, S> {
     }
 }
 
-impl<K, V, S> fmt::Debug for Cache<K, V, S> {
-    /// Shows name and size, not the entries.
+impl<K, V, S> fmt::Debug for Cache<K, V, S>
+where
+    crate::Cache<K, V, S>: fmt::Debug,
+{
+    /// Shows what the [cache for threads](crate::Cache) does: name, size, and up to 16 entries.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cache.fmt(f)
     }

@@ -120,3 +120,24 @@ fn a_segmented_cache_is_one_cache_under_another_name() {
     built.insert_with_ttl(1, 1, Duration::ZERO);
     assert_eq!((built.max_capacity(), built.get(&1)), (Some(5), None));
 }
+
+#[test]
+fn debug_shows_some_living_entries() {
+    let tested = tested(|builder: Build| builder.name("squares"));
+    tested.insert_with_ttl(3, 9, MINUTE);
+    tested.insert_with_ttl(4, 16, SECOND);
+    tested.hand.advance(2 * SECOND);
+    let shown = format!("{:?}", tested.cache);
+    assert!(shown.starts_with(r#"Cache { name: Some("squares"), entry_count: "#), "{shown}");
+    assert!(shown.ends_with("entries: {3: 9} }"), "{shown}");
+    assert!(format!("{:?}", tested.cache.future()).ends_with("entries: {3: 9} }"));
+    // At 16 entries all are shown, beyond them a mark that there are more.
+    tested.insert_many((100..115).map(|n| (n, n)));
+    let sixteen = format!("{:?}", tested.cache);
+    assert_eq!(sixteen.matches(": ").count(), 4 + 16, "{sixteen}");
+    assert!(!sixteen.contains(".."), "{sixteen}");
+    tested.insert_many((100..1_000).map(|n| (n, n)));
+    let shown = format!("{:?}", tested.cache);
+    assert_eq!(shown.matches(": ").count(), 4 + 16, "{shown}");
+    assert!(shown.ends_with(", ..} }"), "{shown}");
+}
