@@ -3,14 +3,15 @@
 //! The ordinary delivery puts notices into the queue, in their order. Operations of tasks drive the
 //! queue when they end: the first of them becomes the *driver*, which awaits one notice after the
 //! other until the queue is empty. So the notices of a key are told in their order. Other
-//! operations find a driver and go on. A driver that is cancelled leaves the future of its notice
-//! behind, and the next one resumes it.
+//! operations find a driver and go on, or wait for it if too many notices are in the queue. A
+//! driver that is cancelled leaves the future of its notice behind, and the next one resumes it.
 
 use crate::entry::Removed;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Mutex, catch_user_panic};
 use crate::removal::RemovalCause;
+use crate::waiters::Waiters;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct AsyncListener<K, V> {
     /// How many notices are in the queue. The cache's limit counts them.
     backlog: Arc<AtomicUsize>,
     desk: Mutex<Desk>,
+    /// Tasks that wait until the queue is shorter, or until there is no driver.
+    waiters: Waiters,
     /// Calls of the listener that have panicked and were not counted yet.
     panics: AtomicU64,
 }
@@ -49,6 +52,7 @@ impl<K, V> AsyncListener<K, V> {
             queue: SegQueue::new(),
             backlog: Arc::default(),
             desk: Mutex::new(Desk::default()),
+            waiters: Waiters::new(),
             panics: AtomicU64::new(0),
         }
     }
@@ -72,20 +76,31 @@ impl<K, V> AsyncListener<K, V> {
 }
 
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
-    /// Tells what waits, unless another task is at it.
-    pub async fn drive(&self) {
-        while let Some(mut driver) = self.take_desk() {
-            while driver.begin() {
-                let is_told = poll_fn(|context| driver.poll(context)).await;
-                let is_dropped = driver.end();
-                driver.count(is_told && is_dropped);
-            }
-            drop(driver);
-            // A notice that came meanwhile was left to this driver.
-            if self.queue.is_empty() {
-                break;
+    /// Tells what waits. If another task is at it, this one waits until at most `limit` notices
+    /// are in the queue. Without a limit it does not wait.
+    pub async fn drive(&self, limit: Option<usize>) {
+        while !self.queue.is_empty() || self.has_begun() {
+            if let Some(driver) = self.take_desk() {
+                driver.tell_all().await;
+            } else {
+                let Some(limit) = limit else { return };
+                let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
+                let mut wait = self.waiters.wait();
+                poll_fn(|context| wait.poll(context, || is_enough() || !self.is_driven())).await;
+                if is_enough() {
+                    return;
+                }
             }
         }
+    }
+
+    fn is_driven(&self) -> bool {
+        self.desk.lock().is_taken
+    }
+
+    /// Whether a cancelled driver has left the future of its notice.
+    fn has_begun(&self) -> bool {
+        self.desk.lock().begun.is_some()
     }
 
     fn take_desk(&self) -> Option<Driver<'_, K, V>> {
@@ -105,11 +120,20 @@ struct Driver<'a, K, V> {
 }
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
+    async fn tell_all(mut self) {
+        while self.begin() {
+            let is_told = poll_fn(|context| self.poll(context)).await;
+            let is_dropped = self.end();
+            self.count(is_told && is_dropped);
+        }
+    }
+
     /// Begins with the next notice, unless one was begun. False if there is none.
     fn begin(&mut self) -> bool {
         while self.begun.is_none() {
             let Some(removed) = self.listener.queue.pop() else { return false };
             self.listener.backlog.fetch_sub(1, Ordering::Relaxed);
+            self.listener.waiters.wake();
             self.begun = catch_user_panic(|| {
                 let (key, value, cause) = removed.into_parts();
                 (self.listener.listener)(Arc::new(key), value, cause)
@@ -146,5 +170,7 @@ impl<K, V> Drop for Driver<'_, K, V> {
         let mut desk = self.listener.desk.lock();
         desk.is_taken = false;
         desk.begun = self.begun.take();
+        drop(desk);
+        self.listener.waiters.wake();
     }
 }

@@ -173,6 +173,7 @@ mod list;
 mod outbox;
 mod scheduler;
 mod sketch;
+mod waiters;
 mod wheel;
 
 mod config;

@@ -16,9 +16,8 @@
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone, and the others stay. The code that catches the panic must
 //!    arrange for another call.
-//! 5. A thread that [waits](Outbox::wait_until) for progress sleeps, and so does a task
-//!    ([`ProgressWait`]). It is woken after each item, and whenever `delivering` is lowered. Wakers
-//!    are called with no lock held.
+//! 5. A thread or a task that waits for [progress](Outbox::waiters) sleeps. It is woken after each
+//!    item, and whenever `delivering` is lowered.
 //!
 //! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`. That
 //! swap came before the deliverer's swap for `false`, so the deliverer sees the item (release and
@@ -30,7 +29,6 @@
 //! |---|---|---|---|---|
 //! | the queue's own | pushers, the deliverer | both | crossbeam's | the items |
 //! | `delivering` | each caller: swap `true`; the deliverer: swap `false` | the next of these, `is_delivering` and `is_idle` | AcqRel with AcqRel and Acquire | pushed items, to the deliverer that lowers it; the effects of one callback, to the next deliverer and to a thread that finds the outbox idle |
-//! | `waiting` | waiting threads and tasks | the deliverer | Relaxed, between fences | that one of them must be woken |
 //!
 //! # Alternatives that lost
 //!
@@ -39,15 +37,12 @@
 //!   look proves nothing.
 
 use crate::primitives::atomic::{
-    AtomicBool, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
-    fence,
+    AtomicBool,
+    Ordering::{AcqRel, Acquire},
 };
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
-use std::collections::BTreeMap;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use crate::primitives::seeded;
+use crate::waiters::Waiters;
 
 /// The result of [`Outbox::deliver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,21 +54,12 @@ pub struct Delivered {
     pub more: bool,
 }
 
-/// The wakers of waiting tasks, by ticket.
-#[derive(Debug, Default)]
-struct Sleepers {
-    next_ticket: u64,
-    wakers: BTreeMap<u64, Waker>,
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,
-    waiting: AtomicUsize,
-    gate: Mutex<Sleepers>,
-    progress: Condvar,
+    waiters: Waiters,
 }
 
 impl<T> Default for Outbox<T> {
@@ -85,13 +71,7 @@ impl<T> Default for Outbox<T> {
 impl<T> Outbox<T> {
     /// Creates an empty outbox.
     pub fn new() -> Self {
-        Self {
-            queue: SegQueue::new(),
-            delivering: AtomicBool::new(false),
-            waiting: AtomicUsize::new(0),
-            gate: Mutex::new(Sleepers::default()),
-            progress: Condvar::new(),
-        }
+        Self { queue: SegQueue::new(), delivering: AtomicBool::new(false), waiters: Waiters::new() }
     }
 
     /// Adds an item at the end. Takes no lock.
@@ -115,7 +95,7 @@ impl<T> Outbox<T> {
             {
                 count += 1;
                 callback(item);
-                self.tell_waiting();
+                self.waiters.wake();
             }
             drop(delivering);
             if seeded("outbox-no-second-look") {
@@ -131,44 +111,9 @@ impl<T> Outbox<T> {
         (!raised || seeded("outbox-two-deliverers")).then(|| Delivering(self))
     }
 
-    /// Sleeps until `done` returns true, or for about `limit`; `Duration::MAX` stands for no limit.
-    /// `done` is called again whenever an item has been delivered or a deliverer has stopped. Its
-    /// answer must not depend on anything else that changes.
-    pub fn wait_until(&self, limit: Duration, done: impl Fn(&Self) -> bool) {
-        self.waiting.fetch_add(1, Relaxed);
-        let mut gate = self.gate.lock();
-        // Partner: the fence in `tell_waiting`.
-        fence(SeqCst);
-        while !done(self) {
-            if limit == Duration::MAX {
-                gate = self.progress.wait(gate);
-            } else {
-                gate = self.progress.wait_timeout(gate, limit);
-                break;
-            }
-        }
-        drop(gate);
-        self.waiting.fetch_sub(1, Relaxed);
-    }
-
-    /// Wakes the threads that wait for progress. A waiting thread raises `waiting`, passes a fence
-    /// and then looks for progress. A deliverer makes progress, passes the fence in here and then
-    /// looks at `waiting`. So at least one of the two sees the other.
-    fn tell_waiting(&self) {
-        fence(SeqCst);
-        if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
-            let wakers = std::mem::take(&mut self.gate.lock().wakers);
-            self.progress.notify_all();
-            for waker in wakers.into_values() {
-                let _ = catch_user_panic(|| waker.wake());
-            }
-        }
-    }
-
-    /// A task's wait for progress.
-    pub fn progress(&self) -> ProgressWait<'_, T> {
-        self.waiting.fetch_add(1, Relaxed);
-        ProgressWait { outbox: self, ticket: None }
+    /// Those who wait for progress.
+    pub fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     /// Whether a thread is delivering. The answer may be outdated when this returns.
@@ -193,49 +138,12 @@ impl<T> Outbox<T> {
     }
 }
 
-/// A task that waits for progress, as [`Outbox::wait_until`] does for threads. It counts as waiting
-/// from its making until it is dropped.
-#[derive(Debug)]
-pub struct ProgressWait<'a, T> {
-    outbox: &'a Outbox<T>,
-    ticket: Option<u64>,
-}
-
-impl<T> ProgressWait<'_, T> {
-    /// Ready if `done` returns true. Otherwise the task is woken when an item has been delivered or
-    /// a deliverer has stopped. The answer of `done` must not depend on anything else that changes.
-    pub fn poll(&mut self, context: &Context<'_>, done: impl Fn() -> bool) -> Poll<()> {
-        let waker = context.waker().clone();
-        let mut gate = self.outbox.gate.lock();
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            gate.next_ticket += 1;
-            gate.next_ticket
-        });
-        let replaced = gate.wakers.insert(ticket, waker);
-        // Partner: the fence in `tell_waiting`.
-        fence(SeqCst);
-        let is_done = done();
-        drop(gate);
-        drop(replaced);
-        if is_done { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-impl<T> Drop for ProgressWait<'_, T> {
-    fn drop(&mut self) {
-        self.outbox.waiting.fetch_sub(1, Relaxed);
-        let Some(ticket) = self.ticket else { return };
-        let waker = self.outbox.gate.lock().wakers.remove(&ticket);
-        drop(waker);
-    }
-}
-
 /// Lowers the flag when it is dropped, even by a panic of the callback.
 struct Delivering<'a, T>(&'a Outbox<T>);
 
 impl<T> Drop for Delivering<'_, T> {
     fn drop(&mut self) {
         self.0.delivering.swap(false, AcqRel);
-        self.0.tell_waiting();
+        self.0.waiters.wake();
     }
 }

@@ -72,6 +72,8 @@ enum Frame {
     /// A poll of the future that a flight is for. The flight goes on when the poll has ended.
     Poll(FlightToken),
     Delivery(CacheId),
+    /// A poll of a listener that awaits.
+    Telling(CacheId),
     /// An operation of a task, which must not block its thread for another one.
     Task,
 }
@@ -79,7 +81,7 @@ enum Frame {
 impl Frame {
     /// Whether deliveries wait until this frame has ended.
     fn defers_deliveries(self) -> bool {
-        !matches!(self, Self::Delivery(_) | Self::Task)
+        !matches!(self, Self::Delivery(_) | Self::Telling(_) | Self::Task)
     }
 
     /// Whether the end of this frame delivers what waits, if it is the outermost one.
@@ -130,6 +132,11 @@ impl ReentrancyMark {
     /// A poll of a task's operation.
     pub fn task() -> Option<Self> {
         Self::push(Frame::Task)
+    }
+
+    /// A poll of the cache's listeners that await.
+    pub fn telling(cache: CacheId) -> Option<Self> {
+        Self::push(Frame::Telling(cache))
     }
 
     /// A load or a computation, until its end.
@@ -250,9 +257,14 @@ pub fn delivers(cache: CacheId) -> bool {
     any(|other| *other == Frame::Delivery(cache)).unwrap_or(false)
 }
 
-/// Whether user code runs on this thread, beside the tasks that are being polled.
+/// Whether this thread polls a listener of this cache that awaits.
+pub fn tells(cache: CacheId) -> bool {
+    any(|other| *other == Frame::Telling(cache)).unwrap_or(false)
+}
+
+/// Whether user code runs on this thread, beside the tasks and the listeners that are being polled.
 pub fn is_in_user_code() -> bool {
-    any(|frame| *frame != Frame::Task).unwrap_or(true)
+    any(|frame| !matches!(frame, Frame::Task | Frame::Telling(_))).unwrap_or(true)
 }
 
 /// Whether the stack of this thread has any frame.

@@ -31,7 +31,8 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// Tells an asynchronous listener what waits, at the end of a task's operation.
 pub trait Tell: Send + Sync {
-    fn tell(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// With a limit, it also waits until no more notices than that wait.
+    fn tell(&self, limit: Option<usize>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// How many calls of the listener have panicked since the last time.
     fn take_panics(&self) -> u64;
@@ -42,8 +43,8 @@ where
     K: Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn tell(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.drive())
+    fn tell(&self, limit: Option<usize>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.drive(limit))
     }
 
     fn take_panics(&self) -> u64 {

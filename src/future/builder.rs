@@ -20,10 +20,13 @@ where
     /// [`scheduler`](Self::scheduler) leave the removals to the next operation of a task, of
     /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one.
     ///
-    /// *Bound*: with [`Overflow::Discard`](crate::Overflow::Discard), the
-    /// [`notification_limit`](Self::notification_limit) counts the removals that wait for this
-    /// listener, too. With [`Overflow::Wait`](crate::Overflow::Wait) it does not: a thread could
-    /// not make room, so that queue has no bound then.
+    /// *Bound*: the [`notification_limit`](Self::notification_limit) counts the removals that wait
+    /// for this listener, too. With [`Overflow::Discard`](crate::Overflow::Discard) further ones
+    /// are dropped and counted. With [`Overflow::Wait`](crate::Overflow::Wait) a task that has
+    /// written tells the listener what waits, or waits while another task does and more than the
+    /// limit wait. A thread that writes is not held back for this listener, because it cannot poll
+    /// one: where threads alone write, `Overflow::Discard` bounds the queue. Writes of the listener
+    /// itself are not held back. It must not await the writes of other tasks on this cache.
     ///
     /// A panic is caught and counted, and the next removal is told.
     ///

@@ -158,7 +158,7 @@ where
     /// has its arguments once more in each function that they are moved through.
     async fn tell(&self) {
         if self.engine().tells_after_write() {
-            self.tell_all().await;
+            self.tell_and_hold_back().await;
         }
     }
 
@@ -173,6 +173,11 @@ where
     #[cold]
     fn tell_all(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.engine().tell_async())
+    }
+
+    #[cold]
+    fn tell_and_hold_back(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.engine().tell_and_hold_back())
     }
 }
 

@@ -173,3 +173,82 @@ fn notices_for_a_listener_that_awaits_are_discarded_at_the_limit() {
     at_once(cache.insert(1, 20));
     assert_eq!(told.lock().unwrap().last(), Some(&19));
 }
+
+/// A cache whose listener awaits the gate, holds what it was told, and writes another key.
+fn gated(gate: &Gate) -> (Shared, Arc<Mutex<Vec<u64>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (notes, gate) = (Arc::clone(&told), gate.clone());
+    let cache = Arc::new_cyclic(|weak: &std::sync::Weak<TasksAudited<u64, u64>>| {
+        let weak = weak.clone();
+        let listener = move |key: Arc<u64>, value, _| {
+            let (gate, notes, weak) = (gate.clone(), Arc::clone(&notes), weak.clone());
+            Box::pin(async move {
+                gate.passed().await;
+                notes.lock().unwrap().push(value);
+                if let Some(cache) = weak.upgrade()
+                    && *key < 100
+                {
+                    // Each write of its own makes one more removal, and waits for nobody.
+                    cache.insert(*key + 100, 0).await;
+                    cache.invalidate(&(*key + 100)).await;
+                }
+            }) as _
+        };
+        let builder = Cache::builder().record_stats(true);
+        let builder = builder.async_eviction_listener(listener);
+        tasks_audited(builder.notification_limit(LIMIT, Overflow::Wait).build())
+    });
+    (cache, told)
+}
+
+#[test]
+fn tasks_wait_while_too_many_notices_wait_for_a_listener_that_awaits() {
+    must_end(|| {
+        let gate = Gate::default();
+        let (cache, told) = gated(&gate);
+        at_once(cache.insert_many((0..KEYS).map(|key| (key, key))));
+        // One is being told, and so many as the limit says may wait.
+        let mut driver = Task::waiting(cache.invalidate(&0));
+        (1..=LIMIT as u64).for_each(|key| at_once(cache.invalidate(&key)));
+        let mut held = Task::waiting(cache.invalidate(&(KEYS - 1)));
+        let mut dropped = Task::waiting(cache.insert(KEYS - 2, 0));
+        assert!(!held.poll() && !held.is_woken() && !dropped.poll());
+        drop(dropped);
+        assert!(!cache.contains_key(&(KEYS - 1)), "the write has happened");
+        // Who reads waits for nobody, nor does a thread.
+        assert_eq!(at_once(cache.get(&5)), Some(5));
+        cache.sync().insert(5, 6);
+        gate.open();
+        assert!(driver.is_woken());
+        driver.run();
+        held.run();
+        let stats = cache.stats();
+        assert_eq!((stats.pending_notifications, stats.discarded_notifications), (0, 0));
+        // Those of the listener's own writes follow.
+        let told: Vec<u64> = told.lock().unwrap().iter().copied().filter(|it| *it != 0).collect();
+        assert_eq!(told, [1, 2, 3, 4, KEYS - 1, KEYS - 2, 5]);
+    });
+}
+
+#[test]
+fn a_task_that_waits_for_a_driver_takes_over_when_that_is_dropped() {
+    must_end(|| {
+        let gate = Gate::default();
+        let (cache, told) = gated(&gate);
+        at_once(cache.insert_many((0..KEYS).map(|key| (key, key))));
+        let driver = Task::waiting(cache.invalidate(&0));
+        (1..=LIMIT as u64).for_each(|key| at_once(cache.invalidate(&key)));
+        let mut held = Task::waiting(cache.invalidate(&6));
+        let mut other = Task::waiting(cache.invalidate(&7));
+        drop(driver);
+        // One of them tells from now on, and the other one waits for it.
+        assert!(held.is_woken() && other.is_woken());
+        assert!(!held.poll() && !other.poll());
+        gate.open();
+        assert!(held.is_woken());
+        held.run();
+        other.run();
+        assert_eq!(told.lock().unwrap().len(), 7 + 7);
+        assert_eq!(cache.stats().pending_notifications, 0);
+    });
+}

@@ -6,12 +6,13 @@ use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Ticket};
 use crate::links::NodeId;
-use crate::outbox::{Delivered, Outbox, ProgressWait};
+use crate::outbox::{Delivered, Outbox};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain;
 use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
+use crate::waiters::Wait;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
@@ -155,12 +156,12 @@ impl Notices {
 
     /// Blocks until `is_enough` holds, or for so long at most. Asked after each delivery.
     pub fn wait_until(&self, limit: Duration, is_enough: impl Fn(&Self) -> bool) {
-        self.outbox.wait_until(limit, |_| is_enough(self));
+        self.outbox.waiters().wait_until(limit, || is_enough(self));
     }
 
     /// A task's wait for a delivery.
-    pub fn progress(&self) -> ProgressWait<'_, Notice> {
-        self.outbox.progress()
+    pub fn progress(&self) -> Wait<'_> {
+        self.outbox.waiters().wait()
     }
 
     /// Leaves nodes without a count to the thread that delivers next.

@@ -1,7 +1,9 @@
 //! A task's operation as a whole: it blocks its thread for nobody, and at its end it waits for
 //! listeners where a thread would.
 
-use crate::engine::{Engine, reentrancy};
+use crate::engine::Engine;
+use crate::engine::reentrancy::{self, ReentrancyMark};
+use std::future::poll_fn;
 
 impl<K, V, S> Engine<K, V, S> {
     /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
@@ -16,22 +18,37 @@ impl<K, V, S> Engine<K, V, S> {
         self.tells_after_read() || self.exceeded_limit().is_some()
     }
 
-    /// Awaits what a caller has to wait for after its operation: that too many notices are
-    /// delivered, and the asynchronous listeners. Inside a load or a computation it awaits nothing:
-    /// a listener that wrote the key would wait for itself. The outer operation awaits then.
+    /// Awaits what a reader has to wait for after its operation: the asynchronous listeners.
     pub async fn tell_async(&self) {
+        self.notify(None).await;
+    }
+
+    /// Awaits what a writer has to wait for after its operation: that too many notices are
+    /// delivered, and the asynchronous listeners.
+    pub async fn tell_and_hold_back(&self) {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        if self.tells_after_read() && !reentrancy::is_in_user_code() {
-            self.notify().await;
-        }
+        self.notify(self.core.notices.wait_limit()).await;
     }
 
+    /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
+    /// for itself. The outer operation awaits then. Inside a listener of this cache nothing is held
+    /// back: the listener would wait for itself, too.
     #[cold]
-    async fn notify(&self) {
+    async fn notify(&self, limit: Option<usize>) {
+        if !self.tells_after_read() || reentrancy::is_in_user_code() {
+            return;
+        }
+        let id = self.core.id();
+        let limit = limit.filter(|_| !reentrancy::tells(id));
         for listener in &self.hooks.async_listeners {
-            listener.tell().await;
+            let mut telling = listener.tell(limit);
+            poll_fn(|context| {
+                let _mark = ReentrancyMark::telling(id);
+                telling.as_mut().poll(context)
+            })
+            .await;
             if let Some(recorder) = &self.core.recorder {
                 (0..listener.take_panics()).for_each(|_| recorder.listener_panicked());
             }

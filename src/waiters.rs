@@ -1,0 +1,129 @@
+//! Threads and tasks that wait for somebody else's progress.
+//!
+//! Who makes progress calls [`wake`](Waiters::wake) after each step, with no lock held: wakers are
+//! user code. Where nobody waits, this is a fence and a load.
+//!
+//! # Atomics
+//!
+//! | atomic | written by | read by | ordering | carries |
+//! |---|---|---|---|---|
+//! | `waiting` | waiting threads and tasks | who makes progress | Relaxed, between fences | that one of them must be woken |
+
+use crate::primitives::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
+use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
+use std::collections::BTreeMap;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The wakers of waiting tasks, by ticket.
+#[derive(Debug, Default)]
+struct Sleepers {
+    next_ticket: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Waiters {
+    waiting: AtomicUsize,
+    gate: Mutex<Sleepers>,
+    progress: Condvar,
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Waiters {
+    pub fn new() -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            gate: Mutex::new(Sleepers::default()),
+            progress: Condvar::new(),
+        }
+    }
+
+    /// Sleeps until `done` returns true, or for about `limit`; `Duration::MAX` stands for no limit.
+    /// `done` is called again after each [`wake`](Self::wake). Its answer must not depend on
+    /// anything that changes without one.
+    pub fn wait_until(&self, limit: Duration, done: impl Fn() -> bool) {
+        self.waiting.fetch_add(1, Relaxed);
+        let mut gate = self.gate.lock();
+        // Partner: the fence in `wake`.
+        fence(SeqCst);
+        while !done() {
+            if limit == Duration::MAX {
+                gate = self.progress.wait(gate);
+            } else {
+                gate = self.progress.wait_timeout(gate, limit);
+                break;
+            }
+        }
+        drop(gate);
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Wakes all who wait. A waiting thread raises `waiting`, passes a fence and then looks for
+    /// progress. The caller has made progress, passes the fence in here and then looks at
+    /// `waiting`. So at least one of the two sees the other.
+    pub fn wake(&self) {
+        fence(SeqCst);
+        if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
+            let wakers = std::mem::take(&mut self.gate.lock().wakers);
+            self.progress.notify_all();
+            for waker in wakers.into_values() {
+                let _ = catch_user_panic(|| waker.wake());
+            }
+        }
+    }
+
+    /// A task's wait.
+    pub fn wait(&self) -> Wait<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Wait { waiters: self, ticket: None }
+    }
+}
+
+/// A task that waits, as [`Waiters::wait_until`] does for threads. It counts as waiting from its
+/// making until it is dropped.
+#[derive(Debug)]
+pub struct Wait<'a> {
+    waiters: &'a Waiters,
+    ticket: Option<u64>,
+}
+
+impl Wait<'_> {
+    /// Ready if `done` returns true. Otherwise the task is woken at the next
+    /// [`wake`](Waiters::wake). The answer of `done` must not depend on anything that changes
+    /// without one.
+    pub fn poll(&mut self, context: &Context<'_>, done: impl Fn() -> bool) -> Poll<()> {
+        let waker = context.waker().clone();
+        let mut gate = self.waiters.gate.lock();
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            gate.next_ticket += 1;
+            gate.next_ticket
+        });
+        let replaced = gate.wakers.insert(ticket, waker);
+        // Partner: the fence in `wake`.
+        fence(SeqCst);
+        let is_done = done();
+        drop(gate);
+        drop(replaced);
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.waiters.waiting.fetch_sub(1, Relaxed);
+        let Some(ticket) = self.ticket else { return };
+        let waker = self.waiters.gate.lock().wakers.remove(&ticket);
+        drop(waker);
+    }
+}
