@@ -170,7 +170,9 @@ where
 }
 
 /// Clones of the values of these entries.
-fn values<K, V: Clone>(entries: impl IntoIterator<Item = Option<Entry<K, V>>>) -> Vec<Option<V>> {
+pub(crate) fn values<K, V: Clone>(
+    entries: impl IntoIterator<Item = Option<Entry<K, V>>>,
+) -> Vec<Option<V>> {
     entries.into_iter().map(|entry| entry.map(Entry::into_value)).collect()
 }
 

@@ -60,6 +60,21 @@ where
     /// Goes through the cache like [`iter`](Self::iter). Entries that come meanwhile may stay. A
     /// drain that is dropped early leaves the rest in the cache.
     ///
+    /// *Blocking*: waits for computations of the keys that it comes to. With a time limit, remove
+    /// them by [`within`](Self::within).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let cache = cortado::Cache::new(100);
+    /// cache.insert_many([("a", 1), ("b", 2)]);
+    /// let removed = cache.within(Duration::from_millis(100), async |tasks| {
+    ///     for key in cache.keys() {
+    ///         tasks.remove(&key).await;
+    ///     }
+    /// });
+    /// assert_eq!((removed, cache.iter().count()), (Ok(()), 0));
+    /// ```
+    ///
     /// ```
     /// let cache = cortado::Cache::new(100);
     /// cache.insert_many([("a", 1), ("b", 2)]);

@@ -11,6 +11,7 @@ mod read;
 mod run;
 mod write;
 
+pub(crate) use bulk::values;
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
 

@@ -415,6 +415,10 @@ impl FlightGuard {
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
 
+    pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
+        Arc::ptr_eq(&self.flight, flight)
+    }
+
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
     /// for the end of the flight.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
@@ -472,10 +476,6 @@ pub struct EnteredFlight {
 }
 
 impl EnteredFlight {
-    pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
-        Arc::ptr_eq(&self.guard.flight, flight)
-    }
-
     /// Ends a computation.
     pub fn land(self) {
         self.land_with(|| None);

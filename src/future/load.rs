@@ -1,8 +1,10 @@
 //! Loads.
 
 use super::Cache;
+use crate::cache::values;
 use crate::loaded::LoaderResult;
 use equivalent::Equivalent;
+use std::convert::Infallible;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -146,5 +148,62 @@ where
         V: Clone,
     {
         R::map(self.entry_by_ref(key).or_load_with(pin!(loader)).await, crate::Entry::into_value)
+    }
+
+    /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no
+    /// other call is loading. It returns a future that makes their values, and that owns what it
+    /// needs of the keys.
+    ///
+    /// *Cancellation*: see the [module](super). If this future is dropped while it polls that of
+    /// `loader`, callers who wait for one of the keys load it themselves.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// let squares = cortado::future::Cache::new(100);
+    /// squares.insert(3, 9).await;
+    /// let load = |keys: &[&u32]| {
+    ///     let missing: Vec<u32> = keys.iter().map(|key| **key).collect();
+    ///     assert_eq!(missing, [1, 2]);
+    ///     async move { missing.into_iter().map(|n| (n, n * n)) }
+    /// };
+    /// assert_eq!(squares.get_many_with([1, 2, 3], load).await, [Some(1), Some(4), Some(9)]);
+    /// # });
+    /// ```
+    pub async fn get_many_with<I, F>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        loader: impl FnMut(&[&K]) -> F,
+    ) -> Vec<Option<V>>
+    where
+        I: IntoIterator<Item = (K, V)>,
+        F: Future<Output = I>,
+        V: Clone,
+    {
+        let loaded = self.engine().load_many_async(keys, loader, Ok::<_, Infallible>).await;
+        self.tell().await;
+        match loaded {
+            Ok(entries) => values(entries),
+            Err(never) => match *never {},
+        }
+    }
+
+    /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.
+    ///
+    /// # Errors
+    /// As [`crate::Cache::try_get_many_with`].
+    pub async fn try_get_many_with<I, E, F>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        loader: impl FnMut(&[&K]) -> F,
+    ) -> Result<Vec<Option<V>>, Arc<E>>
+    where
+        I: IntoIterator<Item = (K, V)>,
+        E: Send + Sync + 'static,
+        F: Future<Output = Result<I, E>>,
+        V: Clone,
+    {
+        let loaded = self.engine().load_many_async(keys, loader, |result| result).await;
+        self.tell().await;
+        loaded.map(values)
     }
 }

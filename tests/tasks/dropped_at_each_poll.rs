@@ -79,6 +79,7 @@ fn judged(before: Option<u64>) -> Option<u64> {
 
 const FAILS: Result<u64, u8> = Err(1);
 const WORKS: Result<u64, u8> = Ok(OWN);
+const REFUSES: Result<[(u64, u64); 1], u8> = Err(1);
 
 fn operations() -> Vec<(&'static str, Operation, Effect)> {
     vec![
@@ -111,6 +112,9 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(loaded, c => c.optionally_get_with(KEY, own(Some(OWN)))),
         row!(same, c => c.optionally_get_with(KEY, own(None))),
         row!(loaded, c => c.optionally_get_with_by_ref(&KEY, own(Some(OWN)))),
+        row!(loaded, c => c.get_many_with([KEY], |_| own([(KEY, OWN)]))),
+        row!(same, c => c.get_many_with([KEY], |_| own([(KEY, OWN); 0]))),
+        row!(same, c => c.try_get_many_with([KEY], |_| own(REFUSES))),
         row!(loaded, c => c.load(KEY, own(Loaded::with_ttl(OWN, MINUTE)))),
         row!(loaded, c => c.load_by_ref(&KEY, own(Some(Loaded::new(OWN))))),
         row!(same, c => c.load(KEY, own(None::<Loaded<u64>>))),

@@ -202,6 +202,18 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
         row!("load nothing", MISSING, s => {
             s.tasks.optionally_get_with_by_ref(&Borrowed(MISSING), loads(|| None))
         }),
+        row!("load many", MISSING, s => {
+            let keys = [Key(MISSING), Key(MISSING_TOO), Key(MISSING)];
+            s.tasks.get_many_with(keys, |asked| {
+                let keys: Vec<u64> = asked.iter().map(|key| key.0).collect();
+                loads(move || keys.iter().map(|key| (Key(*key), s.value())).collect::<Vec<_>>())
+            })
+        }),
+        row!("load many fails", MISSING, s => {
+            s.tasks.try_get_many_with([Key(MISSING), Key(MISSING_TOO)], |_| {
+                loads(|| Err::<[(Key, Value); 0], _>(s.value()))
+            })
+        }),
         row!("load with a lifetime", MISSING, s => {
             let load = loads(|| Ok::<_, ()>(Loaded::with_ttl(s.value(), SECOND)));
             s.tasks.load_by_ref(&Borrowed(MISSING), load)

@@ -19,6 +19,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk_loads;
 mod cancel;
 mod deliveries;
 mod dropped_at_each_poll;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Every one is one write of one key at most, but for these.
-const OF_SEVERAL_KEYS: [&str; 8] = [
+const OF_SEVERAL_KEYS: [&str; 9] = [
+    "load many",
     "load replaces what goes",
     "load is overtaken",
     "get_many",
@@ -59,6 +60,8 @@ fn callers(place: Place) -> &'static [&'static str] {
             "load fails",
             "load or fail",
             "load nothing",
+            "load many",
+            "load many fails",
             "load with a lifetime",
             "load for no time",
             "load replaces",

@@ -8,7 +8,7 @@ use crate::fused::{Course, Fused, Operation, Others, operations, run};
 use crate::hand::Task;
 use cortado::{GuardResult, Op};
 use std::cell::Cell;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn end<T>(operation: impl Future<Output = T> + Send) {
     Task::new(operation).end();
 }
 
-const INNER: [Inner; 36] = [
+const INNER: [Inner; 37] = [
     // Of threads.
     ("get", |s, key| drop(s.cache.get(&Name(key)))),
     ("insert", |s, key| s.insert(key)),
@@ -53,6 +53,11 @@ const INNER: [Inner; 36] = [
     ("policy", |s, _| assert!(s.cache.policy().max_capacity().is_some())),
     // Of tasks.
     ("get", |s, key| end(s.tasks.get(&Name(key)))),
+    ("load many", |s, key| {
+        end(s.tasks.get_many_with([Key(OTHER_MISSING), Key(key)], |keys| {
+            ready(keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>())
+        }));
+    }),
     ("get_many", |s, key| end(s.tasks.get_many(&[Name(key), Name(OTHER)]))),
     ("insert", |s, key| end(s.tasks.insert(Key(key), s.value()))),
     ("insert other", |s, _| end(s.tasks.insert(Key(OTHER), s.value()))),

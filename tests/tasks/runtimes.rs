@@ -166,6 +166,7 @@ fn futures_are_small_and_may_be_sent() {
     let reads = sizes![c.get(&1), c.get_entry(&1), c.touch(&1), c.run_pending_tasks(), c.close()];
     let others = sizes![
         c.get_many(&[1]),
+        c.get_many_with([1], |_| ready([(1, 1)])),
         c.insert(1, 1),
         c.insert_with_ttl(1, 1, MINUTE),
         c.insert_many([(1, 1)]),

@@ -1,8 +1,9 @@
 //! Loads of many keys by one call of the loader.
 
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, Flight, LoadOutcome, Step};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome, Step};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
 use crate::flight::board::spread;
@@ -17,7 +18,7 @@ use std::time::Instant;
 pub type Answers<K, V> = Vec<Option<Entry<K, V>>>;
 
 /// One of the keys, in the order in which the caller gave them.
-enum Wanted<K, V> {
+pub enum Wanted<K, V> {
     Known(Option<Entry<K, V>>),
     /// No value yet. The flight is another call's load of the key, for which this call has waited.
     Missing(OwnedDraft<K, V>, Option<Arc<Flight>>),
@@ -26,7 +27,13 @@ enum Wanted<K, V> {
 }
 
 /// A load of this call: the key's position, and its flight.
-struct Own {
+pub struct Own {
+    position: usize,
+    flight: FlightGuard,
+}
+
+/// A load of this call whose owner's code runs on this thread.
+struct Entered {
     position: usize,
     flight: EnteredFlight,
 }
@@ -38,14 +45,19 @@ enum Made<V> {
     UsedAt(usize),
 }
 
-/// The loads of this call. Their marks are on this thread's stack, so they end last one first, also
-/// when the loader panics.
-struct OwnLoads(Vec<Own>);
+/// Frames of this thread's stack. They end last one first, also when the loader panics.
+struct Frames<T>(Vec<T>);
 
-impl Drop for OwnLoads {
+impl<T> Drop for Frames<T> {
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }
+}
+
+/// Runs code on behalf of the owner of these loads, as one poll of it.
+pub fn polled<T>(own: &[Own], run: impl FnOnce() -> T) -> T {
+    let _marks = Frames(own.iter().map(|own| own.flight.mark_poll()).collect());
+    run()
 }
 
 impl<K, V, S> Engine<K, V, S>
@@ -71,7 +83,7 @@ where
         // whose keys cross cannot wait for each other.
         loop {
             let (own, others) = self.begin_round(&mut wanted);
-            if !own.0.is_empty()
+            if !own.is_empty()
                 && let Err(error) = self.finish_round(&mut wanted, own, &mut loader)
             {
                 // Before the error is the return value: a panic of the destructors would leak it.
@@ -88,7 +100,7 @@ where
         Ok(Some(self.answers(wanted)))
     }
 
-    fn want(&self, key: K) -> Wanted<K, V> {
+    pub fn want(&self, key: K) -> Wanted<K, V> {
         if let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) {
             // Before the entry is the return value: if the key's destructor panicked after that,
             // the entry would leak.
@@ -100,10 +112,12 @@ where
         Wanted::Missing(self.pool.draft(hash, key).detach(), None)
     }
 
-    /// Takes off for all missing keys that no other call is loading. Returns also one of the other
-    /// calls' loads, if there is one.
-    fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<Flight>>) {
-        let mut own = OwnLoads(Vec::new());
+    /// Begins the loads of all missing keys that no other call is loading. Returns also one of the
+    /// other calls' loads, if there is one.
+    pub fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (Vec<Own>, Option<Arc<Flight>>) {
+        let mut own: Vec<Own> = Vec::new();
+        // A comparison of keys that asks for a key of this call would wait for itself.
+        let mut marks: Frames<Option<ReentrancyMark>> = Frames(Vec::new());
         let mut other = None;
         for (position, slot) in wanted.iter_mut().enumerate() {
             let Wanted::Missing(draft, joined) = slot else { continue };
@@ -112,22 +126,27 @@ where
                 Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
-                    let flight = flight.enter();
+                    let mark = flight.mark_poll();
                     match self.present_for_load(draft, &mut replaces) {
-                        None => own.0.push(Own { position, flight }),
+                        None => {
+                            marks.0.push(mark);
+                            own.push(Own { position, flight });
+                        }
                         Some(entry) => {
+                            drop(mark);
                             let loaded = loaded_node(&entry, entry.deadline());
-                            flight.land_with(|| Some(LoadOutcome::Value(loaded)));
+                            flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
                             *slot = Wanted::Known(Some(entry));
                         }
                     }
                 }
-                Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
+                Step::Wait(flight) => match own.iter().find(|own| own.flight.is_of(&flight)) {
                     Some(own) => *slot = Wanted::SameAs(own.position),
                     None => other = Some(flight),
                 },
             }
         }
+        drop(marks);
         (own, other)
     }
 
@@ -135,46 +154,50 @@ where
     fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
-        mut own: OwnLoads,
+        own: Vec<Own>,
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<(), plain::Arc<E>> {
+        let own = enter(own);
         let timer = LoadTimer::start(self);
-        let keys: Vec<&K> = own.0.iter().filter_map(|own| key_of(&wanted[own.position])).collect();
-        let mut made = match loader(&keys).map_err(plain::Arc::new) {
+        let positions = own.0.iter().map(|own| own.position);
+        let made = loader(&keys_at(wanted, positions));
+        self.land_round(wanted, own, timer, made)
+    }
+
+    /// Commits what a task's loader has made.
+    ///
+    /// # Errors
+    /// The loader's.
+    pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+        &self,
+        wanted: &mut [Wanted<K, V>],
+        own: Vec<Own>,
+        timer: LoadTimer<'_, K, V, S>,
+        made: Result<I, E>,
+    ) -> Result<(), plain::Arc<E>> {
+        self.land_round(wanted, enter(own), timer, made)
+    }
+
+    fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+        &self,
+        wanted: &mut [Wanted<K, V>],
+        mut own: Frames<Entered>,
+        timer: LoadTimer<'_, K, V, S>,
+        made: Result<I, E>,
+    ) -> Result<(), plain::Arc<E>> {
+        let mut made = match made.map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),
             Err(error) => {
                 drop(timer);
-                while let Some(Own { flight, .. }) = own.0.pop() {
+                while let Some(Entered { flight, .. }) = own.0.pop() {
                     flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
                 }
                 return Err(error);
             }
         };
         timer.succeed();
-        while let Some(Own { position, flight }) = own.0.pop() {
-            let known = Wanted::Known(None);
-            let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
-                continue;
-            };
-            let hash = spread(draft.hash());
-            let Some((_, made)) = made.find_mut(hash, |(key, _)| key == draft.key()) else {
-                flight.land_with(|| Some(LoadOutcome::NoValue(NoValue::Absent)));
-                continue;
-            };
-            let entry = match std::mem::replace(made, Made::UsedAt(position)) {
-                Made::Unused(value) => {
-                    let loaded = Loaded::new(value);
-                    Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
-                }
-                // A key that is given twice, and whose first load was overtaken before the second.
-                Made::UsedAt(other) => {
-                    let entry = known_entry(&wanted[other]);
-                    let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-                    flight.land_with(|| loaded.map(LoadOutcome::Value));
-                    entry
-                }
-            };
-            wanted[position] = Wanted::Known(entry);
+        while let Some(Entered { position, flight }) = own.0.pop() {
+            self.land_one(wanted, position, flight, &mut made);
         }
         for (key, made) in made {
             if let Made::Unused(value) = made {
@@ -182,6 +205,39 @@ where
             }
         }
         Ok(())
+    }
+
+    /// Commits the value of one key, if the loader has made one.
+    fn land_one(
+        &self,
+        wanted: &mut [Wanted<K, V>],
+        position: usize,
+        flight: EnteredFlight,
+        made: &mut HashTable<(K, Made<V>)>,
+    ) {
+        let known = Wanted::Known(None);
+        let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
+            return;
+        };
+        let hash = spread(draft.hash());
+        let Some((_, made)) = made.find_mut(hash, |(key, _)| key == draft.key()) else {
+            flight.land_with(|| Some(LoadOutcome::NoValue(NoValue::Absent)));
+            return;
+        };
+        let entry = match std::mem::replace(made, Made::UsedAt(position)) {
+            Made::Unused(value) => {
+                let loaded = Loaded::new(value);
+                Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
+            }
+            // A key that is given twice, and whose first load was overtaken before the second.
+            Made::UsedAt(other) => {
+                let entry = known_entry(&wanted[other]);
+                let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
+                flight.land_with(|| loaded.map(LoadOutcome::Value));
+                entry
+            }
+        };
+        wanted[position] = Wanted::Known(entry);
     }
 
     /// What a loader has made, to be looked up by key. Of several values of a key it is the last.
@@ -200,7 +256,7 @@ where
         table
     }
 
-    fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
+    pub fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
         let mut answers: Answers<K, V> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let answer = match wanted {
@@ -213,6 +269,20 @@ where
         }
         answers
     }
+}
+
+fn enter(own: Vec<Own>) -> Frames<Entered> {
+    let enter = |Own { position, flight }| Entered { position, flight: flight.enter() };
+    Frames(own.into_iter().map(enter).collect())
+}
+
+/// The keys of these loads.
+pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &[Own]) -> Vec<&'w K> {
+    keys_at(wanted, own.iter().map(|own| own.position))
+}
+
+fn keys_at<K, V>(wanted: &[Wanted<K, V>], positions: impl Iterator<Item = usize>) -> Vec<&K> {
+    positions.filter_map(|position| key_of(&wanted[position])).collect()
 }
 
 fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {

@@ -3,6 +3,8 @@
 mod clear;
 mod end;
 mod load_many;
+
+pub use load_many::{Answers, keys_of, polled};
 mod ranking;
 mod retain;
 mod walk;

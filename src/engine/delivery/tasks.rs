@@ -12,6 +12,11 @@ impl<K, V, S> Engine<K, V, S> {
         self.core.notices.exceeded_limit()
     }
 
+    /// The limit of waiting notices, if writers wait for it.
+    pub fn wait_limit(&self) -> Option<usize> {
+        self.core.notices.wait_limit()
+    }
+
     /// Keeps a task until at most `limit` notices wait, as
     /// [`apply_back_pressure`](Self::apply_back_pressure) keeps a thread.
     #[cold]

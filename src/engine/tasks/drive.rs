@@ -31,13 +31,13 @@ pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
 }
 
 /// A future that waits until a flight has landed.
-struct FlightEnded {
+pub struct FlightEnded {
     flight: Arc<Flight>,
     follow: Follow<Option<LoadOutcome>>,
 }
 
 impl FlightEnded {
-    fn of(flight: Arc<Flight>) -> Self {
+    pub fn of(flight: Arc<Flight>) -> Self {
         let follow = flight.follow();
         Self { flight, follow }
     }

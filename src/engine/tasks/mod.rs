@@ -11,6 +11,7 @@
 mod compute;
 mod drive;
 mod load;
+mod load_many;
 mod notify;
 mod retain;
 mod write;

@@ -29,7 +29,7 @@ impl<K, V, S> Engine<K, V, S> {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        self.notify(self.core.notices.wait_limit()).await;
+        self.notify(self.wait_limit()).await;
     }
 
     /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait

@@ -165,6 +165,23 @@ impl Subject {
         }
     }
 
+    pub fn try_get_many_with<I: IntoIterator<Item = (Key, Value)>, E: Send + Sync + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = Key>,
+        mut loader: impl FnMut(&[&Key]) -> Result<I, E>,
+    ) -> Result<Vec<Option<Value>>, Arc<E>> {
+        match &self.tasks {
+            None => self.cache.try_get_many_with(keys, loader),
+            Some(tasks) => {
+                let loader = |keys: &[&Key]| {
+                    let made = loader(keys);
+                    later(|| made)
+                };
+                run(tasks.try_get_many_with(keys, loader))
+            }
+        }
+    }
+
     pub fn invalidate_many<'q>(&self, keys: impl IntoIterator<Item = &'q By>) {
         match &self.tasks {
             None => self.cache.invalidate_many(keys),

@@ -1,0 +1,58 @@
+//! Loads of many keys by one future of a task.
+
+use super::drive::{FlightEnded, as_task};
+use crate::engine::Engine;
+use crate::engine::bulk::{Answers, keys_of, polled};
+use crate::engine::loads::LoadTimer;
+use crate::primitives::plain::Arc;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hash};
+use std::pin::Pin;
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// [`load_many`](Self::load_many) without a deadline. Its caller waits for listeners.
+    ///
+    /// # Errors
+    /// If the loader returns one. Values that an earlier call of it has made stay.
+    pub async fn load_many_async<E, I, F>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut loader: impl FnMut(&[&K]) -> F,
+        into_result: impl Fn(F::Output) -> Result<I, E>,
+    ) -> Result<Answers<K, V>, Arc<E>>
+    where
+        E: Send + Sync + 'static,
+        I: IntoIterator<Item = (K, V)>,
+        F: Future,
+    {
+        let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
+        loop {
+            // Dropped after the flights, also when the task is cancelled: its destructor may use
+            // the keys.
+            let mut loading: Pin<Box<F>>;
+            let (own, others) = as_task(|| self.begin_round(&mut wanted));
+            if !own.is_empty() {
+                let timer = LoadTimer::start(self);
+                loading = polled(&own, || Box::pin(loader(&keys_of(&wanted, &own))));
+                let made = poll_fn(|context| polled(&own, || loading.as_mut().poll(context))).await;
+                let landed =
+                    as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
+                if let Err(error) = landed {
+                    // Before the error is the return value: a panic of the destructors would leak
+                    // it.
+                    drop((loading, wanted, others));
+                    return Err(error);
+                }
+            }
+            match others {
+                None => break,
+                Some(other) => FlightEnded::of(other).await,
+            }
+        }
+        Ok(self.answers(wanted))
+    }
+}

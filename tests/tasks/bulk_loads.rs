@@ -1,0 +1,203 @@
+//! Loads of many keys by one future.
+
+use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::must_end;
+use crate::hand::{Boxed, Gate, Task, at_once, pends};
+use cortado::future::Cache;
+use std::future::{Future, Ready, ready};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
+type Shared = Arc<TasksAudited<u64, u64>>;
+
+fn shared() -> Shared {
+    Arc::new(tasks_audited(Cache::builder().record_stats(true).build()))
+}
+
+/// Notes what the loader was asked for, and waits for the gate.
+#[derive(Clone, Default)]
+struct Squares {
+    gate: Gate,
+    asked: Arc<Mutex<Vec<Vec<u64>>>>,
+}
+
+impl Squares {
+    fn load(&self, keys: &[&u64]) -> impl Future<Output = Vec<(u64, u64)>> + Send + use<> {
+        let keys: Vec<u64> = keys.iter().map(|key| **key).collect();
+        self.asked.lock().unwrap().push(keys.clone());
+        let gate = self.gate.clone();
+        async move {
+            gate.passed().await;
+            keys.into_iter().map(|key| (key, key * key)).collect()
+        }
+    }
+
+    fn asked(&self) -> Vec<Vec<u64>> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+#[test]
+fn the_loader_is_asked_once_for_all_that_is_missing() {
+    must_end(|| {
+        let (cache, squares) = (shared(), Squares::default());
+        at_once(cache.insert(3, 90));
+        let mut task = Task::waiting(cache.get_many_with([1, 3, 2, 1], |keys| {
+            let load = squares.load(keys);
+            async {
+                let mut made = load.await;
+                made.push((7, 49)); // not asked for, and kept
+                made
+            }
+        }));
+        assert!(!task.poll(), "it waits for its loader");
+        squares.gate.open();
+        assert_eq!(task.end(), [Some(1), Some(90), Some(4), Some(1)]);
+        assert_eq!(squares.asked(), [[1, 2]]);
+        assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), Some(49)]);
+        let stats = cache.stats();
+        assert_eq!((stats.loads, stats.load_failures), (1, 0));
+        let none = cache.get_many_with([1, 2], |_| -> Ready<[(u64, u64); 0]> { unreachable!() });
+        assert_eq!(at_once(none), [Some(1), Some(4)]);
+    });
+}
+
+trait Threads {
+    fn get_many_with_threads(&self) -> Vec<Option<u64>>;
+}
+
+impl Threads for TasksAudited<u64, u64> {
+    /// The squares as a thread reads them.
+    fn get_many_with_threads(&self) -> Vec<Option<u64>> {
+        self.sync().get_many(&[1, 2, 7])
+    }
+}
+
+/// Two calls, each of which has begun with a key that the other one wants. Neither waits before its
+/// own loads have ended.
+#[test]
+fn calls_whose_keys_cross_do_not_wait_for_each_other() {
+    must_end(|| {
+        let (cache, first, second) = (shared(), Squares::default(), Squares::default());
+        let mut one = Task::waiting(cache.get_many_with([1, 2], |keys| first.load(keys)));
+        let mut two = Task::waiting(cache.get_many_with([3, 2, 1], |keys| second.load(keys)));
+        second.gate.open();
+        assert!(two.is_woken() && !two.poll(), "it waits for the load of the other one");
+        assert_eq!(cache.sync().get(&3), Some(9));
+        // A single load and a thread's read join it.
+        let mut single = Task::waiting(cache.get_with(2, async { unreachable!() }));
+        first.gate.open();
+        one.run();
+        two.run();
+        single.run();
+        assert_eq!(one.result(), [Some(1), Some(4)]);
+        assert_eq!(two.result(), [Some(9), Some(4), Some(1)]);
+        assert_eq!((first.asked(), second.asked()), (vec![vec![1, 2]], vec![vec![3]]));
+    });
+}
+
+#[test]
+fn who_waits_for_a_call_that_is_dropped_loads_the_keys_itself() {
+    must_end(|| {
+        let (cache, first, second) = (shared(), Squares::default(), Squares::default());
+        let dropped = Task::waiting(cache.get_many_with([1, 2, 4], |keys| first.load(keys)));
+        let mut many = Task::waiting(cache.get_many_with([2, 1], |keys| second.load(keys)));
+        let mut single = Task::waiting(cache.get_with(4, async { 17 }));
+        drop(dropped);
+        assert!(many.is_woken() && single.is_woken());
+        single.run();
+        assert!(!many.poll());
+        second.gate.open();
+        many.run();
+        assert_eq!((many.result(), single.result()), (vec![Some(4), Some(1)], 17));
+        let asked: Vec<u64> = second.asked().into_iter().flatten().collect();
+        assert_eq!(asked, [2, 1], "in one call or two");
+    });
+}
+
+#[test]
+fn an_error_is_shared_and_an_absent_key_is_not() {
+    must_end(|| {
+        let (cache, gate) = (shared(), Gate::default());
+        let fails = |_: &[&u64]| async {
+            gate.passed().await;
+            Err::<[(u64, u64); 0], _>("refused")
+        };
+        let mut one = Task::waiting(cache.try_get_many_with([1, 2], fails));
+        let mut joins = Task::waiting(cache.try_get_with(2, async { Err("not asked") }));
+        gate.open();
+        one.run();
+        joins.run();
+        assert_eq!(*one.result().unwrap_err(), "refused");
+        assert_eq!(*joins.result().unwrap_err(), "refused");
+        let some = cache.get_many_with([1, 2, 3], |_| ready([(2, 20)]));
+        assert_eq!(at_once(some), [None, Some(20), None]);
+        assert_eq!(cache.stats().load_failures, 1);
+    });
+}
+
+/// A wait for one's own load would have no end.
+#[test]
+fn a_loader_that_waits_for_its_own_keys_panics() {
+    must_end(|| {
+        let cache = shared();
+        let in_future = cache.get_many_with([1, 2], |_| async {
+            pends(1).await;
+            [(1, cache.get_with(2, async { 0 }).await)]
+        });
+        let in_call = cache.get_many_with([1, 2], |_| ready([(1, cache.sync().get_with(2, || 0))]));
+        let futures: [Boxed<'_, Vec<Option<u64>>>; 2] = [Box::pin(in_future), Box::pin(in_call)];
+        for future in futures {
+            let panics = AssertUnwindSafe(|| Task::new(future).end());
+            assert!(std::panic::catch_unwind(panics).is_err());
+        }
+        // All flights have ended.
+        assert_eq!(cache.sync().get_with(1, || 10) + cache.sync().get_with(2, || 20), 30);
+    });
+}
+
+/// What a cancelled future drops may use the keys: the loads are over by then.
+#[test]
+fn a_cancelled_future_is_dropped_after_its_loads() {
+    struct Uses(Shared);
+    impl Drop for Uses {
+        fn drop(&mut self) {
+            self.0.sync().get_with(2, || 20);
+        }
+    }
+    must_end(|| {
+        let cache = shared();
+        let task = Task::waiting(cache.get_many_with([1, 2], |_| {
+            let uses = Uses(Arc::clone(&cache));
+            async move {
+                let _uses = &uses;
+                pends(1).await;
+                [(1, 1)]
+            }
+        }));
+        drop(task);
+        assert_eq!(cache.sync().get_many(&[1, 2]), [None, Some(20)]);
+    });
+}
+
+#[test]
+fn threads_have_a_time_limit_for_it() {
+    use cortado::TimedOut;
+    use std::time::Duration;
+    must_end(|| {
+        let (cache, gate) = (shared(), Gate::default());
+        let mut loads = Task::waiting(cache.get_with(2, async {
+            gate.passed().await;
+            20
+        }));
+        let load =
+            |keys: &[&u64]| ready(Ok::<_, u8>(keys.iter().map(|&&n| (n, n)).collect::<Vec<_>>()));
+        let limited = async |cache: &Cache<u64, u64>| cache.try_get_many_with([1, 2], load).await;
+        assert_eq!(cache.sync().within(Duration::ZERO, limited), Err(TimedOut));
+        assert_eq!(cache.sync().get(&1), Some(1), "its own load has ended");
+        gate.open();
+        loads.run();
+        let values = cache.sync().within(Duration::ZERO, limited);
+        assert_eq!(values, Ok(Ok(vec![Some(1), Some(20)])));
+    });
+}
