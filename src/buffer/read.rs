@@ -49,7 +49,7 @@ pub enum Push {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct ReadBuffer {
-    stripes: Stripes<Ring>,
+    stripes: Stripes<Ring<1>>,
 }
 
 impl Default for ReadBuffer {

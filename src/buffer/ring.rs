@@ -4,7 +4,7 @@
 //! ```text
 //! account   63 ......... 52 51 ...... 42 41 ............ 0
 //!           next position   count        sum of weights
-//! slots     a power of two of slots; event 0 marks an empty slot
+//! slots     a power of two of slots, in segments; event 0 marks an empty slot
 //! ```
 //!
 //! A pusher raises all three parts with one compare-exchange. That reserves a position, and the
@@ -16,6 +16,10 @@
 //! Pushers never wait. A pusher may lose its core between its two steps. It then holds back the
 //! events behind its own, although their pushers have returned. A drainer that must take all events
 //! waits for that pusher (`Patience::Wait`). Other drainers do not (`Patience::Skip`).
+//!
+//! A segment of slots is allocated by the first pusher that gets a position in it. So a ring that
+//! nobody pushes into takes a cache line or two. A pusher may have to wait for another one that is
+//! just storing the pointer to a new segment, once in the life of each segment.
 //!
 //! No part of the account can overflow into its neighbour:
 //!
@@ -30,6 +34,7 @@
 //! | `account` | pushers, drainer, by read-modify-write only | both | Acquire by pushers, Release by the drainer | that a slot was emptied, to the pusher that gets it next |
 //! | `Slot::event` | the position's pusher; the drainer | the drainer | Release and Acquire; Relaxed to empty it | the weight, and the data that the event refers to |
 //! | `Slot::weight` | the position's pusher | the drainer | Relaxed | nothing: ordered by `event` |
+//! | `segments` | the first pusher of each | both | Acquire and Release, by `OnceLock` | the empty slots |
 //! | `head` | the drainer | the drainer | Relaxed | nothing: ordered by the maintenance lock |
 //!
 //! # Alternatives that lost
@@ -45,10 +50,14 @@ use crate::primitives::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::primitives::guarded::GuardedU32;
+use crate::primitives::plain::OnceLock;
 use crate::primitives::{Patience, ShortWait, Spin, ordering_unless_seeded, seeded};
 
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
+
+/// The slots of a segment, which takes 1 KiB.
+pub const SEGMENT: usize = if cfg!(cortado_loom) { 4 } else { 64 };
 
 /// The count begins at this bit of the account.
 const COUNT_SHIFT: u32 = 42;
@@ -95,26 +104,42 @@ struct Slot {
     weight: AtomicU32,
 }
 
-/// See the [module](self).
+type Segment = Box<[Slot; SEGMENT]>;
+
+fn new_segment() -> Segment {
+    let slot = |_| Slot { event: AtomicU64::new(0), weight: AtomicU32::new(0) };
+    Box::new(std::array::from_fn(slot))
+}
+
+/// A ring of at most so many segments, a power of two; see the [module](self).
 #[derive(Debug)]
-pub struct Ring {
+pub struct Ring<const SEGMENTS: usize> {
     account: AtomicU64,
     /// The position that the drainer takes next.
     head: GuardedU32,
+    /// The number of slots, a power of two, minus one.
+    mask: u32,
     capacity: u64,
-    slots: Box<[Slot]>,
+    segments: [OnceLock<Segment>; SEGMENTS],
 }
 
-impl Ring {
+impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     /// Creates an empty ring for `capacity` events, at most [`MAX_CAPACITY`].
     pub fn new(capacity: usize) -> Self {
-        debug_assert!((1..=MAX_CAPACITY).contains(&capacity));
-        let slot = || Slot { event: AtomicU64::new(0), weight: AtomicU32::new(0) };
+        let slots = capacity.next_power_of_two();
+        debug_assert!((1..=MAX_CAPACITY.min(SEGMENTS * SEGMENT)).contains(&slots));
+        let segments: [OnceLock<Segment>; SEGMENTS] = std::array::from_fn(|_| OnceLock::new());
+        if cfg!(cortado_loom) {
+            // No model looks at the allocation, and loom's atomics are counted.
+            let all = segments.iter().take(slots.div_ceil(SEGMENT));
+            all.for_each(|segment| drop(segment.set(new_segment())));
+        }
         Self {
             account: AtomicU64::new(0),
             head: GuardedU32::new(0),
+            mask: slots as u32 - 1,
             capacity: capacity as u64,
-            slots: std::iter::repeat_with(slot).take(capacity.next_power_of_two()).collect(),
+            segments,
         }
     }
 
@@ -139,7 +164,7 @@ impl Ring {
             let now = before.plus(weight);
             match self.account.compare_exchange_weak(before.0, now.0, Acquire, Relaxed) {
                 Ok(_) => {
-                    let slot = self.slot(before.position());
+                    let slot = self.slot_to_fill(before.position());
                     slot.weight.store(weight, Relaxed);
                     let order = ordering_unless_seeded("write-publish-relaxed", Release);
                     slot.event.store(event, order);
@@ -160,14 +185,14 @@ impl Ring {
         limit: usize,
         patience: Patience,
         events: &mut Vec<u64>,
-    ) -> TakenBatch<'_> {
-        events.reserve(limit.min(self.slots.len()));
+    ) -> TakenBatch<'_, SEGMENTS> {
+        events.reserve(limit.min(self.account().count() as usize));
         let first = self.head.load(Relaxed);
         let mut head = first;
         let mut account = 0;
         while (head.wrapping_sub(first) as usize) < limit {
-            let slot = self.slot(head as usize);
-            let Some(event) = self.next(slot, account >> COUNT_SHIFT, patience) else { break };
+            let next = self.next(head as usize, account >> COUNT_SHIFT, patience);
+            let Some((slot, event)) = next else { break };
             account += ONE | u64::from(slot.weight.load(Relaxed));
             slot.event.store(0, Relaxed);
             events.push(event);
@@ -179,41 +204,62 @@ impl Ring {
         TakenBatch { ring: self, account }
     }
 
-    /// Returns the event in `slot`, the next one in line, after this batch has taken `taken`
+    /// Returns the event at `position`, the next one in line, after this batch has taken `taken`
     /// events. Returns `None` if the ring holds no more events.
     ///
     /// The slot may be reserved but still empty. `Patience::Wait` then waits for its pusher,
     /// because other pushers may have stored events behind it and returned. `Patience::Skip` soon
     /// gives up and leaves this event, and all events behind it, to another drain.
     #[inline]
-    fn next(&self, slot: &Slot, taken: u64, patience: Patience) -> Option<u64> {
+    fn next(&self, position: usize, taken: u64, patience: Patience) -> Option<(&Slot, u64)> {
         let (mut spin, mut short) = (Spin::default(), ShortWait::default());
         loop {
-            match slot.event.load(Acquire) {
+            // Without a segment, its first pusher has yet to store it, if there is one.
+            let slot = self
+                .segment(position)
+                .get()
+                .map(|slots| &slots[position & self.mask as usize & (SEGMENT - 1)]);
+            match slot.map_or(0, |slot| slot.event.load(Acquire)) {
                 0 if self.account().count() <= taken || seeded("write-drain-ends-at-a-gap") => {
                     return None;
                 }
                 0 if patience == Patience::Wait => spin.pause(),
                 0 if short.pause() => {}
                 0 => return None,
-                event => return Some(event),
+                event => return slot.map(|slot| (slot, event)),
             }
         }
     }
 
-    #[inline]
-    fn slot(&self, position: usize) -> &Slot {
-        &self.slots[position & (self.slots.len() - 1)]
+    #[inline(always)]
+    fn segment(&self, position: usize) -> &OnceLock<Segment> {
+        // The second mask tells the compiler that there is such a segment.
+        &self.segments[(position & self.mask as usize) / SEGMENT & (SEGMENTS - 1)]
+    }
+
+    #[inline(always)]
+    fn slot_to_fill(&self, position: usize) -> &Slot {
+        let segment = self.segment(position);
+        let slots = match segment.get() {
+            Some(slots) => slots,
+            None => Self::allocate(segment),
+        };
+        &slots[position & self.mask as usize & (SEGMENT - 1)]
+    }
+
+    #[cold]
+    fn allocate(segment: &OnceLock<Segment>) -> &Segment {
+        segment.get_or_init(new_segment)
     }
 }
 
 /// Events that were taken out of a ring but are still part of its account.
-pub struct TakenBatch<'a> {
-    ring: &'a Ring,
+pub struct TakenBatch<'a, const SEGMENTS: usize> {
+    ring: &'a Ring<SEGMENTS>,
     account: u64,
 }
 
-impl TakenBatch<'_> {
+impl<const SEGMENTS: usize> TakenBatch<'_, SEGMENTS> {
     /// Subtracts the batch from the account. Returns whether more events are pending.
     pub fn release(&mut self) -> bool {
         let taken = std::mem::take(&mut self.account);
@@ -227,7 +273,7 @@ impl TakenBatch<'_> {
     }
 }
 
-impl Drop for TakenBatch<'_> {
+impl<const SEGMENTS: usize> Drop for TakenBatch<'_, SEGMENTS> {
     /// Runs after a panic of the code that processes the batch.
     fn drop(&mut self) {
         if self.account != 0 {

@@ -46,7 +46,7 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::{Patience, seeded};
 
-use super::ring::{Account, MAX_CAPACITY, Ring};
+use super::ring::{Account, MAX_CAPACITY, Ring, SEGMENT};
 use super::spill::Spill;
 use super::stripes::Stripes;
 
@@ -93,7 +93,7 @@ pub struct Drained {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct WriteBuffer {
-    stripes: Stripes<Ring>,
+    stripes: Stripes<Ring<{ MAX_CAPACITY / SEGMENT }>>,
     /// The pressure's thresholds. They order nothing: a stale one only moves a drain.
     batch: GuardedU64,
     weight_limit: GuardedU64,

@@ -274,7 +274,7 @@ impl Flights {
     /// callers may rely on the answer.
     #[inline]
     pub fn is_idle(&self, hash: Hash32) -> bool {
-        self.board.shard(hash).is_idle()
+        self.board.is_idle(hash)
     }
 
     pub fn is_empty(&self) -> bool {

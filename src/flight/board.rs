@@ -14,6 +14,9 @@
 //! the holder of a version, a flight of the same hash is new if its serial is not below the
 //! version. Flights of other hashes in the shard, and removals, make no difference.
 //!
+//! The shards take 8 KiB. The first caller of [`shard`](Board::shard) allocates them. So a cache
+//! without loads and computations has none, and [`is_idle`](Board::is_idle) says so.
+//!
 //! # Rules
 //!
 //! 1. [`try_insert`](Shard::try_insert), [`remove`](Shard::remove), [`lock_if`](Shard::lock_if) and
@@ -22,11 +25,11 @@
 //! 2. A load or computation first registers its flight. *Then* it takes its key's bucket lock in
 //!    the index, once, and looks at the entry. (A flight of the same key may have begun and ended
 //!    between the snapshot and the registration. This look finds the result of that flight.)
-//! 3. A writer that holds the bucket lock may ask [`is_idle`](Shard::is_idle).
+//! 3. A writer that holds the bucket lock may ask [`is_idle`](Board::is_idle).
 //!    * *Yes* means that no load or computation of this key has passed rule 2. A flight that is
 //!      registering now will take the bucket lock later, and find the result of the write. If a
-//!      flight has passed rule 2, the bucket lock makes its registration visible to the writer. So
-//!      a relaxed load is enough.
+//!      flight has passed rule 2, the bucket lock makes its registration visible to the writer, and
+//!      the shards themselves. So a relaxed load is enough.
 //!    * *No* may be stale, or concern another key of the shard. The writer then leaves the bucket,
 //!      compares keys, and holds a [`ShardGuard`] to keep new flights of its key away.
 //! 4. Lock order: shard before bucket. Under a bucket lock only `is_idle` is allowed.
@@ -49,6 +52,7 @@ use hashbrown::HashTable;
 
 use crate::hash::Hash32;
 use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Mutex, MutexGuard, Patience, seeded};
 
 /// This many top bits of the hash choose the shard.
@@ -88,8 +92,10 @@ pub struct Shard<F> {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Board<F> {
-    shards: Box<[CachePadded<Shard<F>>]>,
+    shards: OnceLock<Shards<F>>,
 }
+
+type Shards<F> = Box<[CachePadded<Shard<F>>]>;
 
 impl<F> Default for Board<F> {
     fn default() -> Self {
@@ -100,33 +106,53 @@ impl<F> Default for Board<F> {
 impl<F> Board<F> {
     /// Creates a board without flights.
     pub fn new() -> Self {
+        Self { shards: OnceLock::new() }
+    }
+
+    fn new_shards() -> Shards<F> {
         let shard = || Shard {
             flights: AtomicUsize::new(0),
             table: Mutex::new(Table { next_serial: 0, entries: HashTable::new() }),
         };
-        Self { shards: (0..1 << SHARD_BITS).map(|_| CachePadded::new(shard())).collect() }
+        (0..1 << SHARD_BITS).map(|_| CachePadded::new(shard())).collect()
     }
 
     /// The shard of a hash.
     #[inline]
     pub fn shard(&self, hash: Hash32) -> &Shard<F> {
-        &self.shards[(hash.raw() >> (u32::BITS - SHARD_BITS)) as usize]
+        &self.shards.get_or_init(Self::new_shards)[number_of(hash)]
+    }
+
+    /// Whether no flight is registered in the shard of this hash. Rule 3 says when a caller may
+    /// rely on the answer.
+    #[inline]
+    pub fn is_idle(&self, hash: Hash32) -> bool {
+        self.shards.get().is_none_or(|shards| shards[number_of(hash)].is_idle())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &CachePadded<Shard<F>>> {
+        self.shards.get().into_iter().flatten()
     }
 
     /// How many flights are registered. Exact while no flight is being registered or removed.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.flights.load(Relaxed)).sum()
+        self.all().map(|shard| shard.flights.load(Relaxed)).sum()
     }
 
     /// Whether no flight is registered. Exact while no flight is being registered or removed.
     pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.is_idle())
+        self.all().all(|shard| shard.is_idle())
     }
 }
 
+/// The number of a hash's shard.
+#[inline]
+fn number_of(hash: Hash32) -> usize {
+    (hash.raw() >> (u32::BITS - SHARD_BITS)) as usize
+}
+
 impl<F> Shard<F> {
-    /// Whether no flight is registered in this shard. Rule 3 says when a caller may rely on the
-    /// answer.
+    /// Whether no flight is registered in this shard.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.flights.load(Relaxed) == 0

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 
 /// Number of low bits of an id that are the index of the node in its chunk. The bits above them are
 /// the number of the chunk.
-const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 22 };
+const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 23 };
 const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
 /// log2 of the number of nodes in each chunk of the first octave.
 const FIRST_BITS: u32 = 3;
@@ -49,8 +49,8 @@ pub struct RawPool {
     /// Free ids that were not needed for a while.
     pub(super) reserve: Reserve,
     /// For each chunk, the distance in bytes from the start of its allocation to its first node.
-    /// The lock is held while a chunk is allocated.
-    growing: Mutex<[usize; CHUNKS]>,
+    /// The lock is held while a chunk is allocated. Chunks beyond the end are not allocated yet.
+    growing: Mutex<Vec<usize>>,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
     sentinel: Chunk,
     /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
@@ -206,7 +206,7 @@ impl RawPool {
             next: AtomicU32::new(FIRST.raw()),
             free: FreeList::new(),
             reserve: Reserve::new(stride),
-            growing: Mutex::new([0; CHUNKS]),
+            growing: Mutex::new(Vec::new()),
             sentinel: Chunk::none(sentinel),
             sentinel_offset,
         }
@@ -360,6 +360,10 @@ impl RawPool {
         let columns = self.shape.columns;
         let nodes = Nodes { len: chunk_len(chunk), stride: self.stride, columns };
         let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
+        // Chunks may be allocated out of order.
+        if offsets.len() <= chunk {
+            offsets.resize(chunk + 1, 0);
+        }
         offsets[chunk] = offset;
         location.publish(base, chunk_len(chunk));
     }
@@ -472,7 +476,7 @@ impl Drop for RawPool {
     fn drop(&mut self) {
         // Every user of the pool holds an `Arc` of it. So by now the cache has given up its counts
         // and no handle is left: all contents are dropped.
-        let offsets = *self.growing.lock();
+        let offsets = self.growing.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
             if chunk.is_there() {
                 let (base, offset) = (chunk.look().0, offsets[number]);
