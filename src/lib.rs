@@ -129,6 +129,7 @@
 //!
 //! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
+//! * `timer` adds the module `timer`: delayed items, on the wheel that the cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it.
 //!
 //! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
@@ -201,6 +202,8 @@ mod pinned;
 
 pub mod future;
 pub mod sync;
+#[cfg(feature = "timer")]
+pub mod timer;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;

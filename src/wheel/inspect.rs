@@ -5,10 +5,63 @@ use super::buckets::{Ring, is_linked};
 use super::geometry::time_left;
 use super::store::TimerStore;
 use super::{Location, Wheel};
-use crate::clock::Nanos;
+use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 
 impl Wheel {
+    /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
+    /// a deadline before the bound. Overdue ids are in the first two rings, whose bound is the
+    /// least instant there is.
+    ///
+    /// The bounds compare as numbers, so this is for a wheel whose clock does not wrap.
+    pub fn rings(&self) -> impl Iterator<Item = (Timestamp, Ring)> + '_ {
+        let mut backlog = self.has_backlog().then(|| self.buckets.backlog());
+        // By level, the buckets that were handed out: so many after the first.
+        let mut next = vec![0; self.geometry.levels().len()];
+        std::iter::from_fn(move || {
+            if let Some(backlog) = backlog.take() {
+                return Some((Timestamp::from_raw(0), backlog));
+            }
+            let bounds = next.iter().enumerate().filter_map(|(number, &from)| {
+                let (offset, bound) = self.next_bucket(number, from)?;
+                Some((bound, number, offset))
+            });
+            let (bound, number, offset) = bounds.min()?;
+            let level = self.geometry.levels()[number];
+            next[number] = offset + 1;
+            Some((bound, Ring::of(number, level.index_after(self.clock, offset))))
+        })
+    }
+
+    /// The next occupied bucket of a level, from this offset on, with its bound. At the finest
+    /// level, offsets begin with the current bucket, which holds overdue ids only. At the others,
+    /// the current bucket comes last: its ids are a whole turn ahead.
+    fn next_bucket(&self, number: usize, from: u32) -> Option<(u32, Timestamp)> {
+        let level = self.geometry.levels()[number];
+        let first = u32::from(number > 0);
+        let from = from.max(first);
+        let ahead = level.ahead(self.buckets.occupied(number), self.clock);
+        let is_occupied = |offset: &u32| ahead >> (offset % level.buckets()) & 1 == 1;
+        let offset = (from..first + level.buckets()).find(is_occupied)?;
+        let is_overdue = offset == 0;
+        let bound = if is_overdue {
+            Timestamp::from_raw(0)
+        } else {
+            self.clock.saturating_add(level.delay(self.clock, offset))
+        };
+        Some((offset, bound))
+    }
+
+    /// The ids of a ring.
+    pub fn ids_of<'a, S: TimerStore + ?Sized>(
+        &'a self,
+        store: &'a S,
+        ring: Ring,
+    ) -> impl Iterator<Item = NodeId> + use<'a, S> {
+        let first = self.buckets.first(store, ring);
+        std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
+    }
+
     /// All ids, soonest first: the backlog, then level by level, bucket by bucket. The order is
     /// rough within a bucket, and where the levels overlap.
     pub fn soonest<'a, S: TimerStore + ?Sized>(
@@ -17,10 +70,9 @@ impl Wheel {
     ) -> impl Iterator<Item = NodeId> + 'a {
         let levels = 0..self.geometry.levels().len();
         let buckets = levels.flat_map(|level| self.in_order(level));
-        std::iter::once(self.buckets.backlog()).chain(buckets).flat_map(move |ring| {
-            let first = self.buckets.first(store, ring);
-            std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
-        })
+        std::iter::once(self.buckets.backlog())
+            .chain(buckets)
+            .flat_map(move |ring| self.ids_of(store, ring))
     }
 
     /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.

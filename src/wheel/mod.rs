@@ -85,9 +85,10 @@ mod store;
 use crate::clock::{Nanos, Timestamp};
 use crate::links::{Links, NodeId};
 use crate::primitives::seeded;
-use buckets::{Buckets, Ring, is_linked};
+use buckets::{Buckets, is_linked};
 use geometry::{Position, is_later, time_left};
 
+pub use buckets::Ring;
 pub use geometry::{Geometry, Level};
 pub use store::TimerStore;
 
@@ -283,13 +284,19 @@ impl Wheel {
         if self.has_backlog() {
             return Some(Nanos::ZERO);
         }
-        let levels = self.geometry.levels().iter().enumerate();
-        levels
-            .filter_map(|(number, level)| {
-                let ahead = level.ahead(self.buckets.occupied(number), self.clock);
-                bits(ahead).next().map(|offset| level.delay(self.clock, offset))
-            })
-            .min()
+        let mut least: Option<Nanos> = None;
+        for (number, level) in self.geometry.levels().iter().enumerate() {
+            // No bucket of this level, nor of a coarser one, is due before its current tick ends.
+            if least.is_some_and(|least| least <= level.delay(self.clock, 0)) {
+                break;
+            }
+            let ahead = level.ahead(self.buckets.occupied(number), self.clock);
+            if let Some(offset) = bits(ahead).next() {
+                let delay = level.delay(self.clock, offset);
+                least = Some(least.map_or(delay, |least| least.min(delay)));
+            }
+        }
+        least
     }
 
     /// The instant at which [`next_delay`](Self::next_delay) ends.

@@ -1,12 +1,17 @@
-//! cortado's timer wheel against other structures that order ids by deadline: nanoseconds per
-//! entry, with so many entries in it. Lifetimes are spread evenly over an hour; ids are cancelled
-//! and rescheduled in random order; time moves in steps of ten seconds.
+//! cortado's timer wheel and its `DelayQueue` against other structures that order ids by deadline:
+//! nanoseconds per entry, with so many entries in it. Lifetimes are spread evenly over an hour; ids
+//! are cancelled and rescheduled in random order; time moves in steps of ten seconds.
+//!
+//! *Idle timeouts* is what a server does with its connections: in two minutes of steps of a second,
+//! each extends a twentieth of the timeouts of a minute, and cancels and replaces a hundredth; few
+//! expire. *Memory* is what the structure allocates, without the keys that its user keeps.
 
 use clap::Parser;
 use cortado_benches::figure::Figure;
+use cortado_benches::heap::{Count, Heap};
 use cortado_benches::machine::{description, version_of};
 use cortado_benches::report::{Record, compare, curves, file_name, table, write_csv};
-use cortado_benches::timers::{Driver, Timers, Wheel, each};
+use cortado_benches::timers::{self, Delayed, Driver, Queue, Rounds, Timers, Tree, Wheel, each};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -14,6 +19,9 @@ use std::fs::File;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
+
+#[global_allocator]
+static HEAP: Heap = Heap;
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;
@@ -42,8 +50,30 @@ struct Options {
 }
 
 /// What is measured, and in this order below.
-const CASES: [&str; 6] =
-    ["schedule + cancel", "schedule + expire", "reschedule", "schedule", "cancel", "expire"];
+const CASES: [&str; 8] = [
+    "schedule + cancel",
+    "schedule + expire",
+    "reschedule",
+    "schedule",
+    "cancel",
+    "expire",
+    "idle timeouts",
+    "memory",
+];
+
+/// What 1,000,000 entries of cortado's `DelayQueue` may take, as a share of what a rival takes.
+const BARS: [(&str, &str, f64); 7] = [
+    ("schedule + cancel", Queue::NAME, 0.3),
+    ("schedule + cancel", Tree::NAME, 0.3),
+    ("schedule + cancel", timers::Heap::NAME, 0.9),
+    ("schedule + expire", Queue::NAME, 0.5),
+    ("schedule + expire", Tree::NAME, 0.5),
+    ("schedule + expire", timers::Heap::NAME, 0.5),
+    ("schedule + expire", Rounds::NAME, 1.0),
+];
+
+/// Bytes that an entry of the `DelayQueue` may take beyond its item.
+const MEMORY: f64 = 48.0;
 
 /// One round of one size: what there is to do, the same for each structure.
 struct Round {
@@ -109,6 +139,45 @@ impl Round {
     }
 }
 
+impl Round {
+    /// Per operation: extensions, cancellations, insertions and expirations.
+    fn idle_timeouts<T: Timers>(&self) -> f64 {
+        const TIMEOUT: u64 = 60 * SECOND;
+        let ids = self.ids();
+        let mut timers = T::new(ids);
+        for id in 1..=ids {
+            timers.schedule(id, SECOND + self.deadlines[id as usize] % TIMEOUT);
+        }
+        let (mut now, mut turn, mut operations) = (0, self.order.iter().cycle(), 0);
+        let mut gone = Vec::new();
+        let start = Instant::now();
+        for _ in 0..120 {
+            now += SECOND;
+            timers.expire(now, &mut |id| gone.push(id));
+            operations += gone.len() as u64;
+            gone.drain(..).for_each(|id| timers.schedule(id, now + TIMEOUT));
+            for &id in turn.by_ref().take(ids as usize / 20) {
+                timers.reschedule(id, now + TIMEOUT);
+            }
+            for &id in turn.by_ref().take(ids as usize / 100) {
+                timers.cancel(id);
+                timers.schedule(id, now + TIMEOUT);
+            }
+            operations += u64::from(ids) * 7 / 100;
+        }
+        start.elapsed().as_nanos() as f64 / operations as f64
+    }
+
+    /// Bytes per entry beyond the id itself.
+    fn memory<T: Timers>(&self) -> f64 {
+        let count = Count::start();
+        let (timers, _) = self.filled::<T>();
+        let bytes = count.bytes() as f64 / f64::from(self.ids());
+        drop(timers);
+        bytes - (T::KEY + size_of::<u32>()) as f64
+    }
+}
+
 impl Driver for Round {
     /// By [`CASES`].
     type Output = [f64; CASES.len()];
@@ -135,7 +204,8 @@ impl Round {
         let (timers, third) = self.filled::<T>();
         let reschedule = self.reschedule(timers);
         let schedule = (first + second + third) / 3.0;
-        [first + cancel, second + expire, reschedule, schedule, cancel, expire]
+        let (mixed, memory) = (self.idle_timeouts::<T>(), self.memory::<T>());
+        [first + cancel, second + expire, reschedule, schedule, cancel, expire, mixed, memory]
     }
 }
 
@@ -151,12 +221,39 @@ fn measure(ids: u32, rounds: usize) -> Vec<Record> {
                 *case,
                 rounds[0][structure].0,
                 (u64::from(ids), "entries"),
-                ("time per entry", "ns"),
+                if *case == "memory" {
+                    ("memory per entry", "B")
+                } else {
+                    ("time per entry", "ns")
+                },
                 Figure::of(&readings),
             ));
         }
     }
     records
+}
+
+/// Says for each bar whether it is kept.
+#[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
+fn judge(records: &[Record]) {
+    let median = |case: &str, subject: &str| {
+        let found = records
+            .iter()
+            .find(|it| it.case == case && it.subject == subject && it.at == 1_000_000);
+        found.map(|record| record.median)
+    };
+    let said = |is_kept: bool| if is_kept { "kept" } else { "MISSED" };
+    println!("\nbars of {} at 1,000,000 entries", Delayed::NAME);
+    for (case, rival, bar) in BARS {
+        let (Some(own), Some(other)) = (median(case, Delayed::NAME), median(case, rival)) else {
+            continue;
+        };
+        let ratio = own / other;
+        println!("* {case}: {ratio:.2} of {rival}, at most {bar}: {}", said(ratio <= bar));
+    }
+    if let Some(bytes) = median("memory", Delayed::NAME) {
+        println!("* memory: {bytes:.1} bytes, at most {MEMORY}: {}", said(bytes <= MEMORY));
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
@@ -180,9 +277,11 @@ fn main() -> anyhow::Result<()> {
         if let Some(directory) = &options.plots {
             std::fs::create_dir_all(directory)?;
             let path = directory.join(file_name(&format!("wheels {case}")));
-            curves(&path, &format!("{case}: time per entry, ns"), &shown)?;
+            let unit = if case == "memory" { "bytes" } else { "time, ns" };
+            curves(&path, &format!("{case}: {unit} per entry"), &shown)?;
         }
     }
+    judge(&records);
     if let Some(file) = &options.csv {
         write_csv(&records, File::create(file)?)?;
     }

@@ -1,8 +1,11 @@
 //! A hashed wheel, as Netty's: one ring of 512 buckets of one tick each; a bucket's ids may be due
-//! in any turn of the ring, so all of them are looked at in each.
+//! in any turn of the ring, so all of them are looked at in each. With the tick of the other
+//! wheels, and with Netty's own of 100 ms, or as a power of two 134 ms.
 
 use super::{TICK_SHIFT, Timers};
 
+/// Netty's default tick.
+const NETTY: u32 = 27;
 const BUCKETS: u64 = 512;
 /// No id: the end of a list.
 const NIL: u32 = 0;
@@ -14,24 +17,30 @@ struct Node {
     deadline: u64,
 }
 
+/// The wheel with the tick of cortado's.
+pub type Hashed = Ring<TICK_SHIFT>;
+/// The wheel with Netty's default tick.
+pub type Rounds = Ring<NETTY>;
+
 /// Doubly linked lists through an array of nodes.
-pub struct Hashed {
+pub struct Ring<const SHIFT: u32> {
     nodes: Vec<Node>,
     heads: Vec<u32>,
     /// The tick up to which buckets have been looked at.
     tick: u64,
 }
 
-impl Hashed {
+impl<const SHIFT: u32> Ring<SHIFT> {
     /// The first tick that begins at or after the deadline.
     fn bucket(deadline: u64) -> usize {
-        (deadline.div_ceil(1 << TICK_SHIFT) % BUCKETS) as usize
+        (deadline.div_ceil(1 << SHIFT) % BUCKETS) as usize
     }
 }
 
-impl Timers for Hashed {
-    const NAME: &'static str = "hashed wheel";
-    const LATENESS: u64 = 1 << TICK_SHIFT;
+impl<const SHIFT: u32> Timers for Ring<SHIFT> {
+    const NAME: &'static str =
+        if SHIFT == NETTY { "hashed wheel, Netty's tick" } else { "hashed wheel" };
+    const LATENESS: u64 = 1 << SHIFT;
 
     fn new(ids: u32) -> Self {
         let nodes = vec![Node::default(); ids as usize + 1];
@@ -61,7 +70,7 @@ impl Timers for Hashed {
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
-        let last = now >> TICK_SHIFT;
+        let last = now >> SHIFT;
         while self.tick < last {
             self.tick += 1;
             let mut id = self.heads[(self.tick % BUCKETS) as usize];

@@ -4,6 +4,7 @@
 //! Ids run from 1 to a number that is known beforehand, as nodes of a pool do; instants are
 //! nanoseconds from zero. Each structure is driven by one thread.
 
+mod delayed;
 mod hashed;
 mod heap;
 mod hierarchical;
@@ -12,7 +13,8 @@ mod simple;
 mod tree;
 mod wheel;
 
-pub use hashed::Hashed;
+pub use delayed::Delayed;
+pub use hashed::{Hashed, Rounds};
 pub use heap::Heap;
 pub use hierarchical::Hierarchical;
 pub use queue::Queue;
@@ -30,6 +32,8 @@ pub trait Timers {
     const NAME: &'static str;
     /// How long after its deadline an id may be handed out, in nanoseconds.
     const LATENESS: u64;
+    /// Bytes per id for keys that a user of the structure would keep, and the adapter does.
+    const KEY: usize = 0;
 
     /// For the ids 1 to `ids`, at instant zero.
     fn new(ids: u32) -> Self;
@@ -62,10 +66,12 @@ pub fn each<D: Driver>(driver: &mut D) -> Vec<(&'static str, D::Output)> {
     vec![
         (Wheel::NAME, driver.drive::<Wheel>()),
         (FineWheel::NAME, driver.drive::<FineWheel>()),
+        (Delayed::NAME, driver.drive::<Delayed>()),
         (Tree::NAME, driver.drive::<Tree>()),
         (Heap::NAME, driver.drive::<Heap>()),
         (Queue::NAME, driver.drive::<Queue>()),
         (Hashed::NAME, driver.drive::<Hashed>()),
+        (Rounds::NAME, driver.drive::<Rounds>()),
         (Simple::NAME, driver.drive::<Simple>()),
         (Hierarchical::NAME, driver.drive::<Hierarchical>()),
     ]

@@ -33,6 +33,7 @@ impl Queue {
 impl Timers for Queue {
     const NAME: &'static str = "tokio's DelayQueue";
     const LATENESS: u64 = 2_000_000;
+    const KEY: usize = size_of::<Option<Key>>();
 
     fn new(ids: u32) -> Self {
         let entered = RUNTIME.enter();

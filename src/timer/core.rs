@@ -1,0 +1,222 @@
+//! A wheel with its slab: what queues and timers are made of.
+//!
+//! The wheel counts in *ticks*, which are decimal (a millisecond by default), and not in powers of
+//! two of nanoseconds as the cache's does. An item belongs to the first tick that does not begin
+//! before its deadline. So an item whose deadline is a whole number of ticks is handed out exactly
+//! then, and every other item less than one tick late. None is handed out early.
+//!
+//! # Order
+//!
+//! One step of the wheel over many ticks would hand out a fine bucket before a coarse one that
+//! cascades, although the coarse one may hold earlier deadlines. It would also hand out an item
+//! that was extended to the last of these ticks among those of its old bucket. So [`Core::poll`]
+//! goes from one occupied bucket to the next, and works off the backlog in between. Each step but
+//! the last finds at least one item.
+//!
+//! # Extensions
+//!
+//! A later deadline is only written down. The wheel looks at the item when its old bucket is due,
+//! and moves it then. So an item that is extended again and again, as the idle timeout of a
+//! connection is, costs one write for each extension and one move for each timeout.
+
+use super::id::TimerId;
+use super::slab::Slab;
+use crate::clock::Timestamp;
+use crate::links::NodeId;
+use crate::primitives::seeded;
+use crate::wheel::{Geometry, Level, Poll as WheelPoll, TimerStore, Wheel};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+/// The levels, in ticks: six of 64 buckets, and one for all that is further away. With ticks of a
+/// millisecond they cover 64 ms, 4.1 s, 4.4 min, 4.7 h, 12 days, 2.2 years, and the rest.
+const LEVELS: [Level; 7] = [
+    Level::new(0, 64),
+    Level::new(6, 64),
+    Level::new(12, 64),
+    Level::new(18, 64),
+    Level::new(24, 64),
+    Level::new(30, 64),
+    Level::new(36, 1),
+];
+
+/// So many items are looked at, at most, to tell the earliest deadline exactly.
+const SURVEY: usize = 64;
+
+/// The result of [`Core::poll`].
+#[derive(Debug)]
+pub enum Poll {
+    /// This item is due. It is in no ring now, and still in its slot.
+    Due(TimerId),
+    /// The budget is used up.
+    Exhausted,
+    /// Nothing else is due.
+    Idle,
+}
+
+/// See the [module](self). Instants are nanoseconds from any origin.
+#[derive(Debug)]
+pub struct Core<T> {
+    slab: Slab<T>,
+    wheel: Wheel,
+}
+
+impl<T> Core<T> {
+    /// # Panics
+    ///
+    /// Panics if the tick is shorter than a millisecond.
+    pub fn new(tick: Duration, now: u64) -> Self {
+        assert!(tick >= Duration::from_millis(1), "a tick of {tick:?} is below a millisecond");
+        let slab = Slab::new(tick);
+        let wheel = Wheel::new(Geometry::new(&LEVELS), slab.tick_of(now));
+        Self { slab, wheel }
+    }
+
+    pub fn slab(&self) -> &Slab<T> {
+        &self.slab
+    }
+
+    pub fn slab_mut(&mut self) -> &mut Slab<T> {
+        &mut self.slab
+    }
+
+    /// # Errors
+    ///
+    /// Gives the value back if there are as many as ids can name.
+    pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
+        let id = self.slab.insert(deadline, value)?;
+        self.link(id.slot(), deadline);
+        Ok(id)
+    }
+
+    /// Puts an item where its deadline belongs, whether it waits or not. The id must be valid.
+    pub fn schedule(&mut self, id: TimerId, deadline: u64) {
+        let slot = id.slot();
+        let is_linked = self.is_linked(slot);
+        let before = self.slab.deadline_of(id);
+        self.slab.set_deadline(slot, deadline);
+        let is_lazy = is_linked && before.is_some_and(|before| deadline >= before);
+        if !is_lazy && !seeded("timer-overlooks-shortening") {
+            self.link(slot, deadline);
+        }
+    }
+
+    /// Takes an item out of the wheel and out of its slot.
+    pub fn remove(&mut self, id: TimerId) -> Option<T> {
+        if !self.slab.contains(id) && !seeded("timer-confuses-ids") {
+            return None;
+        }
+        self.unlink(id.slot());
+        self.slab.remove(id.slot())
+    }
+
+    /// Hands out the next item that is due at `now`. Takes one from `budget` for each item it looks
+    /// at.
+    pub fn poll(&mut self, now: u64, budget: &mut u32) -> Poll {
+        let now = self.slab.tick_of(now);
+        loop {
+            match self.wheel.poll(&self.slab, budget) {
+                WheelPoll::Due(slot) => {
+                    if let Some((id, _)) = self.slab.named(slot) {
+                        return Poll::Due(id);
+                    }
+                }
+                WheelPoll::Exhausted => return Poll::Exhausted,
+                WheelPoll::Idle => {
+                    // The current bucket of the finest level holds only items that were due when
+                    // they came.
+                    self.wheel.recall_current(&self.slab);
+                    if !self.wheel.has_backlog() && !self.step(now) {
+                        return Poll::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the wheel's clock towards `now`, up to the next occupied bucket. False if it was
+    /// there.
+    fn step(&mut self, now: Timestamp) -> bool {
+        if now <= self.wheel.clock() {
+            return false;
+        }
+        let next = self.wheel.next_deadline().filter(|_| !seeded("timer-steps-too-far"));
+        self.wheel.advance(&self.slab, next.map_or(now, |next| next.min(now)));
+        true
+    }
+
+    /// The earliest instant at which [`poll`](Self::poll) has something to do, if it was idle
+    /// before: the tick of the earliest deadline. If more than [`SURVEY`] items would have to be
+    /// looked at to tell, it may be an earlier instant, at which the wheel moves items.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let (mut earliest, mut looks) = (None::<Timestamp>, 0);
+        for (bound, ring) in self.wheel.rings() {
+            if earliest.is_some_and(|earliest| earliest <= bound) {
+                break;
+            }
+            for slot in self.wheel.ids_of(&self.slab, ring) {
+                looks += 1;
+                if looks > SURVEY {
+                    let bound = earliest.map_or(bound, |earliest| earliest.min(bound));
+                    return Some(self.slab.start_of(bound));
+                }
+                let Some(deadline) = self.slab.deadline(slot) else { continue };
+                earliest = Some(earliest.map_or(deadline, |earliest| earliest.min(deadline)));
+            }
+        }
+        earliest.map(|tick| self.slab.start_of(tick))
+    }
+
+    /// The items that wait, soonest first.
+    pub fn soonest(&self) -> impl Iterator<Item = (TimerId, u64)> + '_ {
+        let mut rings = self.wheel.rings().peekable();
+        let mut open = BinaryHeap::new();
+        std::iter::from_fn(move || {
+            loop {
+                // No item of the next ring is due in an earlier tick than its bound.
+                let bound = rings.peek().map(|&(bound, _)| bound);
+                if let Some(&Reverse((deadline, id))) = open.peek()
+                    && bound.is_none_or(|bound| self.slab.tick_at_or_after(deadline) < bound)
+                {
+                    open.pop();
+                    return Some((id, deadline));
+                }
+                let (_, ring) = rings.next()?;
+                let ids = self.wheel.ids_of(&self.slab, ring);
+                let named = ids.filter_map(|slot| self.slab.named(slot));
+                open.extend(named.map(|(id, deadline)| Reverse((deadline, id))));
+            }
+        })
+    }
+
+    /// Takes out all items, those that do not wait included.
+    pub fn take_all(&mut self) -> impl Iterator<Item = (TimerId, u64, T)> + use<T> {
+        self.wheel = Wheel::new(self.wheel.geometry().clone(), self.wheel.clock());
+        self.slab.take()
+    }
+
+    /// Recounts slots, links and bits.
+    ///
+    /// # Errors
+    ///
+    /// Describes the first error that it finds.
+    pub fn validate(&self) -> Result<(), String> {
+        self.slab.validate()?;
+        self.wheel.validate(&self.slab)
+    }
+
+    fn is_linked(&self, slot: NodeId) -> bool {
+        self.slab.links(slot).next() != NodeId::NONE
+    }
+
+    fn link(&mut self, slot: NodeId, deadline: u64) {
+        let links = self.slab.links(slot);
+        let deadline = self.slab.tick_at_or_after(deadline);
+        self.wheel.schedule(&self.slab, (slot, links), Some(deadline));
+    }
+
+    fn unlink(&mut self, slot: NodeId) {
+        self.wheel.cancel(&self.slab, self.slab.links(slot));
+    }
+}

@@ -1,0 +1,33 @@
+//! What timers refuse, and why.
+
+use std::fmt;
+
+/// Why a timer did not take a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimerError {
+    /// The timer was shut down.
+    Stopped,
+    /// As many jobs wait as the timer may hold.
+    Full,
+    /// A period or an interval is shorter than a tick.
+    TooShort,
+    /// There is nothing to wait for: a list without intervals, or an operation without keys.
+    Empty,
+    /// No job has this id, or not any more.
+    NotFound,
+}
+
+impl fmt::Display for TimerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stopped => "the timer was shut down",
+            Self::Full => "as many jobs wait as the timer may hold",
+            Self::TooShort => "an interval is shorter than a tick",
+            Self::Empty => "there is nothing to wait for",
+            Self::NotFound => "no job has this id",
+        })
+    }
+}
+
+impl std::error::Error for TimerError {}

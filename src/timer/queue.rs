@@ -1,0 +1,359 @@
+//! The queue of delayed items.
+
+use super::core::{Core, Poll};
+use super::id::TimerId;
+use crate::clock::nanos;
+use std::fmt;
+use std::time::Duration;
+
+/// The tick that a queue has unless told otherwise.
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// Items that wait for a deadline each. It has no thread and reads no clock: you tell it the time.
+///
+/// Instants are durations since an origin of your choice: the start of the program, a
+/// [`ManualClock`](crate::ManualClock), the Unix epoch. The queue never goes back: an earlier
+/// `now` than the last one hands out nothing new.
+///
+/// # Promises
+///
+/// * An item is handed out at the first tick that does not begin before its deadline: never early,
+///   and less than a tick late if you ask in time. Deadlines that are whole numbers of ticks are
+///   met exactly. A tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
+/// * [`insert`](Self::insert), [`cancel`](Self::cancel) and [`reschedule`](Self::reschedule) take
+///   constant time, whatever the lifetime and however many items there are.
+/// * A call of [`poll`](Self::poll) looks at no more items than its budget says.
+/// * Items come in the order of their ticks. Within a tick the order is unspecified. An item whose
+///   tick was over when it was inserted comes with the items of the tick that the queue is at.
+/// * Memory is that of the items: 24 to 40 bytes beside each, in chunks of 1,024 that are released
+///   when they are empty.
+/// * Deadlines beyond 584 years count as 584 years.
+///
+/// ```
+/// use cortado::timer::{DelayQueue, Polled};
+/// use std::time::Duration;
+///
+/// let mut orders = DelayQueue::new();
+/// let minute = Duration::from_secs(60);
+/// let paid = orders.insert("order 1", 30 * minute);
+/// orders.insert("order 2", 31 * minute);
+/// assert_eq!(orders.cancel(paid), Some("order 1"));
+///
+/// assert_eq!(orders.next_deadline(), Some(31 * minute));
+/// let mut budget = 1024;
+/// assert!(orders.poll(30 * minute, &mut budget).due().is_none());
+/// let expired = orders.poll(31 * minute, &mut budget).due().unwrap();
+/// assert_eq!((*expired.get_ref(), expired.deadline()), ("order 2", 31 * minute));
+/// ```
+pub struct DelayQueue<T> {
+    core: Core<T>,
+}
+
+/// The result of [`DelayQueue::poll`].
+#[derive(Debug)]
+#[must_use]
+pub enum Polled<T> {
+    /// This item is due. It has left the queue.
+    Due(Expired<T>),
+    /// The budget is used up, and there may be more that is due.
+    Exhausted,
+    /// Nothing else is due.
+    Idle,
+}
+
+impl<T> Polled<T> {
+    /// The item, if there is one.
+    pub fn due(self) -> Option<Expired<T>> {
+        match self {
+            Self::Due(expired) => Some(expired),
+            Self::Exhausted | Self::Idle => None,
+        }
+    }
+}
+
+/// An item that has left a queue, with what the queue knew of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    id: TimerId,
+    deadline: Duration,
+    value: T,
+}
+
+impl<T> Expired<T> {
+    /// The id that it had. It names nothing any more.
+    pub fn id(&self) -> TimerId {
+        self.id
+    }
+
+    /// The deadline that it had.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The item.
+    pub fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The item, to be changed.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The item, without the rest.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T> DelayQueue<T> {
+    /// Creates an empty queue with a tick of a millisecond. It allocates nothing for items yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_tick(TICK)
+    }
+
+    /// Creates an empty queue with a tick of this length. A longer tick means fewer moves of items
+    /// that wait long, and later ones.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the tick is shorter than a millisecond.
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let mut queue = DelayQueue::with_tick(second);
+    /// queue.insert((), second / 2);
+    /// assert_eq!(queue.next_deadline(), Some(second));
+    /// ```
+    #[must_use]
+    pub fn with_tick(tick: Duration) -> Self {
+        Self { core: Core::new(tick, 0) }
+    }
+
+    /// The length of a tick.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        Duration::from_nanos(self.core.slab().tick())
+    }
+
+    /// Inserts an item. A deadline that has passed is due at the next [`poll`](Self::poll).
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are 2,147,482,624 items; [`try_insert`](Self::try_insert) does not.
+    pub fn insert(&mut self, value: T, deadline: Duration) -> TimerId {
+        self.try_insert(value, deadline).ok().expect("a queue holds 2,147,482,624 items")
+    }
+
+    /// Inserts an item if there is room.
+    ///
+    /// # Errors
+    ///
+    /// Gives the item back if there are 2,147,482,624 items: the ids are used up.
+    pub fn try_insert(&mut self, value: T, deadline: Duration) -> Result<TimerId, T> {
+        self.core.insert(nanos(deadline).raw(), value)
+    }
+
+    /// Takes an item out before its time. `None` if it has left.
+    pub fn cancel(&mut self, id: TimerId) -> Option<T> {
+        self.core.remove(id)
+    }
+
+    /// Gives an item another deadline, earlier or later. False if it has left.
+    ///
+    /// An extension only writes the deadline down; see [`next_deadline`](Self::next_deadline).
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut idle = DelayQueue::new();
+    /// let timeout = Duration::from_secs(30);
+    /// let connection = idle.insert("10.0.0.7:5123", timeout);
+    /// let now = Duration::from_secs(12); // it sent something
+    /// assert!(idle.reschedule(connection, now + timeout));
+    /// assert_eq!(idle.deadline(connection), Some(Duration::from_secs(42)));
+    /// ```
+    pub fn reschedule(&mut self, id: TimerId, deadline: Duration) -> bool {
+        let is_there = self.core.slab().contains(id);
+        if is_there {
+            self.core.schedule(id, nanos(deadline).raw());
+        }
+        is_there
+    }
+
+    /// Hands out the next item that is due at `now`. Takes one from `budget` for each item that it
+    /// looks at. These are the due ones, and at most once for each of seven levels those that the
+    /// wheel moves closer.
+    ///
+    /// ```
+    /// use cortado::timer::{DelayQueue, Polled};
+    /// use std::time::Duration;
+    ///
+    /// let mut queue: DelayQueue<u32> = DelayQueue::new();
+    /// let second = Duration::from_secs(1);
+    /// (0..10_000).for_each(|n| _ = queue.insert(n, second));
+    /// // All are due at one instant. Work off 1,024, do something else, and go on.
+    /// let (mut turns, mut fired) = (0, 0);
+    /// loop {
+    ///     let mut budget = 1024;
+    ///     while let Polled::Due(_) = queue.poll(2 * second, &mut budget) {
+    ///         fired += 1;
+    ///     }
+    ///     turns += 1;
+    ///     if queue.is_empty() {
+    ///         break;
+    ///     }
+    /// }
+    /// assert_eq!(fired, 10_000);
+    /// assert!(turns >= 10);
+    /// ```
+    pub fn poll(&mut self, now: Duration, budget: &mut u32) -> Polled<T> {
+        let id = match self.core.poll(nanos(now).raw(), budget) {
+            Poll::Due(id) => id,
+            Poll::Exhausted => return Polled::Exhausted,
+            Poll::Idle => return Polled::Idle,
+        };
+        let deadline = self.deadline(id).unwrap_or_default();
+        match self.core.slab_mut().remove(id.slot()) {
+            Some(value) => Polled::Due(Expired { id, deadline, value }),
+            None => Polled::Idle,
+        }
+    }
+
+    /// When to [`poll`](Self::poll) next; `None` if the queue is empty.
+    ///
+    /// It is the tick at which the earliest item is due. To find that tick, this looks at 64 items
+    /// at most. If these do not tell, it returns an earlier instant, at which the next `poll` moves
+    /// items closer. So whoever sleeps until then is never late. If there are few items, it wakes
+    /// up for due items only.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.core.next_deadline().map(Duration::from_nanos)
+    }
+
+    /// The deadline of an item; `None` if it has left.
+    #[must_use]
+    pub fn deadline(&self, id: TimerId) -> Option<Duration> {
+        self.core.slab().deadline_of(id).map(Duration::from_nanos)
+    }
+
+    /// An item; `None` if it has left.
+    #[must_use]
+    pub fn get(&self, id: TimerId) -> Option<&T> {
+        self.core.slab().get(id)
+    }
+
+    /// An item, to be changed; `None` if it has left.
+    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        self.core.slab_mut().get_mut(id)
+    }
+
+    /// Whether an item waits under this id.
+    #[must_use]
+    pub fn contains(&self, id: TimerId) -> bool {
+        self.core.slab().contains(id)
+    }
+
+    /// The number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.core.slab().len()
+    }
+
+    /// Whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of items for which there is memory.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.core.slab().capacity()
+    }
+
+    /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    pub fn reserve(&mut self, additional: usize) {
+        self.core.slab_mut().reserve(additional);
+    }
+
+    /// Iterates over all items by their deadlines, soonest first. Items of one deadline come in no
+    /// particular order.
+    ///
+    /// The order is exact otherwise. Each step sorts in at most one bucket of the wheel, so the
+    /// first few items cost little, however many there are.
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// for (name, seconds) in [("tea", 180), ("egg", 300), ("toast", 90)] {
+    ///     queue.insert(name, Duration::from_secs(seconds));
+    /// }
+    /// let names: Vec<&str> = queue.soonest().map(|(_, _, name)| *name).collect();
+    /// assert_eq!(names, ["toast", "tea", "egg"]);
+    /// ```
+    pub fn soonest(&self) -> impl Iterator<Item = (TimerId, Duration, &T)> {
+        self.core.soonest().filter_map(|(id, deadline)| {
+            Some((id, Duration::from_nanos(deadline), self.core.slab().get(id)?))
+        })
+    }
+
+    /// Takes out all items at once, due or not, in no particular order. What the iterator does not
+    /// reach is dropped with it. Ids stay invalid.
+    pub fn drain(&mut self) -> impl Iterator<Item = Expired<T>> + use<T> {
+        self.core.take_all().map(|(id, deadline, value)| Expired {
+            id,
+            deadline: Duration::from_nanos(deadline),
+            value,
+        })
+    }
+
+    /// Drops all items. Ids stay invalid.
+    pub fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// A queue whose slots have been used almost as often as they can be; for this repository's
+    /// own tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
+    #[doc(hidden)]
+    pub fn aged(generation: u32) -> Self {
+        let mut queue = Self::new();
+        queue.core.slab_mut().begin_with(generation);
+        queue
+    }
+
+    /// Recounts everything; for this repository's own tests.
+    ///
+    /// # Errors
+    ///
+    /// Describes the first error that it finds.
+    #[cfg(any(feature = "internals", cortado_loom))]
+    #[doc(hidden)]
+    pub fn audit(&self) -> Result<(), String> {
+        self.core.validate()
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    /// Shows the number of items and the next deadline.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("next_deadline", &self.next_deadline())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,394 @@
+//! The places of the items: chunks of slots, each with its links, its deadline and its value.
+//!
+//! ```text
+//! chunks   [ 1024 slots ] [ 1024 slots ] [ released ] [ 300 slots, growing ]
+//! roomy    3, 2, 0        a stack of the chunks that have room, each once
+//! ```
+//!
+//! What the wheel reads of a slot when it moves it (links and deadline, 16 bytes) is in an array of
+//! its own. Moves of a million items then touch half of their memory.
+//!
+//! # Rules
+//!
+//! 1. A slot is vacant exactly if it has no value. A vacant slot is in no ring of the wheel, and
+//!    keeps the number of the next vacant slot of its chunk in its links.
+//! 2. A slot's generation is increased whenever its value leaves. An id is valid exactly if the
+//!    slot that it names has its generation and a value. A slot whose generations are used up
+//!    *retires*: it is never filled again. That is one slot in four thousand million items.
+//! 3. A chunk is on the stack `roomy` exactly if it has room. A released chunk has. Its slots will
+//!    begin with a generation that none of them had.
+//! 4. Of the chunks without an item at most one keeps its memory: the one that became empty last.
+//!    (Chunks with a retired slot keep theirs.) So memory follows the number of items, and an item
+//!    that comes and goes at the edge of a chunk allocates nothing.
+//!
+//! Chunks do not move, so an insertion never copies more than one chunk that is still growing.
+
+use super::id::TimerId;
+use crate::clock::Timestamp;
+use crate::links::{Links, NodeId};
+use crate::primitives::seeded;
+use crate::wheel::TimerStore;
+use std::time::Duration;
+
+/// Slots of a chunk. At 32 to 64 bytes each, a chunk is large enough that its own allocation does
+/// not count, and small enough that one is allocated in a few microseconds.
+const CHUNK: usize = 1024;
+
+/// More chunks than this would need ids that the wheel reserves.
+const MAX_CHUNKS: usize = (NodeId::FIRST_RESERVED.index() - 1) / CHUNK;
+
+/// No vacant slot. Others are numbered from one.
+const NONE: u32 = 0;
+
+/// A slot of this generation has retired. The first generation is 1.
+const LAST: u32 = u32::MAX;
+
+/// The part of a slot that the wheel reads.
+#[derive(Debug)]
+struct Node {
+    links: Links,
+    deadline: u64,
+}
+
+#[derive(Debug)]
+struct Item<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    nodes: Vec<Node>,
+    items: Vec<Item<T>>,
+    /// The first vacant slot.
+    free: u32,
+    live: u32,
+    retired: u32,
+    /// The generation of slots that have never been filled.
+    base: u32,
+}
+
+impl<T> Chunk<T> {
+    fn new(base: u32) -> Self {
+        Self { nodes: Vec::new(), items: Vec::new(), free: NONE, live: 0, retired: 0, base }
+    }
+
+    fn reserve(&mut self, slots: usize) {
+        let additional = slots.saturating_sub(self.items.len());
+        self.nodes.reserve_exact(additional);
+        self.items.reserve_exact(additional);
+    }
+
+    fn is_full(&self) -> bool {
+        (self.live + self.retired) as usize == CHUNK
+    }
+
+    /// Fills a vacant slot. Returns its number and its generation.
+    fn fill(&mut self, deadline: u64, value: T) -> (usize, u32) {
+        self.live += 1;
+        let Some(index) = (self.free as usize).checked_sub(1) else {
+            self.nodes.push(Node { links: Links::new(), deadline });
+            self.items.push(Item { generation: self.base, value: Some(value) });
+            return (self.items.len() - 1, self.base);
+        };
+        let (node, item) = (&mut self.nodes[index], &mut self.items[index]);
+        self.free = node.links.number();
+        node.links.clear();
+        node.deadline = deadline;
+        item.value = Some(value);
+        (index, item.generation)
+    }
+
+    /// Takes the value out of a slot, which is vacant then.
+    fn take(&mut self, index: usize) -> Option<T> {
+        let item = self.items.get_mut(index)?;
+        let value = item.value.take()?;
+        item.generation += 1;
+        self.live -= 1;
+        if item.generation == LAST && !seeded("slab-retires-none") {
+            self.retired += 1;
+        } else {
+            self.nodes[index].links.set_number(self.free);
+            self.free = index as u32 + 1;
+        }
+        Some(value)
+    }
+
+    /// Gives back the memory, unless a retired slot has to be remembered.
+    fn release(&mut self) {
+        if self.retired == 0 {
+            let used = self.items.iter().map(|item| item.generation).max();
+            *self = Self::new(used.unwrap_or(self.base));
+        }
+    }
+}
+
+/// Where a slot is.
+fn place(slot: NodeId) -> (usize, usize) {
+    let number = slot.index().wrapping_sub(1);
+    (number / CHUNK, number % CHUNK)
+}
+
+fn id_of(chunk: usize, index: usize) -> NodeId {
+    NodeId::from_raw((chunk * CHUNK + index + 1) as u32)
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Slab<T> {
+    chunks: Vec<Chunk<T>>,
+    /// The chunks that have room.
+    roomy: Vec<u32>,
+    /// The chunk without items that keeps its memory.
+    spare: Option<u32>,
+    len: usize,
+    /// The generation of the slots of new chunks.
+    base: u32,
+    /// The length of a tick. The wheel counts in ticks, slots keep nanoseconds.
+    tick: u64,
+}
+
+impl<T> Slab<T> {
+    pub fn new(tick: Duration) -> Self {
+        let tick = crate::clock::nanos(tick).raw();
+        let (chunks, roomy) = (Vec::new(), Vec::new());
+        Self { chunks, roomy, spare: None, len: 0, base: 1, tick }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of slots that have memory.
+    pub fn capacity(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.items.capacity()).sum()
+    }
+
+    /// The first tick that does not begin before `nanos`.
+    #[inline]
+    pub fn tick_at_or_after(&self, nanos: u64) -> Timestamp {
+        Timestamp::from_raw(nanos.div_ceil(self.tick))
+    }
+
+    /// The tick that contains `nanos`.
+    #[inline]
+    pub fn tick_of(&self, nanos: u64) -> Timestamp {
+        Timestamp::from_raw(nanos / self.tick)
+    }
+
+    /// The instant at which a tick begins.
+    pub fn start_of(&self, tick: Timestamp) -> u64 {
+        tick.raw().saturating_mul(self.tick)
+    }
+
+    pub fn tick(&self) -> u64 {
+        self.tick
+    }
+
+    /// Puts a value into a vacant slot. Its links are in no ring yet.
+    ///
+    /// # Errors
+    ///
+    /// Gives the value back if there are as many as ids can name.
+    pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
+        if self.roomy.is_empty() {
+            if self.chunks.len() == MAX_CHUNKS {
+                return Err(value);
+            }
+            self.roomy.push(self.chunks.len() as u32);
+            self.chunks.push(Chunk::new(self.base));
+        }
+        let number = self.roomy[self.roomy.len() - 1];
+        let chunk = &mut self.chunks[number as usize];
+        if chunk.live == 0 {
+            if self.spare == Some(number) {
+                self.spare = None;
+            }
+            // The first chunk grows with its queue. The others get their memory at once.
+            if number > 0 {
+                chunk.reserve(CHUNK);
+            }
+        }
+        let (index, generation) = chunk.fill(deadline, value);
+        if chunk.is_full() {
+            self.roomy.pop();
+        }
+        self.len += 1;
+        Ok(TimerId::new(id_of(number as usize, index), generation))
+    }
+
+    /// Takes the value out of a slot whose links are in no ring. The slot is vacant then.
+    pub fn remove(&mut self, slot: NodeId) -> Option<T> {
+        let (number, index) = place(slot);
+        let chunk = self.chunks.get_mut(number)?;
+        let was_full = chunk.is_full();
+        let value = chunk.take(index)?;
+        self.len -= 1;
+        if was_full && !chunk.is_full() && !seeded("slab-forgets-room") {
+            self.roomy.push(number as u32);
+        }
+        if chunk.live == 0 {
+            self.keep_as_spare(number as u32);
+        }
+        Some(value)
+    }
+
+    /// This chunk has become empty. The one that was the spare until now gives back its memory.
+    fn keep_as_spare(&mut self, number: u32) {
+        if let Some(other) = self.spare.replace(number)
+            && other != number
+            && !seeded("slab-keeps-empty-chunks")
+        {
+            self.chunks[other as usize].release();
+        }
+    }
+
+    /// Ensures that the next insertions, `additional` in all, allocate nothing for items.
+    pub fn reserve(&mut self, additional: usize) {
+        let mut missing = additional;
+        // In the order in which they will be filled.
+        for at in (0..self.roomy.len()).rev() {
+            let chunk = &mut self.chunks[self.roomy[at] as usize];
+            let used = (chunk.live + chunk.retired) as usize;
+            if missing > 0 {
+                chunk.reserve(CHUNK.min(used + missing));
+            }
+            missing = missing.saturating_sub(CHUNK - used);
+        }
+        while missing > 0 && self.chunks.len() < MAX_CHUNKS {
+            let mut chunk = Chunk::new(self.base);
+            chunk.reserve(missing.min(CHUNK));
+            missing = missing.saturating_sub(CHUNK);
+            self.roomy.insert(0, self.chunks.len() as u32);
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// Makes the slots of new chunks begin with this generation, for tests.
+    pub fn begin_with(&mut self, generation: u32) {
+        self.base = generation;
+    }
+
+    /// Whether `id` is that of an item.
+    pub fn contains(&self, id: TimerId) -> bool {
+        self.get(id).is_some()
+    }
+
+    #[inline]
+    pub fn get(&self, id: TimerId) -> Option<&T> {
+        let (number, index) = place(id.slot());
+        let item = self.chunks.get(number)?.items.get(index)?;
+        item.value.as_ref().filter(|_| item.generation == id.generation())
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        let (number, index) = place(id.slot());
+        let item = self.chunks.get_mut(number)?.items.get_mut(index)?;
+        item.value.as_mut().filter(|_| item.generation == id.generation())
+    }
+
+    /// The deadline in nanoseconds.
+    pub fn deadline_of(&self, id: TimerId) -> Option<u64> {
+        self.contains(id).then(|| self.node(id.slot()).deadline)
+    }
+
+    pub fn set_deadline(&mut self, slot: NodeId, deadline: u64) {
+        let (number, index) = place(slot);
+        self.chunks[number].nodes[index].deadline = deadline;
+    }
+
+    /// The id and the deadline of the item in `slot`; `None` if it is vacant.
+    pub fn named(&self, slot: NodeId) -> Option<(TimerId, u64)> {
+        let (number, index) = place(slot);
+        let item = self.chunks.get(number)?.items.get(index)?;
+        item.value.as_ref()?;
+        Some((TimerId::new(slot, item.generation), self.node(slot).deadline))
+    }
+
+    #[inline]
+    fn node(&self, slot: NodeId) -> &Node {
+        let (number, index) = place(slot);
+        &self.chunks[number].nodes[index]
+    }
+
+    /// Takes everything out, in no order that means anything: ids, deadlines and values.
+    pub fn take(&mut self) -> impl Iterator<Item = (TimerId, u64, T)> + use<T> {
+        let mut full = Vec::new();
+        self.roomy.clear();
+        self.spare = None;
+        self.len = 0;
+        for (number, chunk) in self.chunks.iter_mut().enumerate() {
+            // The generations go on, so that ids stay invalid. Slots of the last one retire.
+            let used = chunk.items.iter().map(|item| item.generation).max();
+            let next = used.map_or(chunk.base, |used| used.saturating_add(1));
+            let mut empty = Chunk::new(next);
+            if next == LAST {
+                empty.retired = CHUNK as u32;
+            } else {
+                self.roomy.push(number as u32);
+            }
+            full.push(std::mem::replace(chunk, empty));
+        }
+        full.into_iter().enumerate().flat_map(|(number, chunk)| {
+            let slots = chunk.nodes.into_iter().zip(chunk.items).enumerate();
+            slots.filter_map(move |(index, (node, item))| {
+                let id = TimerId::new(id_of(number, index), item.generation);
+                Some((id, node.deadline, item.value?))
+            })
+        })
+    }
+
+    /// Recounts every slot.
+    ///
+    /// # Errors
+    ///
+    /// Describes the first rule of the module that is broken.
+    pub fn validate(&self) -> Result<(), String> {
+        let (mut len, mut roomy, mut empty) = (0, Vec::new(), 0);
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            let live = chunk.items.iter().filter(|item| item.value.is_some()).count();
+            let retired = if chunk.base == LAST {
+                CHUNK
+            } else {
+                chunk.items.iter().filter(|item| item.generation == LAST).count()
+            };
+            let (mut vacant, mut next) = (0, chunk.free);
+            while let Some(index) = (next as usize).checked_sub(1) {
+                let item = chunk.items.get(index).ok_or(format!("chunk {number}: slot {index}"))?;
+                (vacant, next) = (vacant + 1, chunk.nodes[index].links.number());
+                if item.value.is_some() || item.generation == LAST || vacant > CHUNK {
+                    return Err(format!("chunk {number}: slot {index} is not vacant"));
+                }
+            }
+            let slots = if chunk.base == LAST { CHUNK } else { chunk.items.len() };
+            let counts = (live, retired, live + retired + vacant);
+            if counts != (chunk.live as usize, chunk.retired as usize, slots) {
+                return Err(format!("chunk {number} counts {}, not {counts:?}", chunk.live));
+            }
+            if !chunk.is_full() {
+                roomy.push(number as u32);
+            }
+            empty += usize::from(live + retired == 0 && !chunk.items.is_empty());
+            len += live;
+        }
+        let mut stack = self.roomy.clone();
+        stack.sort_unstable();
+        if stack != roomy || len != self.len || empty > 1 {
+            return Err(format!("{len} items, roomy {roomy:?}, {empty} empty: {stack:?}"));
+        }
+        Ok(())
+    }
+}
+
+impl<T> TimerStore for Slab<T> {
+    #[inline]
+    fn links(&self, id: NodeId) -> &Links {
+        &self.node(id).links
+    }
+
+    #[inline]
+    fn deadline(&self, id: NodeId) -> Option<Timestamp> {
+        Some(self.tick_at_or_after(self.node(id).deadline))
+    }
+}

@@ -1,0 +1,356 @@
+//! The queue of delayed items for tasks on a tokio runtime. With the features `timer` and `tokio`.
+//!
+//! The names are those of tokio-util's `time::delay_queue`, so moving over is a change of `use`
+//! lines and of the type of the key:
+//!
+//! | tokio-util | here |
+//! |---|---|
+//! | `tokio_util::time::DelayQueue` | `cortado::timer::tokio::DelayQueue` |
+//! | `tokio_util::time::delay_queue::{Expired, Key}` | `cortado::timer::tokio::{Expired, Key}` |
+//! | a key may name another item once its own has left | a key never names another item |
+//! | a timeout of more than two years panics | any timeout, up to 584 years |
+//! | `remove`, `reset` and `deadline` panic if the item has left | the same; `try_remove`, `try_reset` and `try_deadline` do not |
+//! | `compact`, which changes keys | not needed: chunks without items are released |
+
+use super::id::TimerId;
+use super::queue::{self, Polled};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// The name of an item in the queue.
+pub type Key = TimerId;
+
+/// So many items are looked at in one poll. Then other tasks have their turn.
+const BUDGET: u32 = 1024;
+
+/// Items that wait for a deadline each, by the clock of a tokio runtime. See the
+/// [module](super::tokio) for what differs from tokio-util's.
+///
+/// It is a stream of due items: [`next`](Self::next) and [`poll_expired`](Self::poll_expired); with
+/// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
+/// time works. All of it happens in the task that polls it; no other task and no thread is needed.
+///
+/// An item is handed out at the first millisecond, counted from the creation of the queue, that
+/// does not begin before its deadline: never early. The promises of
+/// [`timer::DelayQueue`](super::DelayQueue) hold.
+///
+/// ```
+/// use cortado::timer::tokio::DelayQueue;
+/// use std::time::Duration;
+///
+/// #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// async fn main() {
+///     let mut sessions = DelayQueue::new();
+///     let ann = sessions.insert("ann", Duration::from_secs(30));
+///     sessions.insert("bob", Duration::from_secs(60));
+///     sessions.reset(&ann, Duration::from_secs(90));
+///
+///     assert_eq!(sessions.next().await.unwrap().into_inner(), "bob");
+///     assert_eq!(sessions.next().await.unwrap().into_inner(), "ann");
+///     assert!(sessions.next().await.is_none());
+/// }
+/// ```
+pub struct DelayQueue<T> {
+    queue: queue::DelayQueue<T>,
+    /// The origin of the queue's time.
+    start: Instant,
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// The deadline that the task sleeps for; `None` if it waits for an insertion.
+    awaited: Option<Duration>,
+    /// The task that waits.
+    waker: Option<Waker>,
+}
+
+/// An item that has left a queue, with what the queue knew of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired<T> {
+    key: Key,
+    deadline: Instant,
+    value: T,
+}
+
+impl<T> Expired<T> {
+    /// The item.
+    pub fn get_ref(&self) -> &T {
+        &self.value
+    }
+
+    /// The item, to be changed.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+
+    /// The item, without the rest.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The deadline that it had.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The key that it had. It names nothing any more.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl<T> DelayQueue<T> {
+    /// Creates an empty queue, whose time begins now.
+    ///
+    /// It needs the runtime only when it has to sleep: [`poll_expired`](Self::poll_expired) panics
+    /// outside of a runtime with time enabled.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            queue: queue::DelayQueue::new(),
+            start: Instant::now(),
+            sleep: None,
+            awaited: None,
+            waker: None,
+        }
+    }
+
+    /// Creates an empty queue with memory for so many items.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut queue = Self::new();
+        queue.reserve(capacity);
+        queue
+    }
+
+    /// Inserts an item that is due after `timeout`. Wakes the task that polls the queue, if the
+    /// item is due sooner than all others.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are 2,147,482,624 items.
+    pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
+        self.insert_after(value, self.now().saturating_add(timeout))
+    }
+
+    /// Inserts an item that is due at `when`; at the next poll if that has passed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are 2,147,482,624 items.
+    pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        self.insert_after(value, self.since_start(when))
+    }
+
+    fn insert_after(&mut self, value: T, deadline: Duration) -> Key {
+        let key = self.queue.insert(value, deadline);
+        self.wake_before(deadline);
+        key
+    }
+
+    /// Takes an item out before its time.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the item has left; [`try_remove`](Self::try_remove) does not.
+    #[track_caller]
+    pub fn remove(&mut self, key: &Key) -> Expired<T> {
+        self.try_remove(key).expect("the item has left the queue")
+    }
+
+    /// Takes an item out before its time. `None` if it has left.
+    pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
+        let deadline = self.try_deadline(key)?;
+        let value = self.queue.cancel(*key)?;
+        Some(Expired { key: *key, deadline, value })
+    }
+
+    /// Gives an item a new timeout, from now on.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the item has left; [`try_reset`](Self::try_reset) does not.
+    #[track_caller]
+    pub fn reset(&mut self, key: &Key, timeout: Duration) {
+        assert!(self.try_reset(key, timeout), "the item has left the queue");
+    }
+
+    /// Gives an item a new deadline.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the item has left.
+    #[track_caller]
+    pub fn reset_at(&mut self, key: &Key, when: Instant) {
+        let deadline = self.since_start(when);
+        assert!(self.reset_after(key, deadline), "the item has left the queue");
+    }
+
+    /// Gives an item a new timeout, from now on. False if it has left.
+    pub fn try_reset(&mut self, key: &Key, timeout: Duration) -> bool {
+        let deadline = self.now().saturating_add(timeout);
+        self.reset_after(key, deadline)
+    }
+
+    fn reset_after(&mut self, key: &Key, deadline: Duration) -> bool {
+        let is_there = self.queue.reschedule(*key, deadline);
+        if is_there {
+            self.wake_before(deadline);
+        }
+        is_there
+    }
+
+    /// The deadline of an item.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the item has left; [`try_deadline`](Self::try_deadline) does not.
+    #[track_caller]
+    #[must_use]
+    pub fn deadline(&self, key: &Key) -> Instant {
+        self.try_deadline(key).expect("the item has left the queue")
+    }
+
+    /// The deadline of an item; `None` if it has left. A deadline that an `Instant` cannot hold is
+    /// told as one in 30 years.
+    #[must_use]
+    pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
+        self.queue.deadline(*key).map(|deadline| self.instant(deadline))
+    }
+
+    /// The key of an item that is due first; `None` if the queue is empty.
+    #[must_use]
+    pub fn peek(&self) -> Option<Key> {
+        self.queue.soonest().next().map(|(key, _, _)| key)
+    }
+
+    /// The number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Drops all items. Keys stay invalid.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    /// The number of items for which there is memory.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+
+    /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    pub fn reserve(&mut self, additional: usize) {
+        self.queue.reserve(additional);
+    }
+
+    /// The queue itself, for what this type has no name for: iteration, the item of a key. Its
+    /// instants count from the creation of this queue.
+    #[must_use]
+    pub fn get_ref(&self) -> &queue::DelayQueue<T> {
+        &self.queue
+    }
+
+    /// Awaits the next item that is due. `None` if the queue is empty; it may be filled again.
+    ///
+    /// *Cancellation*: dropping the future loses no item.
+    pub async fn next(&mut self) -> Option<Expired<T>> {
+        poll_fn(|context| self.poll_expired(context)).await
+    }
+
+    /// Polls for the next item that is due. `Ready(None)` means that the queue is empty now. In
+    /// both cases that are not an item, the task is woken when a poll has something to do.
+    ///
+    /// A poll looks at 1,024 items at most. It lets other tasks go first then, and goes on.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime, and in a runtime whose time is not enabled.
+    pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        let mut budget = BUDGET;
+        loop {
+            match self.queue.poll(self.now(), &mut budget) {
+                Polled::Due(expired) => {
+                    let (key, deadline) = (expired.id(), self.instant(expired.deadline()));
+                    let value = expired.into_inner();
+                    return Poll::Ready(Some(Expired { key, deadline, value }));
+                }
+                Polled::Exhausted => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Polled::Idle => {}
+            }
+            self.awaited = self.queue.next_deadline();
+            if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                self.waker = Some(context.waker().clone());
+            }
+            let Some(until) = self.awaited else { return Poll::Ready(None) };
+            if self.poll_sleep(until, context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_sleep(&mut self, until: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let until = self.instant(until);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
+        }
+        sleep.as_mut().poll(context)
+    }
+
+    /// Wakes the task that waits, unless it will be awake by then.
+    fn wake_before(&mut self, deadline: Duration) {
+        if self.awaited.is_none_or(|awaited| deadline < awaited)
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.since_start(Instant::now())
+    }
+
+    fn since_start(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.start)
+    }
+
+    fn instant(&self, deadline: Duration) -> Instant {
+        /// tokio itself sleeps no longer than two years at a time.
+        const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+        self.start.checked_add(deadline).unwrap_or_else(|| Instant::now() + FAR)
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<T: Unpin> futures_core::Stream for DelayQueue<T> {
+    type Item = Expired<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_expired(context)
+    }
+}
+
+impl<T> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.fmt(f)
+    }
+}

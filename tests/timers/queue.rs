@@ -1,0 +1,308 @@
+//! What the queue promises, one promise at a time.
+
+use cortado::timer::{DelayQueue, Polled, TimerId};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Everything that is due, in order, with the deadlines.
+fn due<T>(queue: &mut DelayQueue<T>, now: Duration) -> Vec<(T, Duration)> {
+    let (mut found, mut budget) = (Vec::new(), u32::MAX);
+    while let Polled::Due(expired) = queue.poll(now, &mut budget) {
+        let deadline = expired.deadline();
+        found.push((expired.into_inner(), deadline));
+    }
+    queue.audit().unwrap();
+    found
+}
+
+fn names<T>(queue: &mut DelayQueue<T>, now: Duration) -> Vec<T> {
+    due(queue, now).into_iter().map(|(value, _)| value).collect()
+}
+
+/// Lifetimes around the borders of all levels.
+fn borders() -> impl Iterator<Item = u64> {
+    let around = |edge: u64| [edge - 1, edge, edge + 1];
+    (0..=7).flat_map(move |level| around(1 << (6 * level))).filter(|&ticks| ticks > 0)
+}
+
+#[test]
+fn an_item_is_due_at_its_tick_and_not_before() {
+    for ticks in borders() {
+        for (early, deadline) in [(0, MS), (1, MS), (999_999, MS)] {
+            let deadline =
+                deadline * u32::try_from(ticks.min(1 << 31)).unwrap() - Duration::from_nanos(early);
+            let tick = Duration::from_millis(deadline.as_nanos().div_ceil(1_000_000) as u64);
+            let mut queue = DelayQueue::new();
+            queue.insert((), deadline);
+            assert_eq!(queue.next_deadline(), Some(tick));
+            assert_eq!(due(&mut queue, tick - Duration::from_nanos(1)), [], "{deadline:?}");
+            assert_eq!(due(&mut queue, tick), [((), deadline)]);
+            assert_eq!((queue.len(), queue.next_deadline()), (0, None));
+        }
+    }
+}
+
+#[test]
+fn an_overdue_item_is_due_at_once() {
+    let mut queue = DelayQueue::new();
+    queue.insert(1, 5 * MS);
+    queue.insert(2, 7 * MS);
+    assert_eq!(queue.poll(10 * MS, &mut 1).due().unwrap().into_inner(), 1);
+    queue.insert(3, Duration::ZERO);
+    queue.insert(4, 10 * MS);
+    assert_eq!(names(&mut queue, 10 * MS), [3, 2, 4], "2 is of a later tick");
+    queue.insert(5, Duration::ZERO);
+    assert!(queue.next_deadline().unwrap() <= 10 * MS);
+    assert_eq!(names(&mut queue, 10 * MS), [5]);
+    assert_eq!(names(&mut queue, 3 * MS), [0; 0], "time does not go back");
+    queue.insert(6, 4 * MS);
+    assert_eq!(names(&mut queue, 3 * MS), [6], "the queue's time has passed 4 ms");
+}
+
+/// A fine bucket that is due after a coarse one was filled after it.
+#[test]
+fn one_long_step_keeps_the_order_of_ticks() {
+    let mut queue = DelayQueue::new();
+    queue.insert("coarse", 65 * MS);
+    assert_eq!(names(&mut queue, 10 * MS), [""; 0]);
+    queue.insert("fine", 70 * MS);
+    queue.insert("finer", 64 * MS);
+    queue.insert("far", 5000 * MS);
+    assert_eq!(names(&mut queue, Duration::from_secs(60)), ["finer", "coarse", "fine", "far"]);
+}
+
+#[test]
+fn a_poll_looks_at_no_more_than_its_budget() {
+    let mut queue = DelayQueue::new();
+    let count = 5000;
+    for n in 0..count {
+        queue.insert(n, 300 * MS);
+    }
+    let (mut fired, mut calls) = (0, 0);
+    while !queue.is_empty() {
+        let mut budget = 100;
+        while let Polled::Due(_) = queue.poll(MS * 300, &mut budget) {
+            fired += 1;
+        }
+        calls += 1;
+        assert!(calls <= 3 * count / 100, "each item is looked at once a level");
+    }
+    assert_eq!(fired, count);
+    assert!(calls >= 2 * count / 100, "{calls} calls: cascades take from the budget too");
+    assert!(matches!(queue.poll(MS * 300, &mut 0), Polled::Idle), "nothing is left");
+    queue.insert(0, MS);
+    assert!(matches!(queue.poll(MS * 300, &mut 0), Polled::Exhausted));
+}
+
+#[test]
+fn an_id_names_one_item_for_ever() {
+    let mut queue = DelayQueue::new();
+    let mut old: Vec<TimerId> = Vec::new();
+    for round in 0..1000 {
+        let id = queue.insert(round, MS * 10);
+        for &stale in &old {
+            assert_eq!(queue.cancel(stale), None);
+            assert!(!queue.reschedule(stale, MS) && !queue.contains(stale));
+            assert!(queue.get(stale).is_none() && queue.get_mut(stale).is_none());
+            assert_eq!(queue.deadline(stale), None);
+        }
+        assert_eq!(queue.get(id), Some(&round));
+        match round % 4 {
+            0 => assert_eq!(queue.cancel(id), Some(round)),
+            1 => assert_eq!(queue.drain().count(), 1),
+            2 => queue.clear(),
+            _ => {
+                queue.reschedule(id, Duration::ZERO);
+                let expired = queue.poll(Duration::ZERO, &mut 1).due().unwrap();
+                assert_eq!((expired.id(), *expired.get_ref()), (id, round));
+            }
+        }
+        old.push(id);
+        old.truncate(20);
+    }
+    assert_eq!(size_of::<Option<TimerId>>(), 8);
+}
+
+/// A place that has had as many items as can be told apart is not used again.
+#[test]
+fn a_place_retires_before_an_id_comes_back() {
+    let mut queue = DelayQueue::aged(u32::MAX - 3);
+    let mut seen = std::collections::HashSet::new();
+    for round in 0..20 {
+        let ids: Vec<TimerId> = (0..5).map(|n| queue.insert(n, MS)).collect();
+        assert!(ids.iter().all(|&id| seen.insert(id)), "an id came back");
+        queue.audit().unwrap();
+        if round % 4 == 3 {
+            queue.clear();
+        } else {
+            ids.iter().for_each(|&id| assert!(queue.cancel(id).is_some()));
+        }
+        assert!(seen.iter().all(|&id| !queue.contains(id)));
+        queue.audit().unwrap();
+    }
+}
+
+#[test]
+fn an_item_can_be_moved_both_ways_any_number_of_times() {
+    let mut queue = DelayQueue::new();
+    let id = queue.insert("item", Duration::from_secs(30));
+    for seconds in [31, 90, 4000, 10, 20, 3600, 15] {
+        assert!(queue.reschedule(id, Duration::from_secs(seconds)));
+        assert_eq!(queue.next_deadline(), Some(Duration::from_secs(seconds)));
+        assert_eq!(queue.deadline(id), Some(Duration::from_secs(seconds)));
+        queue.audit().unwrap();
+    }
+    assert_eq!(names(&mut queue, Duration::from_millis(14_999)), [""; 0]);
+    assert_eq!(names(&mut queue, Duration::from_secs(15)), ["item"]);
+}
+
+/// An item that is extended while it waits to be handed out is not handed out.
+#[test]
+fn an_extension_counts_until_the_item_is_handed_out() {
+    let mut queue = DelayQueue::new();
+    let ids: Vec<TimerId> = (0..3).map(|n| queue.insert(n, MS)).collect();
+    let first = queue.poll(MS, &mut 1).due().unwrap();
+    let rest: Vec<TimerId> = ids.into_iter().filter(|&id| id != first.id()).collect();
+    assert!(queue.reschedule(rest[0], 5 * MS));
+    assert!(queue.cancel(rest[1]).is_some());
+    assert_eq!(due(&mut queue, 4 * MS), []);
+    assert_eq!(due(&mut queue, 5 * MS).len(), 1);
+}
+
+#[test]
+fn the_next_deadline_is_exact_for_few_items_and_never_late_for_many() {
+    let mut queue = DelayQueue::new();
+    for n in 1..=60u64 {
+        queue.insert(n, Duration::from_secs(n * n * 77));
+    }
+    let mut now = Duration::ZERO;
+    for n in 1..=60 {
+        let next = queue.next_deadline().unwrap();
+        assert_eq!(next, Duration::from_secs(n * n * 77), "it wakes for due items only");
+        assert!(next > now);
+        now = next;
+        assert_eq!(names(&mut queue, now), [n]);
+    }
+    // Too many in one bucket to look at: early, and then exact.
+    for n in 0..1000 {
+        queue.insert(n, now + Duration::from_secs(200) + MS * n as u32);
+    }
+    let mut wakes = 0;
+    while queue.len() == 1000 {
+        let next = queue.next_deadline().unwrap();
+        assert!(next > now && next <= now + Duration::from_secs(200) || wakes > 0);
+        (now, wakes) = (next, wakes + 1);
+        let mut budget = 2000;
+        while let Polled::Due(expired) = queue.poll(now, &mut budget) {
+            assert_eq!(expired.deadline(), now, "on time");
+        }
+        assert!(wakes < 6, "once a level");
+    }
+}
+
+#[test]
+fn iteration_is_exact_also_after_extensions() {
+    let mut queue = DelayQueue::new();
+    let ids: Vec<TimerId> =
+        (0..500u64).map(|n| queue.insert(n, Duration::from_micros(n * 7919 % 300_007))).collect();
+    for (n, &id) in ids.iter().enumerate().step_by(3) {
+        queue.reschedule(id, queue.deadline(id).unwrap() + Duration::from_micros(n as u64 * 613));
+    }
+    let mut budget = 40;
+    while let Polled::Due(_) = queue.poll(MS * 50, &mut budget) {}
+    let shown: Vec<(Duration, TimerId)> = queue.soonest().map(|(id, at, _)| (at, id)).collect();
+    let mut sorted = shown.clone();
+    sorted.sort_unstable();
+    assert_eq!((shown.len(), &shown), (queue.len(), &sorted));
+    assert!(shown.len() > 400);
+}
+
+#[test]
+fn any_deadline_is_taken() {
+    let mut queue = DelayQueue::with_tick(Duration::from_secs(1));
+    let never = queue.insert("never", Duration::MAX);
+    queue.insert("late", Duration::from_secs(u64::MAX / 1_000_000_000 - 5));
+    assert_eq!(queue.deadline(never), Some(Duration::from_nanos(u64::MAX)));
+    assert_eq!(names(&mut queue, Duration::from_secs(86_400 * 365 * 500)), [""; 0]);
+    assert_eq!(names(&mut queue, Duration::MAX - Duration::from_secs(9)), ["late"]);
+    queue.audit().unwrap();
+    // The last tick begins after the last instant.
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+#[should_panic(expected = "below a millisecond")]
+fn a_tick_below_a_millisecond_is_refused() {
+    let _ = DelayQueue::<()>::with_tick(Duration::from_micros(999));
+}
+
+#[test]
+fn items_are_dropped_once_wherever_they_are() {
+    use std::rc::Rc;
+    let counted = Rc::new(());
+    let mut queue = DelayQueue::new();
+    for n in 0..3000 {
+        queue.insert(Rc::clone(&counted), MS * n);
+    }
+    assert_eq!(due(&mut queue, MS * 999).len(), 1000);
+    assert_eq!(Rc::strong_count(&counted), 2001);
+    let mut drain = queue.drain();
+    assert!(drain.next().is_some() && queue.is_empty());
+    queue.insert(Rc::clone(&counted), MS);
+    drop(drain);
+    assert_eq!(Rc::strong_count(&counted), 2);
+    drop(queue);
+    assert_eq!(Rc::strong_count(&counted), 1);
+}
+
+/// Memory follows the number of items, within two chunks.
+#[test]
+fn memory_is_given_back() {
+    let mut queue = DelayQueue::new();
+    assert_eq!(queue.capacity(), 0);
+    let ids: Vec<TimerId> = (0..100_000u32).map(|n| queue.insert(n, MS * n)).collect();
+    assert!((100_000..101_400).contains(&queue.capacity()), "{}", queue.capacity());
+    for &id in &ids[..90_000] {
+        queue.cancel(id);
+    }
+    queue.audit().unwrap();
+    assert!(queue.capacity() <= 13_400, "{}", queue.capacity());
+    assert_eq!(names(&mut queue, MS * 100_000).len(), 10_000);
+    assert!(queue.capacity() <= 1_024, "{}", queue.capacity());
+    queue.clear();
+    queue.reserve(5_000);
+    let reserved = queue.capacity();
+    assert!((5_000..7_000).contains(&reserved), "{reserved}");
+    (0..5_000).for_each(|n| _ = queue.insert(n, MS));
+    assert!(queue.capacity() <= reserved.next_multiple_of(1024), "{}", queue.capacity());
+    queue.audit().unwrap();
+}
+
+/// An hour of connections that come, are extended and go: no memory beyond the greatest number of
+/// them.
+#[test]
+fn memory_is_flat_in_an_hour_of_churn() {
+    let mut queue = DelayQueue::new();
+    let timeout = Duration::from_secs(60);
+    let mut open: Vec<TimerId> = Vec::new();
+    let (mut state, mut most, mut capacity) = (7, 0, 0);
+    for second in 0..3600 {
+        let now = Duration::from_secs(second);
+        for _ in 0..100 {
+            open.push(queue.insert(second, now + timeout));
+        }
+        for _ in 0..300 {
+            let at = (crate::common::crowd::draw(&mut state) % open.len() as u64) as usize;
+            match crate::common::crowd::draw(&mut state) % 4 {
+                0 => drop(queue.cancel(open.swap_remove(at))),
+                _ => drop(queue.reschedule(open[at], now + timeout)),
+            }
+        }
+        open.retain(|&id| queue.contains(id));
+        due(&mut queue, now);
+        most = most.max(queue.len());
+        capacity = capacity.max(queue.capacity());
+    }
+    assert!(most > 2_000 && capacity <= most + 4 * 1024, "{capacity} places for {most}");
+}

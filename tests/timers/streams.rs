@@ -1,0 +1,141 @@
+//! The queue on a tokio runtime whose time stands still until it is moved.
+
+use cortado::timer::tokio::{DelayQueue, Key};
+use futures_util::StreamExt;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+use tokio::time::{Instant, advance};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn on_a_runtime(test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(test);
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+fn poll<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> Poll<Option<T>> {
+    queue.poll_expired(&mut Context::from_waker(waker)).map(|it| it.map(|it| it.into_inner()))
+}
+
+#[test]
+fn items_come_when_the_runtimes_time_has_come() {
+    on_a_runtime(async {
+        let start = Instant::now();
+        let mut queue = DelayQueue::new();
+        for ms in [5, 700, 30, 5, 90_000] {
+            queue.insert(ms, MS * ms);
+        }
+        let mut told = Vec::new();
+        while let Some(expired) = queue.next().await {
+            assert_eq!(start.elapsed(), MS * *expired.get_ref(), "on time");
+            assert_eq!(expired.deadline(), start + MS * *expired.get_ref());
+            told.push(expired.into_inner());
+        }
+        assert_eq!(told, [5, 5, 30, 700, 90_000]);
+    });
+}
+
+#[test]
+fn it_is_a_stream() {
+    on_a_runtime(async {
+        let mut queue = DelayQueue::with_capacity(10);
+        assert!(queue.capacity() >= 10);
+        (1..=9).for_each(|n| _ = queue.insert(n, MS * (10 - n)));
+        let told: Vec<u32> = StreamExt::map(queue, |expired| expired.into_inner()).collect().await;
+        assert_eq!(told, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    });
+}
+
+#[test]
+fn an_earlier_item_wakes_the_task_and_a_later_one_does_not() {
+    on_a_runtime(async {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut queue = DelayQueue::new();
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(None), "empty");
+        let first = queue.insert(1, MS * 100);
+        assert_eq!(woken.0.load(SeqCst), 1, "it is not empty any more");
+        assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+        queue.insert(2, MS * 200);
+        queue.reset(&first, MS * 150);
+        assert_eq!(woken.0.load(SeqCst), 1, "nothing is due sooner");
+        queue.insert(3, MS * 50);
+        assert_eq!(woken.0.load(SeqCst), 2);
+        assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+        advance(MS * 50).await;
+        assert_eq!(woken.0.load(SeqCst), 3, "the runtime's timer");
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(Some(3)));
+        assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+        queue.reset(&first, MS);
+        assert_eq!(woken.0.load(SeqCst), 4);
+    });
+}
+
+#[test]
+fn keys_are_those_of_items_that_are_there() {
+    on_a_runtime(async {
+        let mut queue = DelayQueue::new();
+        let key: Key = queue.insert("a", MS * 10);
+        assert_eq!(queue.deadline(&key), Instant::now() + MS * 10);
+        queue.reset_at(&key, Instant::now() + MS * 20);
+        assert_eq!(queue.peek(), Some(key));
+        let removed = queue.remove(&key);
+        assert_eq!((removed.key(), *removed.get_ref()), (key, "a"));
+        assert!(queue.is_empty() && queue.peek().is_none());
+        assert!(queue.try_remove(&key).is_none() && queue.try_deadline(&key).is_none());
+        assert!(!queue.try_reset(&key, MS));
+        let far = queue.insert("far", Duration::MAX);
+        assert!(queue.deadline(&far) > Instant::now() + Duration::from_secs(1 << 28));
+        queue.insert_at("past", Instant::now() - MS);
+        assert_eq!(queue.next().await.unwrap().into_inner(), "past");
+        queue.clear();
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+/// A burst does not keep the other tasks of the runtime waiting.
+#[test]
+fn a_poll_is_bounded() {
+    on_a_runtime(async {
+        let mut queue = DelayQueue::new();
+        // They cascade, all at once, before the first of them is due.
+        (0..5000).for_each(|n| _ = queue.insert(n, MS * 70));
+        queue.insert(5000, MS * 100);
+        advance(MS * 70).await;
+        let mut pending = 0;
+        let first = poll_fn(|context| match queue.poll_expired(context) {
+            Poll::Pending => {
+                pending += 1;
+                Poll::Pending
+            }
+            ready => ready,
+        });
+        assert!(first.await.is_some());
+        assert!(pending >= 4, "{pending} turns for 5,000 items");
+    });
+}
+
+#[test]
+fn a_cancelled_next_loses_nothing() {
+    on_a_runtime(async {
+        let mut queue = DelayQueue::new();
+        queue.insert(1, MS * 10);
+        let timeout = tokio::time::timeout(MS * 5, queue.next()).await;
+        assert!(timeout.is_err());
+        assert_eq!(queue.next().await.unwrap().into_inner(), 1);
+    });
+}
