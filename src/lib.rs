@@ -185,6 +185,7 @@ mod stats;
 mod eviction;
 mod expiration;
 mod loaded;
+mod loader;
 mod node;
 mod pool;
 
@@ -242,7 +243,7 @@ mod guide {
 mod changing_over {}
 
 pub use builder::Builder;
-pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
+pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadingCache};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::{EvictionPolicy, Overflow, Policy};
@@ -255,6 +256,7 @@ pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
 pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
+pub use loader::{Loader, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use removals::Removals;

@@ -7,12 +7,14 @@ mod iterate;
 mod key_entry;
 mod lifetimes;
 mod load;
+mod loading;
 mod read;
 mod run;
 mod write;
 
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
+pub use loading::LoadingCache;
 
 use crate::builder::Builder;
 use crate::engine::Engine;

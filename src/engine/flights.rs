@@ -61,6 +61,9 @@ pub enum Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlightKind {
     Load,
+    /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
+    /// and a change of the entry's lifetime does not.
+    Reload,
     /// A computation, or another operation that takes the key exclusively.
     Exclusive,
 }
@@ -73,6 +76,9 @@ pub struct Flight {
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
+    /// Whether the loader has returned, and its value may be the key's by now. Relaxed: the owner
+    /// stores it before it takes the bucket's lock, and others read it after they held that lock.
+    commits: AtomicBool,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
     /// shard's lock, and the flight's owner reads it after it has held that lock.
     postponed: AtomicU32,
@@ -104,6 +110,8 @@ pub struct LoadedNode {
 pub enum OnLoad {
     /// It waits for the load.
     Wait,
+    /// It waits for the load, and overtakes a reload: the key has an entry to go on with.
+    WaitUnlessReload,
     /// It overtakes the load, since it is about to write the key.
     Overtake,
 }
@@ -207,6 +215,21 @@ impl Flight {
     /// orders it.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the loader has returned.
+    pub fn begin_commit(&self) {
+        self.commits.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a caller that has just changed the lifetime of the key's entry overtakes the flight,
+    /// because others may get its value by it. A reload leaves the entry alone until it commits.
+    pub fn gives_the_entry(&self) -> bool {
+        match self.kind {
+            FlightKind::Load => true,
+            FlightKind::Reload => self.commits.load(Ordering::Relaxed),
+            FlightKind::Exclusive => false,
+        }
     }
 
     /// Notes that the eviction of this node waits for the computation. False if another node's
@@ -409,8 +432,15 @@ impl FlightGuard {
     ) -> Option<Self> {
         let hash = key_node.meta().hash();
         let (leader, cell) = FlightCell::start();
-        let (overtaken, postponed) = (AtomicBool::new(false), AtomicU32::new(NodeId::NONE.raw()));
-        let flight = Arc::new(Flight { key_node, kind, generation, overtaken, postponed, cell });
+        let flight = Arc::new(Flight {
+            key_node,
+            kind,
+            generation,
+            overtaken: AtomicBool::new(false),
+            commits: AtomicBool::new(false),
+            postponed: AtomicU32::new(NodeId::NONE.raw()),
+            cell,
+        });
         flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
@@ -484,6 +514,11 @@ impl EnteredFlight {
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.guard.land(outcome);
+    }
+
+    /// Notes that the loader has returned, before the commit.
+    pub fn begin_commit(&self) {
+        self.guard.flight.begin_commit();
     }
 
     /// How the owner of a load commits it.

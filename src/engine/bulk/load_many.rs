@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, LoadOutcome, Step};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
 use crate::entry::Entry;
-use crate::expiration::Lifetime;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
@@ -33,7 +32,7 @@ struct Own {
 
 /// A value that a loader has made.
 enum Made<V> {
-    Unused(V),
+    Unused(Loaded<V>),
     /// The value of the key at this position.
     UsedAt(usize),
 }
@@ -60,7 +59,7 @@ where
     ///
     /// # Errors
     /// If the loader returns one. Values that an earlier call of it has made stay.
-    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
@@ -132,7 +131,7 @@ where
     }
 
     /// Runs the loader for the keys of this call, and commits what it makes.
-    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         mut own: OwnLoads,
@@ -162,8 +161,7 @@ where
                 continue;
             };
             let entry = match std::mem::replace(made, Made::UsedAt(position)) {
-                Made::Unused(value) => {
-                    let loaded = Loaded::new(value);
+                Made::Unused(loaded) => {
                     Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
                 }
                 // A key that is given twice, and whose first load was overtaken before the second.
@@ -177,15 +175,16 @@ where
             wanted[position] = Wanted::Known(entry);
         }
         for (key, made) in made {
-            if let Made::Unused(value) = made {
-                self.insert(key, value, Lifetime::Policy);
+            if let Made::Unused(loaded) = made {
+                let (value, lease) = loaded.into_parts();
+                self.insert(key, value, lease.lifetime);
             }
         }
         Ok(())
     }
 
     /// What a loader has made, to be looked up by key. Of several values of a key it is the last.
-    fn by_hash(&self, made: impl IntoIterator<Item = (K, V)>) -> HashTable<(K, Made<V>)> {
+    fn by_hash(&self, made: impl IntoIterator<Item = (K, Loaded<V>)>) -> HashTable<(K, Made<V>)> {
         let mut table: HashTable<(K, Made<V>)> = HashTable::new();
         for (key, value) in made {
             let hash = spread(self.hash(&key));

@@ -4,7 +4,7 @@ use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
-use crate::executor::{Handoff, Ticket};
+use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox, ProgressWait};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -212,6 +212,11 @@ impl Notices {
                 client.deliver_job(running);
             }
         }));
+    }
+
+    /// Hands a job to the executor. No lock may be held.
+    pub fn execute(&self, job: Job) {
+        self.executor.execute(job);
     }
 
     /// Has this thread deliver when its outermost callback, load or computation ends.

@@ -137,6 +137,18 @@ where
         found.filter(|entry| !self.is_replaced(entry, replaces))
     }
 
+    /// [`load`](Self::load) for a caller that has just found the key without an entry.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_after_miss<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+    ) -> Result<Entry<K, V>, R::Reason> {
+        self.load_missing(key, init, &mut Replaces::none())
+    }
+
     fn load_missing<R: LoaderResult<V>>(
         &self,
         key: K,
@@ -249,9 +261,9 @@ where
         flight: EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Entry<K, V> {
-        let (value, lifetime) = loaded.into_parts();
+        let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
-        let (entry, ends) = self.commit_load(node, lifetime, &flight, replaces);
+        let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
         flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();
         entry
@@ -289,7 +301,7 @@ where
     fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, hash, key)?;
+        let node = self.find_judged(&guard, hash, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }

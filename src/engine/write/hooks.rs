@@ -1,11 +1,12 @@
 //! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A
 //! mark on the thread says which key is being asked about.
 
+use super::prepare::Terms;
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, ReentrancyMark};
-use crate::expiration::{Lifetime, lifetime};
+use crate::expiration::{Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
@@ -83,6 +84,21 @@ impl<K, V, S> Engine<K, V, S> {
         let Some(weigher) = &self.hooks.weigher else { return 1 };
         let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
         weigher(node.key(), node.value())
+    }
+
+    /// What is to be known of a value before its commit: asks the weigher and the refresh policy.
+    pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> Terms {
+        let Lease { lifetime, refresh } = lease;
+        let refresh = refresh.or_else(|| self.ask_refresh(node));
+        Terms { weight: self.weigh(node), lifetime, refresh }
+    }
+
+    /// The refresh policy's answer: the time until the value is stale.
+    pub fn ask_refresh(&self, node: &Local<'_, K, V>) -> Option<Nanos> {
+        let policy = self.reloads.as_ref()?.policy.as_ref()?;
+        let now = self.core.ticker.instant_of(self.core.ticker.coarse());
+        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        Some(lifetime(policy(node.key(), node.value(), now)))
     }
 
     /// Whether the hooks are asked about a value that is written with this term.
@@ -214,7 +230,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         loop {
             let coarse = self.core.ticker.coarse();
-            let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
+            let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };
             if self.is_live_at(node, coarse) {
                 let hard_deadline = self.pool.raw().hard_deadline(node.id());
                 let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);

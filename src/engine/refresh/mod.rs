@@ -1,0 +1,7 @@
+//! Refresh: reads trigger reloads, which replace entries by their successors. `docs/refresh.md` has
+//! the whole of it; [`reloads`](super::reloads) has the state.
+
+mod commit;
+mod reload;
+mod request;
+mod trigger;
