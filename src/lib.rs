@@ -243,14 +243,16 @@ mod guide {
 mod changing_over {}
 
 pub use builder::Builder;
-pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadingCache};
+pub use cache::{
+    Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadLimits, LoadingCache, ReloadFailure,
+};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::{EvictionPolicy, Overflow, Policy};
 pub use engine::Pending;
 pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
-pub use error::{BuildError, PredicateError, PredicateId, TimedOut};
+pub use error::{BuildError, LoadError, PredicateError, PredicateId, TimedOut};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};

@@ -4,6 +4,7 @@ mod build;
 mod lifetimes;
 mod listeners;
 mod refresh;
+mod refresh_settings;
 
 pub(crate) use build::build_methods;
 
@@ -13,7 +14,7 @@ use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
 use crate::primitives::atomic::AtomicUsize;
 use crate::primitives::plain::Arc;
-use refresh::Refresh;
+use refresh_settings::Refresh;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;

@@ -2,13 +2,17 @@
 
 use super::Cache;
 use super::bulk::values;
+use crate::engine::{Failed, Waited};
 use crate::entry::Entry;
+use crate::error::LoadError;
+use crate::loaded::Reason;
 use crate::loader::Loader;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A [`Cache`] that makes missing values itself, by a stored [`Loader`], and reloads stale ones.
 ///
@@ -150,6 +154,138 @@ where
     pub fn refresh(&self, key: &K) -> bool {
         let loader = Arc::clone(&self.loader);
         self.cache.engine().refresh_key(key, move |key| loader.load(key))
+    }
+}
+
+impl<K, V, E, S> LoadingCache<K, V, E, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Like [`get`](Self::get), with time limits, in real time, counted from the call.
+    ///
+    /// * A fresh value is returned at once.
+    /// * If the value is stale, the call waits for its reload until `limits.soft`, and returns the
+    ///   new value if it is there by then, else the stale one.
+    /// * If the key has no value, the call waits for a load until `limits.hard`, and fails then.
+    ///
+    /// Whatever the call has given up to wait for goes on, and its value enters the cache. So the
+    /// loader runs on the builder's [`executor`](crate::Builder::executor). With
+    /// [`refresh_inline`](crate::Builder::refresh_inline), or without an executor, it runs on this
+    /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
+    /// then.
+    ///
+    /// A thread of the executor that calls this for a key without a value needs another one to be
+    /// free for the load, or times out.
+    ///
+    /// # Errors
+    /// If there is no value: the loader has failed or panicked, or the hard limit has come.
+    ///
+    /// ```
+    /// use cortado::{Cache, Job, LoadError, LoadLimits, Loaded};
+    /// use std::{sync::mpsc::channel, time::Duration};
+    ///
+    /// let (jobs, queue) = channel::<Job>();
+    /// let squares = Cache::builder()
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::from_millis(5) };
+    /// // No thread runs the jobs.
+    /// assert_eq!(squares.get_within(&7, limits), Err(LoadError::TimedOut));
+    /// queue.recv().unwrap()();
+    /// assert_eq!(squares.get_within(&7, limits), Ok(49));
+    /// ```
+    pub fn get_within(&self, key: &K, limits: LoadLimits) -> Result<V, LoadError<E>>
+    where
+        V: Clone,
+    {
+        // A time limit that overflows is as good as none.
+        let begun = Instant::now();
+        let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
+        let engine = self.cache.engine();
+        if let Some(entry) = self.cache.get_entry(key) {
+            engine.await_reload(entry.node(), soft);
+            let present = self.cache.peek(key);
+            return Ok(present.unwrap_or(entry).into_value());
+        }
+        let loader = Arc::clone(&self.loader);
+        match engine.load_until(key, move |key: &K| loader.load(key), hard) {
+            Waited::Loaded(Ok(entry)) => Ok(entry.into_value()),
+            Waited::Loaded(Err(error)) => Err(LoadError::Failed(error)),
+            Waited::Panicked => Err(LoadError::Panicked),
+            Waited::TimedOut => Err(LoadError::TimedOut),
+        }
+    }
+
+    /// Returns the failure of the last reload of the key's entry. `None` if that reload succeeded,
+    /// if there was none, or if the key has no living entry.
+    ///
+    /// Leaves no trace, like [`peek`](Cache::peek).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static IS_UP: AtomicBool = AtomicBool::new(true);
+    /// let load = |_: &&str| match IS_UP.load(Ordering::Relaxed) {
+    ///     true => Ok(Loaded::new(7)),
+    ///     false => Err("no answer"),
+    /// };
+    /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
+    /// assert_eq!(settings.get("k"), Ok(7));
+    /// IS_UP.store(false, Ordering::Relaxed);
+    /// settings.refresh(&"k");
+    /// assert_eq!(settings.get("k"), Ok(7)); // the old value stays
+    /// let failure = settings.last_failure("k").unwrap();
+    /// assert_eq!((failure.error().map(|it| **it), failure.times()), (Some("no answer"), 1));
+    /// ```
+    pub fn last_failure<Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let engine = self.cache.engine();
+        let Failed { reason, at, times } = engine.last_failure(key)?;
+        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
+        Some(ReloadFailure { error, at: engine.core.ticker.instant_of(at), times })
+    }
+}
+
+/// Time limits of a call that may have to wait for a loader; see [`LoadingCache::get_within`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// Past this, a caller takes the stale value, if there is one.
+    pub soft: Duration,
+    /// Past this, the call fails.
+    pub hard: Duration,
+}
+
+/// A reload that failed; see [`LoadingCache::last_failure`].
+#[derive(Debug)]
+pub struct ReloadFailure<E> {
+    error: Option<Arc<E>>,
+    at: Instant,
+    times: u32,
+}
+
+impl<E> ReloadFailure<E> {
+    /// The loader's error. `None` if it panicked.
+    #[must_use]
+    pub fn error(&self) -> Option<&Arc<E>> {
+        self.error.as_ref()
+    }
+
+    /// When the reload failed, by the cache's clock.
+    #[must_use]
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// How many reloads of the value in a row have failed.
+    #[must_use]
+    pub fn times(&self) -> u32 {
+        self.times
     }
 }
 

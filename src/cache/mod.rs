@@ -14,7 +14,7 @@ mod write;
 
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
-pub use loading::LoadingCache;
+pub use loading::{LoadLimits, LoadingCache, ReloadFailure};
 
 use crate::builder::Builder;
 use crate::engine::Engine;

@@ -80,3 +80,36 @@ impl Failures {
         drop(removed);
     }
 }
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_nodes_that_are_gone_do_not_pile_up() {
+        let failures = Failures::new();
+        let at = Timestamp::from_raw(7);
+        for n in 1..100_000 {
+            let is_there = |id: NodeId, _| id.raw() + 100 > n;
+            failures.note((NodeId::from_raw(n), at), (None, at), is_there);
+            let records = failures.0.lock().records.len();
+            assert!(records <= 201, "{records} records of 100 nodes");
+        }
+    }
+
+    #[test]
+    fn a_record_is_of_one_writing_of_a_node() {
+        let failures = Failures::new();
+        let (id, at) = (NodeId::from_raw(1), |n| Timestamp::from_raw(n));
+        for times in 1..4 {
+            failures.note((id, at(7)), (None, at(times)), |_, _| true);
+            let failed = failures.of(id, at(7)).expect("it has failed");
+            assert_eq!((u64::from(failed.times), failed.at), (times, at(times)));
+        }
+        assert!(failures.of(id, at(8)).is_none());
+        failures.note((id, at(8)), (None, at(9)), |_, _| true);
+        assert_eq!(failures.of(id, at(8)).map(|failed| failed.times), Some(1));
+        failures.forget(id);
+        assert!(failures.of(id, at(8)).is_none());
+    }
+}

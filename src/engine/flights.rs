@@ -28,13 +28,12 @@
 //! operation: until its last step nothing is committed. [`block_on`] turns steps into a call that
 //! blocks its thread.
 
+pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
-use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::loaded::NoValue;
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -42,31 +41,6 @@ use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
 use std::time::Instant;
-
-/// Why a commit did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The bucket changed since the search. The operation must search again.
-    Changed,
-    /// A load or computation in the same shard may have the key. The operation must compare keys
-    /// and come back with a [`Clearance`].
-    Flight,
-    /// The load's key was written, or everything was cleared, since the load began.
-    Overtaken,
-    /// The key's entry is not the one that the hooks were asked about.
-    EntryChanged,
-}
-
-/// What a flight is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlightKind {
-    Load,
-    /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
-    /// and a change of the entry's lifetime does not.
-    Reload,
-    /// A computation, or another operation that takes the key exclusively.
-    Exclusive,
-}
 
 /// One load or computation in progress.
 pub struct Flight {
@@ -84,36 +58,6 @@ pub struct Flight {
     postponed: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
     cell: Arc<FlightCell<Option<LoadOutcome>>>,
-}
-
-/// The outcome of a load, which its waiters share.
-#[derive(Clone)]
-pub enum LoadOutcome {
-    Value(LoadedNode),
-    NoValue(NoValue),
-}
-
-/// The value of a load.
-#[derive(Clone)]
-pub struct LoadedNode {
-    pub node: RawHandle,
-    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was refused
-    /// (no lifetime, or too heavy): every waiter that had joined still gets it.
-    pub ends: Timestamp,
-    /// True if this load's loader made the value; false if the load found an entry after it had
-    /// registered.
-    pub is_made: bool,
-}
-
-/// How an operation that takes a key treats a load of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLoad {
-    /// It waits for the load.
-    Wait,
-    /// It waits for the load, and overtakes a reload: the key has an entry to go on with.
-    WaitUnlessReload,
-    /// It overtakes the load, since it is about to write the key.
-    Overtake,
 }
 
 /// Whether an operation has ended.

@@ -2,7 +2,8 @@
 //!
 //! A [`Reloading`] is the right to reload one node. It has one of the places for reloads at once,
 //! and took the trigger from the node. Dropping it gives the place back; if the reload came to
-//! nothing, it restores the trigger, too, so that a later read takes it again.
+//! nothing, it restores the trigger, too, so that a later read takes it again. The place goes last:
+//! those who wait for the end look at the node then.
 
 use super::core::Core;
 use super::failures::Failures;
@@ -11,10 +12,13 @@ use crate::config::RefreshSettings;
 use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::Handle;
-use crate::primitives::Arc;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{plain, seeded};
+use crate::primitives::{Arc, Condvar, Mutex, plain, seeded};
 use crate::stats::Stats;
 use std::time::{Duration, Instant};
 
@@ -40,12 +44,17 @@ pub struct Reloads<K, V> {
 }
 
 /// How many reloads are under way, and how many were.
-#[derive(Default)]
 struct Places {
     taken: AtomicUsize,
     ended: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
+    /// Callers that wait for the end of a reload. A fence on either side: the waiting one
+    /// registers and then looks at the node, the ending one sets the node's word and then
+    /// looks here.
+    waiters: AtomicUsize,
+    end: Mutex<()>,
+    ended_one: Condvar,
 }
 
 /// One of the places for reloads at once.
@@ -54,6 +63,13 @@ pub struct Place(Arc<Places>);
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Relaxed);
+        // Partner: the fence in `wait_while`.
+        fence(SeqCst);
+        if self.0.waiters.load(Relaxed) > 0 {
+            // A caller that has looked and not slept yet holds the lock.
+            drop(self.0.end.lock());
+            self.0.ended_one.notify_all();
+        }
     }
 }
 
@@ -74,6 +90,20 @@ struct Trigger {
     instant: Option<Timestamp>,
 }
 
+impl Places {
+    fn new() -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            ended: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            waiters: AtomicUsize::new(0),
+            end: Mutex::new(()),
+            ended_one: Condvar::new(),
+        }
+    }
+}
+
 impl<K, V> Reloads<K, V> {
     pub fn new(
         settings: RefreshSettings,
@@ -84,7 +114,7 @@ impl<K, V> Reloads<K, V> {
             settings,
             policy,
             loader,
-            places: Arc::new(Places::default()),
+            places: Arc::new(Places::new()),
             waiting: SegQueue::new(),
             starter: plain::OnceLock::new(),
             failures: Failures::new(),
@@ -149,6 +179,25 @@ impl<K, V> Reloads<K, V> {
             let Some(starter) = self.starter.get().and_then(plain::Weak::upgrade) else { return };
             starter.start(reloading);
         }
+    }
+
+    /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.
+    pub fn wait_while(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
+        let places = &*self.places;
+        places.waiters.fetch_add(1, Relaxed);
+        // Partner: the fence where a place is given back.
+        fence(SeqCst);
+        let mut end = places.end.lock();
+        while goes_on() {
+            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
+            end = match left {
+                None => places.ended_one.wait(end),
+                Some(left) if left.is_zero() => break,
+                Some(left) => places.ended_one.wait_timeout(end, left),
+            };
+        }
+        drop(end);
+        places.waiters.fetch_sub(1, Relaxed);
     }
 
     pub fn add_to(&self, stats: &mut Stats) {

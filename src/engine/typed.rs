@@ -131,6 +131,9 @@ where
             let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
             engine.core.set_alarm(alarm_of(&config.clock, client)?);
         }
+        if engine.reloads.is_some() {
+            let _ = engine.myself.set(Arc::downgrade(&engine));
+        }
         let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
         engine.core.set_client(client);
         Ok(engine)
@@ -158,7 +161,6 @@ where
 {
     /// Has reads start reloads.
     pub fn start_reloads(self: &Arc<Self>) {
-        let _ = self.myself.set(Arc::downgrade(self));
         if let Some(reloads) = &self.reloads {
             reloads.set_starter(Arc::downgrade(self) as Weak<dyn Start<K, V>>);
         }

@@ -28,6 +28,8 @@ use crate::primitives::seeded;
 
 /// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
 const RELOADED: u64 = 1;
+/// In place of the instant: a reload is under way.
+const TAKEN: u64 = 2;
 
 /// The words that say how long a node lives.
 #[derive(Clone, Copy)]
@@ -145,9 +147,14 @@ impl RefreshMark<'_> {
     #[inline]
     pub fn instant(self) -> Timestamp {
         match self.0.load(Ordering::Acquire) {
-            RELOADED => NEVER,
+            RELOADED | TAKEN => NEVER,
             instant => Timestamp::from_raw(instant),
         }
+    }
+
+    /// Whether a reload is under way.
+    pub fn is_taken(self) -> bool {
+        self.0.load(Ordering::Acquire) == TAKEN
     }
 
     /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.
@@ -160,12 +167,22 @@ impl RefreshMark<'_> {
         if seeded("every-read-reloads") {
             return true;
         }
-        exchange(self.0, judged, NEVER)
+        exchange(self.0, judged, Timestamp::from_raw(TAKEN))
     }
 
-    /// Takes the trigger, whatever the instant is. Returns the instant.
-    pub fn take_any(self) -> Timestamp {
-        Timestamp::from_raw(self.0.swap(NEVER.raw(), Ordering::AcqRel))
+    /// Takes the trigger, whatever the instant is. Returns the instant; `None` if a reload is under
+    /// way, or has replaced the node.
+    pub fn take_any(self) -> Option<Timestamp> {
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if matches!(word, RELOADED | TAKEN) {
+                return None;
+            }
+            let instant = Timestamp::from_raw(word);
+            if exchange(self.0, instant, Timestamp::from_raw(TAKEN)) {
+                return Some(instant);
+            }
+        }
     }
 
     /// Notes that a reload has replaced the node. Only for the thread that has just replaced it.

@@ -41,6 +41,15 @@ impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
     }
 }
 
+/// What a load does with a stale entry, in a cache whose reloads run inline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnStale {
+    /// It returns the entry, as any other.
+    Keep,
+    /// It makes the value anew.
+    Reload,
+}
+
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
     /// The key has an entry.
@@ -64,7 +73,7 @@ where
     S: BuildHasher,
 {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
-    /// absent.
+    /// absent. `on_stale` says what becomes of a stale one.
     ///
     /// # Errors
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
@@ -72,11 +81,16 @@ where
         &self,
         key: K,
         init: impl FnOnce() -> R,
-        replace_if: Option<Condition<'_, K, V>>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(&key, &mut replaces) {
             Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    return Ok(self.reload_by_call(reloading, entry, || key, init));
+                }
                 // Dropped before the entry is the return value: a panic of theirs would leak it.
                 drop((key, init));
                 Ok(entry)
@@ -98,7 +112,7 @@ where
         &self,
         key: &Q,
         init: impl FnOnce() -> R,
-        replace_if: Option<Condition<'_, K, V>>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
@@ -106,6 +120,11 @@ where
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(key, &mut replaces) {
             Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    return Ok(self.reload_by_call(reloading, entry, || key.to_owned(), init));
+                }
                 drop(init);
                 Ok(entry)
             }

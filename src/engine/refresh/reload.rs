@@ -8,21 +8,22 @@ use crate::engine::flights::{
 };
 use crate::engine::loads::{LoadTimer, Replaces, loaded_node};
 use crate::engine::reloads::{Reloading, Start};
-use crate::expiration::Lease;
+use crate::entry::Entry;
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
-use crate::pool::Handle;
-use crate::primitives::catch_user_panic;
+use crate::pool::{Draft, Handle};
+use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 
-/// How the loader was asked, and what it said.
-type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
+/// What the loader said. The reason is `None` if there was no loader, or if it panicked.
+pub(super) type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// What a reload came to.
-enum Ended {
-    /// The entry has a new value, or a new life, or is removed; or it is another one by now.
-    Done,
+pub(super) enum Ended<K, V> {
+    /// The entry has a new value, which is the one here; or a new life; or it is removed; or it is
+    /// another one by now.
+    Done(Option<Entry<K, V>>),
     /// Something overtook the reload, and the entry is still there.
     Overtaken,
     /// The loader failed, or panicked.
@@ -36,9 +37,7 @@ where
     S: BuildHasher + Send + Sync + 'static,
 {
     fn start(&self, reloading: Reloading<K, V>) {
-        let is_inline = self.reloads.as_ref().is_none_or(|reloads| reloads.settings.inline);
-        let myself = self.myself.get().cloned().filter(|_| !is_inline);
-        let Some(engine) = myself else { return self.reload(reloading) };
+        let Some(engine) = self.executed() else { return self.reload(reloading) };
         self.core.execute(Box::new(move || {
             // Without a cache nobody wants the value.
             if let Some(engine) = engine.upgrade() {
@@ -53,19 +52,63 @@ where
     K: Hash + Eq + Clone,
     S: BuildHasher,
 {
-    /// Reloads a node's value, on this thread. If the key has a load or a computation, it waits for
-    /// none, and leaves the entry to it.
+    /// Reloads a node's value by the stored loader, on this thread.
     pub fn reload(&self, reloading: Reloading<K, V>) {
-        let Some(flight) = self.begin_reload(&reloading.node) else {
-            return self.leave_to_another(reloading);
+        let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
+        let ask = |key: &K, old: &V| {
+            let reloaded = loader.map(|loader| loader.reload(key, old));
+            reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
         };
-        // Neither the reader that triggered it nor the executor has asked for a panic of the loader
-        // or of a hook.
-        let (node, read_at) = (&reloading.node, reloading.read_at);
-        let ended = catch_user_panic(|| self.fly_reload(node, read_at, flight));
-        let ended = ended.unwrap_or(Ended::Failed(None));
-        self.end_reload(reloading, ended);
+        drop(self.reload_catching(reloading, K::clone, ask));
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// [`reload_with`](Self::reload_with) that takes a panic of the user's code for a failure:
+    /// neither the reader that triggered the reload nor the executor has asked for it.
+    pub(super) fn reload_catching(
+        &self,
+        reloading: Reloading<K, V>,
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Option<Entry<K, V>> {
+        self.run_reload(reloading, |node, read_at, flight| {
+            let ended = catch_user_panic(|| self.fly_reload(node, read_at, flight, key, ask));
+            ended.unwrap_or(Ended::Failed(None))
+        })
+    }
+
+    /// Reloads a node's value on this thread. `key` makes the key of the new entry. If the key has
+    /// a load or a computation, this waits for none, and leaves the entry to it. Returns the
+    /// new value's entry, if the reload brought a value.
+    pub(super) fn reload_with(
+        &self,
+        reloading: Reloading<K, V>,
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Option<Entry<K, V>> {
+        self.run_reload(reloading, |node, read_at, flight| {
+            self.fly_reload(node, read_at, flight, key, ask)
+        })
+    }
+
+    fn run_reload(
+        &self,
+        reloading: Reloading<K, V>,
+        fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> Ended<K, V>,
+    ) -> Option<Entry<K, V>> {
+        let Some(flight) = self.begin_reload(&reloading.node) else {
+            self.leave_to_another(reloading);
+            return None;
+        };
+        let ended = fly(&reloading.node, reloading.read_at, flight);
+        let made = self.end_reload(reloading, ended);
         self.after_write();
+        made
     }
 
     /// Registers the reload; `None` if the key has another load or computation.
@@ -100,6 +143,9 @@ where
     /// When a read may next trigger the reload of an entry whose reload came to nothing.
     fn next_try(&self) -> Timestamp {
         let now = self.core.ticker.now();
+        if seeded("failures-are-retried-at-once") {
+            return now;
+        }
         self.reloads.as_ref().map_or(now, |reloads| now.saturating_add(reloads.settings.retry))
     }
 
@@ -108,18 +154,26 @@ where
         node: &Handle<K, V>,
         read_at: Option<Timestamp>,
         flight: FlightGuard,
-    ) -> Ended {
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Ended<K, V> {
         let flight = flight.enter();
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
         if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
             // It was written or removed since it was found stale, or has ended.
             let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
             flight.land_with(|| loaded.map(LoadOutcome::Value));
-            return Ended::Done;
+            return Ended::Done(None);
         }
-        match self.ask_loader(node) {
-            Ok(reloaded) => self.land_reload(node, reloaded, read_at, flight),
+        let timer = LoadTimer::start(self);
+        match ask(node.key(), node.value()) {
+            Ok(reloaded) => {
+                timer.succeed();
+                let draft = || self.pool.draft(node.meta().hash(), key(node.key()));
+                self.land_reload((node, read_at), reloaded, draft, flight)
+            }
             Err(reason) => {
+                drop(timer);
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
                 Ended::Failed(reason)
@@ -127,70 +181,58 @@ where
         }
     }
 
-    fn ask_loader(&self, node: &Handle<K, V>) -> Answer<V> {
-        let Some(loader) = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref()) else {
-            return Err(None);
-        };
-        let timer = LoadTimer::start(self);
-        let reloaded = loader.reload(node.key(), node.value()).map_err(Some)?;
-        timer.succeed();
-        Ok(reloaded)
-    }
-
     /// Commits what the loader brought, and ends the flight.
-    fn land_reload(
-        &self,
-        node: &Handle<K, V>,
+    fn land_reload<'p>(
+        &'p self,
+        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         reloaded: Reloaded<V>,
-        read_at: Option<Timestamp>,
+        draft: impl FnOnce() -> Draft<'p, K, V>,
         flight: EnteredFlight,
-    ) -> Ended {
+    ) -> Ended<K, V> {
         let Reloaded { outcome, lease } = reloaded;
         flight.begin_commit();
         match outcome {
-            ReloadOutcome::New(value) => self.land_new(node, (value, lease), read_at, flight),
+            ReloadOutcome::New(value) => {
+                let made = draft().fill(value);
+                let mut replaces = Replaces::only(node.clone(), read_at);
+                let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
+                flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+                if node.meta().deadline() == GONE {
+                    return Ended::Done(Some(entry));
+                }
+                // It may have the last count on the new value, whose destructor may use the key.
+                drop(entry);
+                Ended::Overtaken
+            }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
                 let raw = || node.raw().clone();
                 let outcome = prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: true });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if prolonged.is_some() { Ended::Done } else { Ended::Overtaken }
+                if prolonged.is_some() { Ended::Done(None) } else { Ended::Overtaken }
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.remove_gone(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                if is_removed { Ended::Done } else { Ended::Overtaken }
+                if is_removed { Ended::Done(None) } else { Ended::Overtaken }
             }
         }
     }
 
-    fn land_new(
-        &self,
-        node: &Handle<K, V>,
-        (value, lease): (V, Lease),
-        read_at: Option<Timestamp>,
-        flight: EnteredFlight,
-    ) -> Ended {
-        let draft = self.pool.draft(node.meta().hash(), node.key().clone());
-        let made = draft.fill(value);
-        let mut replaces = Replaces::only(node.clone(), read_at);
-        let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
-        flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
-        if node.meta().deadline() == GONE { Ended::Done } else { Ended::Overtaken }
-    }
-
     /// Counts, and says when the next reload of the entry may come.
-    fn end_reload(&self, reloading: Reloading<K, V>, ended: Ended) {
-        let Some(reloads) = &self.reloads else { return };
+    fn end_reload(&self, reloading: Reloading<K, V>, ended: Ended<K, V>) -> Option<Entry<K, V>> {
+        let reloads = self.reloads.as_ref()?;
         let (id, created) = (reloading.node.id(), reloading.node.meta().created());
         match ended {
-            Ended::Done => {
+            Ended::Done(made) => {
                 reloads.failures.forget(id);
                 reloading.succeed();
+                made
             }
             Ended::Overtaken => {
                 let now = self.core.ticker.now();
                 reloading.give_up(now);
+                None
             }
             Ended::Failed(reason) => {
                 let now = self.core.ticker.now();
@@ -198,6 +240,7 @@ where
                 reloads.failures.note((id, created), (reason, now), is_there);
                 let next = self.next_try();
                 reloading.fail(next);
+                None
             }
         }
     }

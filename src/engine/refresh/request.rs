@@ -1,9 +1,11 @@
 //! Reloads that a call asks for.
 
 use crate::engine::Engine;
+use crate::engine::failures::Failed;
 use crate::engine::reloads::Start;
 use crate::loaded::LoaderResult;
 use crate::primitives::catch_user_panic;
+use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
 impl<K, V, S> Engine<K, V, S>
@@ -42,9 +44,8 @@ where
     ) -> bool {
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
-        let myself = self.myself.get().cloned().filter(|_| !reloads.settings.inline);
         let wanted = key.clone();
-        match myself {
+        match self.executed() {
             None => drop(self.load_after_miss(key, || load(&wanted))),
             Some(engine) => self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
@@ -55,5 +56,16 @@ where
             })),
         }
         true
+    }
+
+    /// The failure of the last reload of the key's living entry, if that one failed.
+    pub fn last_failure<Q>(&self, key: &Q) -> Option<Failed>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let reloads = self.reloads.as_ref()?;
+        let guard = crate::epoch::pin();
+        let node = self.peek(&guard, key)?;
+        reloads.failures.of(node.id(), node.meta().created())
     }
 }

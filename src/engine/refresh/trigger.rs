@@ -35,18 +35,10 @@ impl<K, V, S> Engine<K, V, S> {
         true
     }
 
-    /// Whether a living node is stale.
-    pub fn is_stale(&self, node: &Handle<K, V>) -> bool {
-        let refresh = self.pool.raw().refresh(node.id());
-        refresh.is_some_and(|refresh| {
-            self.core.ticker.has_passed(refresh.instant(), self.core.ticker.coarse())
-        })
-    }
-
     /// Takes the trigger of a node because a call asks for a reload, stale or not.
     pub fn take_reload(&self, node: &Handle<K, V>) -> Option<Reloading<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let refresh = self.pool.raw().refresh(node.id())?;
-        reloads.take(&self.core, || Some((node.clone(), refresh.take_any())), None)
+        reloads.take(&self.core, || Some((node.clone(), refresh.take_any()?)), None)
     }
 }

@@ -1,7 +1,6 @@
 //! Asking the user: weigher, expiry hooks, conditions. No guard and no lock is held meanwhile. A
 //! mark on the thread says which key is being asked about.
 
-use super::prepare::Terms;
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
@@ -16,6 +15,15 @@ use crate::primitives::atomic::Ordering;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
+
+/// The weight of a value, and how the write says when it ends.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    pub weight: u32,
+    pub lifetime: Lifetime,
+    /// The time until the value is stale. `None` is by the cache's fixed setting.
+    pub refresh: Option<Nanos>,
+}
 
 /// An expiry hook's answer about a new value.
 #[derive(Clone, Copy)]

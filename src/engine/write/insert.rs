@@ -1,8 +1,7 @@
 //! Inserts of single keys.
 
 use super::commit::Done;
-use super::hooks::{Answer, Basis, Readings};
-use super::prepare::Terms;
+use super::hooks::{Answer, Basis, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;

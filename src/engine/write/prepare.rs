@@ -1,28 +1,18 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{Done, Put};
-use super::hooks::{Answer, Basis, HookLifetime, Readings};
-use crate::clock::{NEVER, Nanos, Timestamp};
+use super::hooks::{Answer, Basis, HookLifetime, Readings, Terms};
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
-use crate::expiration::Lifetime;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Generation, ended_at};
 use crate::pool::{Handle, Local, RefreshMark};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
-
-/// The weight of a value, and how the write says when it ends.
-#[derive(Clone, Copy)]
-pub struct Terms {
-    pub weight: u32,
-    pub lifetime: Lifetime,
-    /// The time until the value is stale. `None` is by the cache's fixed setting.
-    pub refresh: Option<Nanos>,
-}
 
 /// The entry of a node that this call has just committed. The node may have left the cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, now: Timestamp, deadline: Timestamp) -> Entry<K, V> {

@@ -64,6 +64,10 @@ impl Loader<u32, u32> for Shared {
 pub struct Jobs(Arc<Mutex<VecDeque<Job>>>);
 
 impl Jobs {
+    pub fn push(&self, job: Job) {
+        self.0.lock().unwrap().push_back(job);
+    }
+
     fn pop(&self) -> Option<Job> {
         self.0.lock().unwrap().pop_front()
     }
@@ -102,7 +106,7 @@ pub fn bench(configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>) -> 
     let builder = Cache::builder()
         .time_to_live(HARD)
         .refresh_after_write(SOFT)
-        .executor(move |job| queue.0.lock().unwrap().push_back(job))
+        .executor(move |job| queue.push(job))
         .removal_listener(move |removed| {
             log.lock().unwrap().push((*removed.key(), *removed.value(), removed.cause()));
         })
@@ -113,6 +117,15 @@ pub fn bench(configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>) -> 
 }
 
 impl Bench {
+    /// The value 1 of the key 7, stale, and a reload of it that waits among the jobs.
+    pub fn trigger(&self) {
+        assert_eq!(self.cache.get(&7), Ok(1));
+        self.advance(SOFT.as_secs());
+        assert_eq!(self.cache.get(&7), Ok(1));
+        self.cache.run_pending_tasks();
+        assert_eq!((self.asked(), self.told()), (vec![(7, None)], vec![]));
+    }
+
     pub fn advance(&self, seconds: u64) {
         self.hand.advance(Duration::from_secs(seconds));
     }

@@ -5,15 +5,6 @@ use crate::common::SECOND;
 use cortado::{Cache, EvictionPolicy, Expiration, Loaded, Op, RandomState, Reloaded, RemovalCause};
 use std::time::Duration;
 
-/// The value 1 of the key 7, stale, and a reload of it that waits among the jobs.
-fn triggered(b: &Bench) {
-    assert_eq!(b.cache.get(&7), Ok(1));
-    b.advance(SOFT.as_secs());
-    assert_eq!(b.cache.get(&7), Ok(1));
-    b.cache.run_pending_tasks();
-    assert_eq!((b.asked(), b.told()), (vec![(7, None)], vec![]));
-}
-
 fn left(b: &Bench) -> Option<Duration> {
     b.cache.expires_in(&7).due()
 }
@@ -21,7 +12,7 @@ fn left(b: &Bench) -> Option<Duration> {
 #[test]
 fn a_new_value_takes_the_old_ones_place() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     assert_eq!(b.pending(), 1);
     b.jobs.run();
     assert_eq!(b.asked(), [(7, Some(1))]);
@@ -42,7 +33,7 @@ fn a_new_value_takes_the_old_ones_place() {
 #[test]
 fn one_of_many_readers_triggers_one_reload() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     for _ in 0..100 {
         assert_eq!(b.cache.get(&7), Ok(1));
         b.advance(0);
@@ -56,7 +47,7 @@ fn one_of_many_readers_triggers_one_reload() {
 fn not_modified_prolongs_and_tells_nobody() {
     for ttl in [None, Some(30 * SECOND), Some(300 * SECOND)] {
         let b = bench(|builder| builder);
-        triggered(&b);
+        b.trigger();
         b.plan(Ok(ttl.map_or(Reloaded::not_modified(), Reloaded::not_modified_with_ttl)));
         b.jobs.run();
         assert_eq!((b.told(), left(&b)), (vec![], Some(ttl.unwrap_or(HARD))));
@@ -74,7 +65,7 @@ fn not_modified_prolongs_and_tells_nobody() {
 #[test]
 fn not_modified_for_no_time_ends_the_entry() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     b.plan(Ok(Reloaded::not_modified_with_ttl(Duration::ZERO)));
     b.jobs.run();
     assert!(!b.cache.contains_key(&7));
@@ -84,7 +75,7 @@ fn not_modified_for_no_time_ends_the_entry() {
 #[test]
 fn gone_removes() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     b.plan(Ok(Reloaded::gone()));
     b.jobs.run();
     assert!(!b.cache.contains_key(&7));
@@ -94,7 +85,7 @@ fn gone_removes() {
 #[test]
 fn a_loader_may_say_when_its_value_is_stale_and_when_it_ends() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     b.plan(Ok(Loaded::with_ttl(5, 60 * SECOND).refresh_after(20 * SECOND).into()));
     b.jobs.run();
     assert_eq!((b.cache.get(&7), left(&b)), (Ok(5), Some(60 * SECOND)));
@@ -162,7 +153,7 @@ fn writes_removals_and_clearings_overtake_a_reload() {
                 builder.expire_after(cortado::expire::on_write(|_, _| None))
             });
             slot.set(b.cache.cache().clone()).unwrap();
-            triggered(&b);
+            b.trigger();
             *b.upstream.1.lock().unwrap() = Some(Box::new(move || write(amid.get().unwrap())));
             b.plan(Ok(brought));
             b.jobs.run();
@@ -175,7 +166,7 @@ fn writes_removals_and_clearings_overtake_a_reload() {
 #[test]
 fn a_change_of_the_lifetime_overtakes_no_reload() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     let cache = b.cache.cache().clone();
     *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
         assert!(cache.set_ttl(&7, 20 * SECOND));
@@ -187,7 +178,7 @@ fn a_change_of_the_lifetime_overtakes_no_reload() {
 #[test]
 fn a_reload_outlives_the_entrys_hard_deadline() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     let hand = b.hand.clone();
     *b.upstream.1.lock().unwrap() = Some(Box::new(move || hand.advance(HARD)));
     b.jobs.run();
@@ -198,7 +189,7 @@ fn a_reload_outlives_the_entrys_hard_deadline() {
 #[test]
 fn an_entry_that_was_written_before_its_reload_began_is_left_alone() {
     let b = bench(|builder| builder);
-    triggered(&b);
+    b.trigger();
     b.cache.insert(7, 50);
     b.jobs.run();
     assert_eq!((b.asked(), b.cache.get(&7)), (vec![], Ok(50)));
@@ -209,7 +200,7 @@ fn an_entry_that_was_written_before_its_reload_began_is_left_alone() {
 #[test]
 fn a_dropped_job_leaves_the_reload_to_a_later_read() {
     let b = bench(|builder| builder.refresh_limit(1));
-    triggered(&b);
+    b.trigger();
     for _ in 0..3 {
         assert_eq!(b.pending(), 1);
         b.jobs.drop_all();
@@ -262,7 +253,7 @@ fn a_call_may_ask_for_a_reload() {
 fn a_reload_is_no_read_for_the_idle_time() {
     for brought in [Reloaded::new(2), Reloaded::not_modified()] {
         let b = bench(|builder| builder.time_to_idle(50 * SECOND));
-        triggered(&b);
+        b.trigger();
         b.advance(20);
         // The read that triggered it was 20 s ago.
         b.plan(Ok(brought));
@@ -311,7 +302,7 @@ fn the_hard_deadline_can_be_moved_while_the_entry_is_stale() {
     for has_idle in [false, true] {
         let b =
             bench(|builder| if has_idle { builder.time_to_idle(1000 * SECOND) } else { builder });
-        triggered(&b);
+        b.trigger();
         b.jobs.drop_all();
         assert!(b.cache.set_ttl(&7, 5 * SECOND));
         b.advance(4);
