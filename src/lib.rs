@@ -243,9 +243,7 @@ mod guide {
 mod changing_over {}
 
 pub use builder::Builder;
-pub use cache::{
-    Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadLimits, LoadingCache, ReloadFailure,
-};
+pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadLimits, LoadingCache};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::{EvictionPolicy, Overflow, Policy};
@@ -258,7 +256,7 @@ pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
 pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
-pub use loader::{Loader, Reloaded};
+pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use removals::Removals;

@@ -3,8 +3,10 @@
 use crate::clock::nanos;
 use crate::expiration::{Lease, Lifetime};
 use crate::loaded::{Loaded, NoValue};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Makes the values of a [`LoadingCache`](crate::LoadingCache).
 ///
@@ -94,6 +96,94 @@ where
     }
 }
 
+/// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`].
+///
+/// A closure that takes a key by value and returns a future is a loader. Implement the trait to use
+/// the old value in a reload:
+///
+/// ```
+/// use cortado::{AsyncLoader, Loaded, Reloaded, future::Cache};
+/// use std::time::Duration;
+///
+/// struct Upstream;
+///
+/// impl AsyncLoader<String, String> for Upstream {
+///     type Error = std::io::Error;
+///
+///     async fn load(&self, url: &String) -> Result<Loaded<String>, std::io::Error> {
+///         Ok(Loaded::new(format!("body of {url}")))
+///     }
+///
+///     async fn reload(&self, _url: &String, _old: &String) -> Result<Reloaded<String>, std::io::Error> {
+///         Ok(Reloaded::not_modified()) // ... the upstream says
+///     }
+/// }
+///
+/// # pollster::block_on(async {
+/// let pages = Cache::builder()
+///     .refresh_after_write(Duration::from_secs(60))
+///     .refresh_inline(true)
+///     .build_with_loader(Upstream);
+/// assert_eq!(pages.get("/").await.unwrap(), "body of /");
+/// # });
+/// ```
+pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
+    /// Why there is no value.
+    type Error: Send + Sync + 'static;
+
+    /// See [`Loader::load`].
+    fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, Self::Error>> + Send;
+
+    /// See [`Loader::reload`].
+    fn reload(
+        &self,
+        key: &K,
+        old: &V,
+    ) -> impl Future<Output = Result<Reloaded<V>, Self::Error>> + Send {
+        let _ = old;
+        async move { self.load(key).await.map(Reloaded::from) }
+    }
+}
+
+impl<K, V, E, F, Made> AsyncLoader<K, V> for F
+where
+    F: Fn(K) -> Made + Send + Sync + 'static,
+    Made: Future<Output = Result<Loaded<V>, E>> + Send,
+    K: Clone + Send + Sync,
+    V: Send + Sync,
+    E: Send + Sync + 'static,
+{
+    type Error = E;
+
+    fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, E>> + Send {
+        self(key.clone())
+    }
+}
+
+/// The future of a loader.
+pub type AsyncAnswer<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
+
+/// An [`AsyncLoader`] whose type nobody has to name.
+pub trait AnyAsyncLoader<K, V, E>: Send + Sync {
+    fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, E>;
+    fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, E>;
+}
+
+impl<K, V, L> AnyAsyncLoader<K, V, L::Error> for L
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    L: AsyncLoader<K, V>,
+{
+    fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, L::Error> {
+        Box::pin(AsyncLoader::load(self, key))
+    }
+
+    fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, L::Error> {
+        Box::pin(AsyncLoader::reload(self, key, old))
+    }
+}
+
 /// What a reload brings: a new value, or the word that the old one is still right, or that there is
 /// no value any more. See [`Loader::reload`].
 ///
@@ -166,6 +256,35 @@ impl<V> From<Loaded<V>> for Reloaded<V> {
     fn from(loaded: Loaded<V>) -> Self {
         let (value, lease) = loaded.into_parts();
         Self { outcome: ReloadOutcome::New(value), lease }
+    }
+}
+
+/// A reload that failed; see
+/// [`LoadingCache::last_failure`](crate::LoadingCache::last_failure).
+#[derive(Debug)]
+pub struct ReloadFailure<E> {
+    pub(crate) error: Option<Arc<E>>,
+    pub(crate) at: Instant,
+    pub(crate) times: u32,
+}
+
+impl<E> ReloadFailure<E> {
+    /// The loader's error. `None` if it panicked.
+    #[must_use]
+    pub fn error(&self) -> Option<&Arc<E>> {
+        self.error.as_ref()
+    }
+
+    /// When the reload failed, by the cache's clock.
+    #[must_use]
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// How many reloads of the value in a row have failed.
+    #[must_use]
+    pub fn times(&self) -> u32 {
+        self.times
     }
 }
 

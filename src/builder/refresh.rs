@@ -119,6 +119,12 @@ where
         self
     }
 
+    /// Notes that the cache is to have a stored loader.
+    pub(crate) fn with_loader(mut self) -> Self {
+        self.refresh.has_loader = true;
+        self
+    }
+
     /// Sets how long after a failed reload a read may trigger the next one. By default a second.
     ///
     /// Until then the entry is read as if it were not stale. The delay also applies where the key
@@ -189,7 +195,7 @@ where
     {
         let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
         self.hooks.loader = Some(Arc::new(Arc::clone(&loader)));
-        let engine = self.into_engine(hasher)?;
+        let engine = self.with_loader().into_engine(hasher)?;
         engine.start_reloads();
         Ok(LoadingCache::new(Cache::from_engine(engine), loader))
     }

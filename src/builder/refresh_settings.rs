@@ -16,6 +16,8 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refresh {
     pub after_write: Option<Duration>,
+    /// Whether there is a stored loader.
+    pub has_loader: bool,
     pub inline: bool,
     pub limit: usize,
     pub retry: Duration,
@@ -23,7 +25,7 @@ pub(super) struct Refresh {
 
 impl Default for Refresh {
     fn default() -> Self {
-        Self { after_write: None, inline: false, limit: LIMIT, retry: RETRY }
+        Self { after_write: None, has_loader: false, inline: false, limit: LIMIT, retry: RETRY }
     }
 }
 
@@ -42,7 +44,7 @@ impl Refresh {
             (None, Some(_)) => Some("refresh_after"),
             (None, None) => None,
         };
-        if setting.is_none() && hooks.loader.is_none() {
+        if setting.is_none() && !self.has_loader {
             return Ok(None);
         }
         if let Some(setting) = setting

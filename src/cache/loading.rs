@@ -6,7 +6,7 @@ use crate::engine::{Failed, Waited};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
-use crate::loader::Loader;
+use crate::loader::{Loader, ReloadFailure};
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -259,34 +259,6 @@ pub struct LoadLimits {
     pub soft: Duration,
     /// Past this, the call fails.
     pub hard: Duration,
-}
-
-/// A reload that failed; see [`LoadingCache::last_failure`].
-#[derive(Debug)]
-pub struct ReloadFailure<E> {
-    error: Option<Arc<E>>,
-    at: Instant,
-    times: u32,
-}
-
-impl<E> ReloadFailure<E> {
-    /// The loader's error. `None` if it panicked.
-    #[must_use]
-    pub fn error(&self) -> Option<&Arc<E>> {
-        self.error.as_ref()
-    }
-
-    /// When the reload failed, by the cache's clock.
-    #[must_use]
-    pub fn at(&self) -> Instant {
-        self.at
-    }
-
-    /// How many reloads of the value in a row have failed.
-    #[must_use]
-    pub fn times(&self) -> u32 {
-        self.times
-    }
 }
 
 impl<K, V, E, S> Clone for LoadingCache<K, V, E, S> {

@@ -14,7 +14,7 @@ mod write;
 
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
-pub use loading::{LoadLimits, LoadingCache, ReloadFailure};
+pub use loading::{LoadLimits, LoadingCache};
 
 use crate::builder::Builder;
 use crate::engine::Engine;

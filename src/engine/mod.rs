@@ -72,5 +72,6 @@ pub use delivery::{Pending, Receiver};
 pub use failures::Failed;
 pub use loads::{OnStale, PendingLoad, ValueOrLoad};
 pub use refresh::Waited;
-pub use tasks::as_task;
+pub use reloads::Reloading;
+pub use tasks::{Panics, as_task, asked};
 pub use typed::{Engine, Hooks};

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// A cache that can start reloads.
+/// Starts reloads by a stored loader. It must not keep the cache.
 pub trait Start<K, V>: Send + Sync {
     /// Runs the reload inline, or hands it to the executor.
     fn start(&self, reloading: Reloading<K, V>);
@@ -39,7 +39,7 @@ pub struct Reloads<K, V> {
     places: Arc<Places>,
     /// Taken by reads, which start nothing under their guards.
     waiting: SegQueue<Reloading<K, V>>,
-    starter: plain::OnceLock<plain::Weak<dyn Start<K, V>>>,
+    starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
     pub failures: Failures,
 }
 
@@ -121,14 +121,15 @@ impl<K, V> Reloads<K, V> {
         }
     }
 
-    /// Sets the cache that starts reloads.
-    pub fn set_starter(&self, starter: plain::Weak<dyn Start<K, V>>) {
+    /// Sets what starts reloads. From then on reads trigger them.
+    pub fn set_starter(&self, starter: plain::Arc<dyn Start<K, V>>) {
         let _ = self.starter.set(starter);
     }
 
     /// Whether reads trigger reloads.
-    pub fn has_loader(&self) -> bool {
-        self.loader.is_some()
+    #[inline]
+    pub fn are_triggered(&self) -> bool {
+        self.starter.get().is_some()
     }
 
     pub fn after_write(&self) -> Nanos {
@@ -176,7 +177,13 @@ impl<K, V> Reloads<K, V> {
     #[cold]
     pub fn start_waiting(&self) {
         while let Some(reloading) = self.waiting.pop() {
-            let Some(starter) = self.starter.get().and_then(plain::Weak::upgrade) else { return };
+            self.start(reloading);
+        }
+    }
+
+    /// Starts a reload. No guard and no lock may be held.
+    pub fn start(&self, reloading: Reloading<K, V>) {
+        if let Some(starter) = self.starter.get() {
             starter.start(reloading);
         }
     }

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
-use super::reloads::{RefreshPolicy, Reloads, Start};
+use super::reloads::{RefreshPolicy, Reloads};
 use crate::async_listener::AsyncListener;
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
@@ -150,21 +150,6 @@ fn columns(has_idle: bool, refreshes: bool) -> Columns {
         columns = columns.with(Column::Refresh).with(Column::End);
     }
     columns
-}
-
-impl<K, V, S> Engine<K, V, S>
-where
-    Self: Start<K, V>,
-    K: 'static,
-    V: 'static,
-    S: 'static,
-{
-    /// Has reads start reloads.
-    pub fn start_reloads(self: &Arc<Self>) {
-        if let Some(reloads) = &self.reloads {
-            reloads.set_starter(Arc::downgrade(self) as Weak<dyn Start<K, V>>);
-        }
-    }
 }
 
 /// Registers a client with what runs it by this clock.

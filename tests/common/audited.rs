@@ -74,3 +74,28 @@ impl<K, V, E, S> Drop for LoadingAudited<K, V, E, S> {
         }
     }
 }
+
+/// The same for tasks.
+pub struct TasksLoadingAudited<K, V, E, S = ahash::RandomState>(future::LoadingCache<K, V, E, S>);
+
+pub fn tasks_loading_audited<K, V, E, S>(
+    cache: future::LoadingCache<K, V, E, S>,
+) -> TasksLoadingAudited<K, V, E, S> {
+    TasksLoadingAudited(cache)
+}
+
+impl<K, V, E, S> Deref for TasksLoadingAudited<K, V, E, S> {
+    type Target = future::LoadingCache<K, V, E, S>;
+
+    fn deref(&self) -> &future::LoadingCache<K, V, E, S> {
+        &self.0
+    }
+}
+
+impl<K, V, E, S> Drop for TasksLoadingAudited<K, V, E, S> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.sync().audit();
+        }
+    }
+}

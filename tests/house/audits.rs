@@ -107,7 +107,8 @@ fn auditor(before: &str) -> Option<&str> {
                 let types = called.rfind("::<").filter(|_| called.ends_with('>'));
                 let called = &called[..types.unwrap_or(called.len())];
                 let name = called.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-                let auditors = ["audited", "tasks_audited", "loading_audited"];
+                let auditors =
+                    ["audited", "tasks_audited", "loading_audited", "tasks_loading_audited"];
                 return auditors.contains(&name).then_some(name);
             }
             '[' | '{' | ';' if closed == 0 => return None,

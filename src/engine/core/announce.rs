@@ -66,6 +66,11 @@ impl Core {
         self.notices.execute(job);
     }
 
+    /// The executor, for a task that hands it its jobs.
+    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
+        self.notices.executing()
+    }
+
     /// Whether there is something to tell or to drop, and no job of the executor for it.
     pub fn needs_delivery(&self) -> bool {
         self.notices.has_deliveries() && !self.notices.has_job()

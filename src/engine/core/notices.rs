@@ -219,6 +219,12 @@ impl Notices {
         self.executor.execute(job);
     }
 
+    /// The executor, for a task that hands it its jobs.
+    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
+        let executor = self.executor.clone();
+        Box::new(move |job| executor.execute(job))
+    }
+
     /// Has this thread deliver when its outermost callback, load or computation ends.
     pub fn defer(&self) {
         if self.has_deliveries()

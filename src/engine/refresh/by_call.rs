@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Weak;
 
 /// A loader's result as that of a reload.
-fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
+pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
     match result.into_result() {
         Ok(loaded) => Ok(Reloaded::from(loaded)),
         Err(reason) => Err(Some(reason.share())),
@@ -22,7 +22,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
     /// entry is not stale, or its reload is somebody else's.
     fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
-        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.has_loader())?;
+        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
         let refresh = self.pool.raw().refresh(entry.node().id())?;
         let stale_from = refresh.instant();
         let now = self.core.ticker.now();

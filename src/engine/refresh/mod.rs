@@ -8,4 +8,6 @@ mod reload;
 mod request;
 mod trigger;
 
+pub use by_call::answer;
 pub use limits::Waited;
+pub use reload::{Answer, Ended, Starter};

@@ -15,12 +15,13 @@ use crate::node::GONE;
 use crate::pool::{Draft, Handle};
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
+use std::sync::{Arc, Weak};
 
 /// What the loader said. The reason is `None` if there was no loader, or if it panicked.
-pub(super) type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
+pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// What a reload came to.
-pub(super) enum Ended<K, V> {
+pub enum Ended<K, V> {
     /// The entry has a new value, which is the one here; or a new life; or it is removed; or it is
     /// another one by now.
     Done(Option<Entry<K, V>>),
@@ -30,20 +31,38 @@ pub(super) enum Ended<K, V> {
     Failed(Option<NoValue>),
 }
 
-impl<K, V, S> Start<K, V> for Engine<K, V, S>
+/// Starts reloads by a stored loader: inline, or on the executor.
+pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
+
+impl<K, V, S> Start<K, V> for Starter<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
     fn start(&self, reloading: Reloading<K, V>) {
-        let Some(engine) = self.executed() else { return self.reload(reloading) };
-        self.core.execute(Box::new(move || {
+        let Some(engine) = self.0.upgrade() else { return };
+        let Some(executed) = engine.executed() else { return engine.reload(reloading) };
+        engine.core.execute(Box::new(move || {
             // Without a cache nobody wants the value.
-            if let Some(engine) = engine.upgrade() {
+            if let Some(engine) = executed.upgrade() {
                 engine.reload(reloading);
             }
         }));
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Has reads start reloads by the stored loader.
+    pub fn start_reloads(self: &Arc<Self>) {
+        if let Some(reloads) = &self.reloads {
+            reloads.set_starter(Arc::new(Starter(Arc::downgrade(self))));
+        }
     }
 }
 
@@ -112,7 +131,7 @@ where
     }
 
     /// Registers the reload; `None` if the key has another load or computation.
-    fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
+    pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
         let (hash, key) = (node.meta().hash(), node.key());
         loop {
             match self.flight_of(hash, key) {
@@ -130,7 +149,7 @@ where
 
     /// Another reload of the key sets the next trigger when it ends. Any other operation knows
     /// nothing of the trigger, so a later read is to take it.
-    fn leave_to_another(&self, reloading: Reloading<K, V>) {
+    pub fn leave_to_another(&self, reloading: Reloading<K, V>) {
         let node = &reloading.node;
         let other = self.flight_of(node.meta().hash(), node.key()).1;
         if other.is_some_and(|other| other.kind() == FlightKind::Reload) {
@@ -160,20 +179,39 @@ where
         let flight = flight.enter();
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
         if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
-            // It was written or removed since it was found stale, or has ended.
-            let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-            flight.land_with(|| loaded.map(LoadOutcome::Value));
-            return Ended::Done(None);
+            return self.land_nothing(present, flight);
         }
         let timer = LoadTimer::start(self);
-        match ask(node.key(), node.value()) {
+        let answer = ask(node.key(), node.value());
+        if answer.is_ok() {
+            timer.succeed();
+        } else {
+            drop(timer);
+        }
+        self.land_answer((node, read_at), answer, key, flight)
+    }
+
+    /// Ends a reload whose entry was written or removed since it was found stale, or has ended.
+    pub fn land_nothing(&self, present: Option<Entry<K, V>>, flight: EnteredFlight) -> Ended<K, V> {
+        let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
+        flight.land_with(|| loaded.map(LoadOutcome::Value));
+        Ended::Done(None)
+    }
+
+    /// Commits what the loader brought, if it brought anything, and ends the flight.
+    pub fn land_answer(
+        &self,
+        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
+        answer: Answer<V>,
+        key: impl FnOnce(&K) -> K,
+        flight: EnteredFlight,
+    ) -> Ended<K, V> {
+        match answer {
             Ok(reloaded) => {
-                timer.succeed();
                 let draft = || self.pool.draft(node.meta().hash(), key(node.key()));
                 self.land_reload((node, read_at), reloaded, draft, flight)
             }
             Err(reason) => {
-                drop(timer);
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
                 Ended::Failed(reason)
@@ -220,7 +258,11 @@ where
     }
 
     /// Counts, and says when the next reload of the entry may come.
-    fn end_reload(&self, reloading: Reloading<K, V>, ended: Ended<K, V>) -> Option<Entry<K, V>> {
+    pub fn end_reload(
+        &self,
+        reloading: Reloading<K, V>,
+        ended: Ended<K, V>,
+    ) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let (id, created) = (reloading.node.id(), reloading.node.meta().created());
         match ended {

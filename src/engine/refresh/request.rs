@@ -2,7 +2,6 @@
 
 use crate::engine::Engine;
 use crate::engine::failures::Failed;
-use crate::engine::reloads::Start;
 use crate::loaded::LoaderResult;
 use crate::primitives::catch_user_panic;
 use equivalent::Equivalent;
@@ -32,7 +31,9 @@ where
         };
         let Some(node) = node else { return self.load_elsewhere(key.clone(), load) };
         let Some(reloading) = self.take_reload(&node) else { return false };
-        self.start(reloading);
+        if let Some(reloads) = &self.reloads {
+            reloads.start(reloading);
+        }
         true
     }
 

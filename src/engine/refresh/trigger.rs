@@ -11,7 +11,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// call [`after_read`](Self::after_read) when it has dropped its guard.
     #[inline]
     pub fn triggers_reload(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
-        self.reloads.as_ref().is_some_and(|reloads| reloads.has_loader())
+        self.reloads.as_ref().is_some_and(|reloads| reloads.are_triggered())
             && self.trigger_if_stale(node, coarse)
     }
 

@@ -12,7 +12,9 @@ mod compute;
 mod drive;
 mod load;
 mod notify;
+mod reload;
 mod retain;
 mod write;
 
 pub use drive::as_task;
+pub use reload::{Panics, asked};
