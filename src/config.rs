@@ -1,6 +1,6 @@
 //! The settings of a cache: plain values, checked by the builder.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 #[cfg(not(cortado_loom))]
 use crate::executor::Workers;
 use crate::executor::{Execute, Job};
@@ -35,8 +35,24 @@ pub struct Config {
     pub backlogs: Vec<Arc<AtomicUsize>>,
     /// The limit of waiting notifications.
     pub notifications: Notifications,
-    /// The executor of deliveries, if the builder was given one.
+    /// The executor of deliveries and reloads, if the builder was given one.
     pub executor: Option<Executor>,
+    /// In a cache with refresh.
+    pub refresh: Option<RefreshSettings>,
+}
+
+/// The settings of reloads.
+#[derive(Clone, Copy, Debug)]
+pub struct RefreshSettings {
+    /// The time after a write at which an entry is stale; [`Nanos::FOREVER`] if a policy alone
+    /// says so.
+    pub after_write: Nanos,
+    /// Whether reloads run on the threads that trigger them.
+    pub inline: bool,
+    /// How many reloads may be under way at once.
+    pub limit: usize,
+    /// The time from a failed reload to the next one.
+    pub retry: Nanos,
 }
 
 /// How a full cache chooses the entries that leave.

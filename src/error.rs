@@ -1,6 +1,7 @@
 //! The errors of builders and caches.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A setting of a [`Builder`](crate::Builder) that makes no sense, or that the system refused.
 ///
@@ -50,6 +51,51 @@ impl fmt::Display for TimedOut {
 }
 
 impl std::error::Error for TimedOut {}
+
+/// Why a [`LoadingCache`](crate::LoadingCache) has no value within a time limit; see
+/// [`LoadingCache::get_within`](crate::LoadingCache::get_within).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError<E> {
+    /// The loader returned this error.
+    Failed(Arc<E>),
+    /// The loader panicked, on another thread.
+    Panicked,
+    /// The hard limit has come. The load goes on.
+    TimedOut,
+}
+
+impl<E> Clone for LoadError<E> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Failed(error) => Self::Failed(Arc::clone(error)),
+            Self::Panicked => Self::Panicked,
+            Self::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+impl<E: PartialEq> PartialEq for LoadError<E> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Failed(error), Self::Failed(other)) => error == other,
+            (Self::Panicked, Self::Panicked) | (Self::TimedOut, Self::TimedOut) => true,
+            _ => false,
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for LoadError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Panicked => f.write_str("the loader panicked"),
+            Self::TimedOut => TimedOut.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for LoadError<E> {}
 
 /// The result of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which
 /// carries nothing: the entries are gone when the call returns.

@@ -27,6 +27,15 @@ pub enum Lifetime {
     Until(Timestamp),
 }
 
+/// How a load says when its value ends, and when it is stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    pub lifetime: Lifetime,
+    /// The time until the value is stale. `None` is by the cache's settings, [`Nanos::FOREVER`] is
+    /// never.
+    pub refresh: Option<Nanos>,
+}
+
 /// The fixed lifetimes of a cache that is in use. They can be changed, and order nothing: a write
 /// that reads an old one happened before the change. [`Nanos::FOREVER`] stands for none.
 #[derive(Debug)]

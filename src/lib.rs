@@ -187,6 +187,7 @@ mod stats;
 mod eviction;
 mod expiration;
 mod loaded;
+mod loader;
 mod node;
 mod pool;
 
@@ -246,19 +247,20 @@ mod guide {
 mod changing_over {}
 
 pub use builder::Builder;
-pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard};
+pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadLimits, LoadingCache};
 pub use clock::{Clock, ManualClock, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::{EvictionPolicy, Overflow, Policy};
 pub use engine::Pending;
 pub use entry::{Entry, Key, Removed};
 pub use equivalent::Equivalent;
-pub use error::{BuildError, PredicateError, PredicateId, TimedOut};
+pub use error::{BuildError, LoadError, PredicateError, PredicateId, TimedOut};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
 pub use iter::{Drain, Entries, Iter, Keys, Values};
 pub use loaded::{Loaded, LoaderResult};
+pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use removals::Removals;

@@ -1,7 +1,7 @@
 //! What a loader returns, and what the callers of a load get.
 
 use crate::clock::nanos;
-use crate::expiration::Lifetime;
+use crate::expiration::{Lease, Lifetime};
 use crate::primitives::seeded;
 use std::any::Any;
 use std::convert::Infallible;
@@ -29,14 +29,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded<V> {
     value: V,
-    lifetime: Lifetime,
+    lease: Lease,
 }
 
 impl<V> Loaded<V> {
     /// A value that lives as long as the cache's settings say, like one that is inserted by
     /// [`insert`](crate::Cache::insert).
     pub fn new(value: V) -> Self {
-        Self { value, lifetime: Lifetime::Policy }
+        Self { value, lease: Lease { lifetime: Lifetime::Policy, refresh: None } }
     }
 
     /// A value that lives for `ttl`, like one that is inserted by
@@ -44,11 +44,20 @@ impl<V> Loaded<V> {
     ///
     /// With a `ttl` of zero, the callers who wait get the value, and the cache does not keep it.
     pub fn with_ttl(value: V, ttl: Duration) -> Self {
-        Self { value, lifetime: Lifetime::For(nanos(ttl)) }
+        Self { value, lease: Lease { lifetime: Lifetime::For(nanos(ttl)), refresh: None } }
     }
 
-    pub(crate) fn into_parts(self) -> (V, Lifetime) {
-        (self.value, self.lifetime)
+    /// Makes the entry stale after this time, in place of what the cache's settings say
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A cache without refresh
+    /// takes no notice of it.
+    #[must_use]
+    pub fn refresh_after(mut self, time: Duration) -> Self {
+        self.lease.refresh = Some(nanos(time));
+        self
+    }
+
+    pub(crate) fn into_parts(self) -> (V, Lease) {
+        (self.value, self.lease)
     }
 }
 

@@ -12,6 +12,9 @@
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
+//! In a cache with refresh, `deadline` says when a read must act, and the end of the life is in a
+//! column ([`Life`](crate::pool::Life)): what is said here of the deadline holds for that word.
+//!
 //! # Expiry is claimed
 //! A thread may lose its core after it has read the clock, so a reading may be old when it is used.
 //! A read that prolongs a life by an old reading could bring back an entry that other threads have
@@ -192,6 +195,17 @@ impl Meta {
         self.generation.store(generation.0, Ordering::Relaxed);
     }
 
+    /// In a cache with refresh: sets when a read must act. The caller holds the bucket's lock, and
+    /// the node is in the index.
+    pub fn set_act(&self, act: Timestamp) {
+        self.deadline.store(act.raw(), Ordering::Release);
+    }
+
+    /// Notes that the end of the life was moved to an earlier instant.
+    pub fn note_shortened(&self) {
+        self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
+    }
+
     /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
     /// `judged`.
     #[inline]
@@ -199,7 +213,7 @@ impl Meta {
         if new < judged && new != GONE && !seeded("shortened-in-silence") {
             // The bit is set before the exchange, which carries it to the thread that replaces the
             // node.
-            self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
+            self.note_shortened();
         }
         if seeded("extend-blindly") {
             self.deadline.store(new.raw(), Ordering::Release);

@@ -138,6 +138,7 @@ where
             let reason = "a cache has either a receiver of its removals or listeners";
             return Err(BuildError::new("removals", reason));
         }
+        let refresh = self.refresh.settings(&self.hooks, self.executor.is_some())?;
         let config = Config {
             name: self.name,
             max_capacity: self.max_capacity,
@@ -156,6 +157,7 @@ where
             backlogs: self.backlogs,
             notifications: self.notifications,
             executor: self.executor,
+            refresh,
         };
         Ok((config, self.hooks))
     }

@@ -156,7 +156,9 @@ where
     /// Sets the executor that runs the listener, and the destructors of entries that maintenance
     /// removes, instead of the threads of operations.
     ///
-    /// * Each cache has at most one job with the executor at a time.
+    /// * Each cache has at most one job for this with the executor at a time.
+    /// * The executor also runs [reloads](Self::refresh_after_write) of stale entries, one job
+    ///   each.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
     /// * An executor that runs jobs at once, on the caller's thread, is allowed.

@@ -3,6 +3,8 @@
 mod build;
 mod lifetimes;
 mod listeners;
+mod refresh;
+mod refresh_settings;
 
 pub(crate) use build::build_methods;
 
@@ -12,6 +14,7 @@ use crate::config::{EvictionPolicy, Executor, Notifications};
 use crate::engine::Hooks;
 use crate::primitives::atomic::AtomicUsize;
 use crate::primitives::plain::Arc;
+use refresh_settings::Refresh;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -52,6 +55,7 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     executor: Option<Executor>,
     notifications: Notifications,
     removals: bool,
+    refresh: Refresh,
     /// How many notices wait for each listener that awaits.
     pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
     clock: Clock,
@@ -91,6 +95,7 @@ where
             executor,
             notifications,
             removals,
+            refresh,
             backlogs,
             clock,
             hooks,
@@ -109,6 +114,7 @@ where
             executor,
             notifications,
             removals,
+            refresh,
             backlogs,
             clock,
             hooks,
@@ -296,6 +302,7 @@ impl<K, V, C> Default for Builder<K, V, C> {
             executor: None,
             notifications: Notifications::default(),
             removals: false,
+            refresh: Refresh::default(),
             backlogs: Vec::new(),
             clock: Clock::system(),
             hooks: Hooks {
@@ -303,6 +310,8 @@ impl<K, V, C> Default for Builder<K, V, C> {
                 weigher: None,
                 listeners: Vec::new(),
                 async_listeners: Vec::new(),
+                refresh: None,
+                loader: None,
             },
             target: PhantomData,
         }
@@ -320,6 +329,8 @@ impl<K, V, C> fmt::Debug for Builder<K, V, C> {
             .field("time_to_idle", &self.time_to_idle)
             .field("expire_after", &self.hooks.expiry.is_some())
             .field("expiry_resolution", &self.resolution)
+            .field("refresh", &self.refresh)
+            .field("refresh_after", &self.hooks.refresh.is_some())
             .field("removal_listener", &!self.hooks.listeners.is_empty())
             .field("scheduler", &self.scheduler)
             .field("clock", &self.clock)

@@ -3,6 +3,7 @@
 use super::Cache;
 use crate::entry::Entry;
 use crate::error::TimedOut;
+use crate::loaded::Loaded;
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
@@ -85,13 +86,14 @@ where
     pub fn try_get_many_with<I, E>(
         &self,
         keys: impl IntoIterator<Item = K>,
-        loader: impl FnMut(&[&K]) -> Result<I, E>,
+        mut loader: impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<Vec<Option<V>>, Arc<E>>
     where
         I: IntoIterator<Item = (K, V)>,
         E: Send + Sync + 'static,
         V: Clone,
     {
+        let loader = |keys: &[&K]| loader(keys).map(loaded);
         let entries = self.engine().load_many(keys, loader, None)?;
         Ok(values(entries.into_iter().flatten()))
     }
@@ -129,7 +131,7 @@ where
     {
         // A time limit that overflows is as good as none.
         let deadline = Instant::now().checked_add(limit);
-        let loader = |keys: &[&K]| Ok::<_, Infallible>(loader(keys));
+        let loader = |keys: &[&K]| Ok::<_, Infallible>(loaded(loader(keys)));
         match self.engine().load_many(keys, loader, deadline) {
             Ok(Some(entries)) => Ok(values(entries)),
             Ok(None) => Err(TimedOut),
@@ -167,6 +169,13 @@ where
             self.invalidate(key);
         }
     }
+}
+
+/// The values of a loader that says nothing of their lifetimes.
+pub(crate) fn loaded<K, V>(
+    pairs: impl IntoIterator<Item = (K, V)>,
+) -> impl Iterator<Item = (K, Loaded<V>)> {
+    pairs.into_iter().map(|(key, value)| (key, Loaded::new(value)))
 }
 
 /// Clones of the values of these entries.

@@ -156,7 +156,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine().core.stats()
+        self.engine().stats()
     }
 
     /// Returns the time until the maintenance has an entry to expire, as of the last maintenance.

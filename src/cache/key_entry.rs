@@ -3,6 +3,7 @@
 use super::Cache;
 use super::load::loaded;
 use crate::compute::{CompResult, Op};
+use crate::engine::OnStale;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
@@ -78,9 +79,9 @@ macro_rules! differences {
         fn load_if<R: LoaderResult<V>>(
             self,
             loader: impl FnOnce() -> R,
-            replace_if: Option<&mut dyn FnMut(&K, &V) -> bool>,
+            judge: (Option<&mut dyn FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
-            self.cache.engine().$load(self.key, loader, replace_if)
+            self.cache.engine().$load(self.key, loader, judge)
         }
 
         fn compute<E>(
@@ -104,7 +105,7 @@ macro_rules! operations {
         /// assert_eq!(*cache.entry("k").or_insert(2), 1);
         /// ```
         pub fn or_insert(self, default: V) -> Entry<K, V> {
-            self.or_insert_with(|| default)
+            Loaded::<V>::shared(self.load_if(loaded(|| default), (None, OnStale::Keep)))
         }
 
         /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
@@ -119,7 +120,7 @@ macro_rules! operations {
         where
             V: Default,
         {
-            self.or_insert_with(V::default)
+            Loaded::<V>::shared(self.load_if(loaded(V::default), (None, OnStale::Keep)))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
@@ -135,7 +136,7 @@ macro_rules! operations {
         /// assert_eq!(*second, 1);
         /// ```
         pub fn or_insert_with(self, init: impl FnOnce() -> V) -> Entry<K, V> {
-            Loaded::<V>::shared(self.load_if(loaded(init), None))
+            Loaded::<V>::shared(self.load_if(loaded(init), (None, OnStale::Reload)))
         }
 
         /// Returns a handle on the key's entry; if the key has none, or one for which `replace_if`
@@ -160,7 +161,7 @@ macro_rules! operations {
             mut replace_if: impl FnMut(&V) -> bool,
         ) -> Entry<K, V> {
             let mut condition = |_: &K, value: &V| replace_if(value);
-            Loaded::<V>::shared(self.load_if(loaded(init), Some(&mut condition)))
+            Loaded::<V>::shared(self.load_if(loaded(init), (Some(&mut condition), OnStale::Keep)))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
@@ -177,7 +178,9 @@ macro_rules! operations {
             self,
             init: impl FnOnce() -> Option<V>,
         ) -> Option<Entry<K, V>> {
-            Option::<Loaded<V>>::shared(self.load_if(|| init().map(Loaded::new), None))
+            Option::<Loaded<V>>::shared(
+                self.load_if(|| init().map(Loaded::new), (None, OnStale::Reload)),
+            )
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` makes the value or
@@ -199,7 +202,7 @@ macro_rules! operations {
             F: FnOnce() -> Result<V, E>,
             E: Send + Sync + 'static,
         {
-            self.load_if(|| init().map(Loaded::new), None)
+            self.load_if(|| init().map(Loaded::new), (None, OnStale::Reload))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `loader` makes the value and
@@ -220,7 +223,7 @@ macro_rules! operations {
             self,
             loader: impl FnOnce() -> R,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if(loader, None))
+            R::shared(self.load_if(loader, (None, OnStale::Reload)))
         }
 
         /// Looks at the key's living entry, decides, and does what was decided, atomically.

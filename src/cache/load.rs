@@ -1,6 +1,7 @@
 //! Loads.
 
 use super::Cache;
+use crate::engine::OnStale;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -185,7 +186,7 @@ where
     where
         V: Clone,
     {
-        let entry = self.engine().load(key, loader, None);
+        let entry = self.engine().load(key, loader, (None, OnStale::Reload));
         R::shared(entry.map(crate::Entry::into_value))
     }
 
@@ -208,7 +209,59 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        let entry = self.engine().load_by_ref(key, loader, None);
+        let entry = self.engine().load_by_ref(key, loader, (None, OnStale::Reload));
+        R::shared(entry.map(crate::Entry::into_value))
+    }
+}
+
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Returns a clone of the key's value; if it is stale, has `loader` make a new one in the
+    /// background; if there is none, `loader` makes one now.
+    ///
+    /// For caches with refresh and without a stored loader
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A stale value is returned at
+    /// once. One of the callers who find it hands its `loader` to the builder's
+    /// [`executor`](crate::Builder::executor), and what that brings takes the old value's place. If
+    /// it makes no value, or panics, the old value stays until its lifetime is over, and the next
+    /// attempt comes after [`refresh_retry`](crate::Builder::refresh_retry). With
+    /// [`refresh_inline`](crate::Builder::refresh_inline), `loader` runs on this thread, and the
+    /// call returns what it made.
+    ///
+    /// Otherwise like [`load`](Self::load), which cannot leave its loader to another thread. With
+    /// `refresh_inline`, `load` and its kin do the same on this thread; without, they return the
+    /// stale value.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Job, Loaded};
+    /// use std::{sync::mpsc::channel, time::Duration};
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let (jobs, queue) = channel::<Job>();
+    /// let pages: Cache<&str, u32> = Cache::builder()
+    ///     .refresh_after_write(Duration::from_secs(60))
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .clock(clock)
+    ///     .build();
+    /// assert_eq!(pages.load_refreshing("/", || Loaded::new(1)), 1);
+    /// hand.advance(Duration::from_secs(60));
+    /// assert_eq!(pages.load_refreshing("/", || Loaded::new(2)), 1);
+    /// queue.recv().unwrap()(); // as one of the executor's threads does
+    /// assert_eq!(pages.get("/"), Some(2));
+    /// ```
+    pub fn load_refreshing<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        loader: impl FnOnce() -> R + Send + 'static,
+    ) -> R::Shared<V>
+    where
+        V: Clone,
+    {
+        let entry = self.engine().load_refreshing(key, loader);
         R::shared(entry.map(crate::Entry::into_value))
     }
 }

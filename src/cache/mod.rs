@@ -7,13 +7,15 @@ mod iterate;
 mod key_entry;
 mod lifetimes;
 mod load;
+mod loading;
 mod read;
 mod run;
 mod write;
 
-pub(crate) use bulk::values;
+pub(crate) use bulk::{loaded, values};
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
+pub use loading::{LoadLimits, LoadingCache};
 
 use crate::builder::Builder;
 use crate::engine::Engine;

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::node::{GONE, life};
+use crate::node::{GONE, ended_at, life};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
@@ -67,7 +67,12 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
             ensure!(!core.hot.is_cleared(meta), "node {id} should have been swept");
             weight += u64::from(meta.weight());
-            timed += usize::from(meta.deadline() != NEVER);
+            let end = core.pool.life(id).deadline();
+            timed += usize::from(end != NEVER);
+            ensure!(
+                self.mode.renews() || meta.deadline() <= ended_at(end),
+                "node {id}: a read would act after the end"
+            );
         }
         ensure!(weight == state.weight, "weight {weight}, counted {}", state.weight);
         ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());

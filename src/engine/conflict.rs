@@ -98,7 +98,7 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         if let (_, Some(flight)) = self.flight_of(hash, key)
-            && flight.kind() == FlightKind::Load
+            && flight.gives_the_entry()
         {
             flight.overtake();
         }
@@ -140,13 +140,15 @@ impl<K, V, S> Engine<K, V, S> {
         FlightGuard::register(&self.core.flights, (kind, generation), key_node, seen)
     }
 
-    /// Removes `other` from the board if it is an overtaken load; returns whether it did. With
-    /// [`OnLoad::Overtake`], this call overtakes any load first.
+    /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
+    /// `on_load`, this call overtakes a load or a reload first.
     pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
-        if other.kind() != FlightKind::Load {
-            return false;
-        }
-        if on_load == OnLoad::Overtake {
+        let overtakes = match (other.kind(), on_load) {
+            (FlightKind::Exclusive, _) => return false,
+            (FlightKind::Reload, OnLoad::WaitUnlessReload) | (_, OnLoad::Overtake) => true,
+            (FlightKind::Load | FlightKind::Reload, _) => false,
+        };
+        if overtakes {
             other.overtake();
         }
         let overtaken = other.is_overtaken(self.core.hot.generation());
@@ -178,7 +180,7 @@ where
             let generation = self.core.hot.generation();
             let Some(node) = node else { return (None, generation) };
             let now = self.core.ticker.now();
-            if node.meta().is_live(now, generation.mark()) {
+            if node.seen() > now && node.meta().generation() == generation.mark() {
                 return (Some(self.entry_of(node)), generation);
             }
             if self.confirm_miss(node) {

@@ -28,13 +28,12 @@
 //! operation: until its last step nothing is committed. [`block_on`] turns steps into a call that
 //! blocks its thread.
 
+pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
-use crate::clock::Timestamp;
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::loaded::NoValue;
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -42,28 +41,6 @@ use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
 use std::time::Instant;
-
-/// Why a commit did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The bucket changed since the search. The operation must search again.
-    Changed,
-    /// A load or computation in the same shard may have the key. The operation must compare keys
-    /// and come back with a [`Clearance`].
-    Flight,
-    /// The load's key was written, or everything was cleared, since the load began.
-    Overtaken,
-    /// The key's entry is not the one that the hooks were asked about.
-    EntryChanged,
-}
-
-/// What a flight is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlightKind {
-    Load,
-    /// A computation, or another operation that takes the key exclusively.
-    Exclusive,
-}
 
 /// One load or computation in progress.
 pub struct Flight {
@@ -73,39 +50,14 @@ pub struct Flight {
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
+    /// Whether the loader has returned, and its value may be the key's by now. Relaxed: the owner
+    /// stores it before it takes the bucket's lock, and others read it after they held that lock.
+    commits: AtomicBool,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
     /// shard's lock, and the flight's owner reads it after it has held that lock.
     postponed: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
     cell: Arc<FlightCell<Option<LoadOutcome>>>,
-}
-
-/// The outcome of a load, which its waiters share.
-#[derive(Clone)]
-pub enum LoadOutcome {
-    Value(LoadedNode),
-    NoValue(NoValue),
-}
-
-/// The value of a load.
-#[derive(Clone)]
-pub struct LoadedNode {
-    pub node: RawHandle,
-    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was refused
-    /// (no lifetime, or too heavy): every waiter that had joined still gets it.
-    pub ends: Timestamp,
-    /// True if this load's loader made the value; false if the load found an entry after it had
-    /// registered.
-    pub is_made: bool,
-}
-
-/// How an operation that takes a key treats a load of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLoad {
-    /// It waits for the load.
-    Wait,
-    /// It overtakes the load, since it is about to write the key.
-    Overtake,
 }
 
 /// Whether an operation has ended.
@@ -207,6 +159,21 @@ impl Flight {
     /// orders it.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the loader has returned.
+    pub fn begin_commit(&self) {
+        self.commits.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a caller that has just changed the lifetime of the key's entry overtakes the flight,
+    /// because others may get its value by it. A reload leaves the entry alone until it commits.
+    pub fn gives_the_entry(&self) -> bool {
+        match self.kind {
+            FlightKind::Load => true,
+            FlightKind::Reload => self.commits.load(Ordering::Relaxed),
+            FlightKind::Exclusive => false,
+        }
     }
 
     /// Notes that the eviction of this node waits for the computation. False if another node's
@@ -409,8 +376,15 @@ impl FlightGuard {
     ) -> Option<Self> {
         let hash = key_node.meta().hash();
         let (leader, cell) = FlightCell::start();
-        let (overtaken, postponed) = (AtomicBool::new(false), AtomicU32::new(NodeId::NONE.raw()));
-        let flight = Arc::new(Flight { key_node, kind, generation, overtaken, postponed, cell });
+        let flight = Arc::new(Flight {
+            key_node,
+            kind,
+            generation,
+            overtaken: AtomicBool::new(false),
+            commits: AtomicBool::new(false),
+            postponed: AtomicU32::new(NodeId::NONE.raw()),
+            cell,
+        });
         flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
         Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
     }
@@ -484,6 +458,11 @@ impl EnteredFlight {
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.guard.land(outcome);
+    }
+
+    /// Notes that the loader has returned, before the commit.
+    pub fn begin_commit(&self) {
+        self.guard.flight.begin_commit();
     }
 
     /// How the owner of a load commits it.

@@ -22,6 +22,8 @@
 //! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile | the same |
 //! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock. Once in all if it is the trait's own | reaches the caller; the entry is as before |
 //! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of the waiters loads in its place |
+//! | stored loader, in a reload | nothing; computations and writes overtake it | the triggering reader's, after its read, or the executor's | once per reload | caught and counted; the old value stays |
+//! | refresh policy | nothing; a write of its own key panics | the caller's, or the reload's | once per value, once more if a reload finds it not modified | as the weigher; in a reload caught and counted |
 //! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
 //! | future of a load or a computation | nothing; others wait as for the two above | the one that polls the operation | polled until it is ready, or dropped before | as for the two above; if it is dropped early, as for a panic |
 //! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
@@ -50,12 +52,16 @@ mod conflict;
 mod core;
 mod delivery;
 mod event;
+mod failures;
 mod flights;
 mod loads;
 mod maintenance;
+mod outcome;
 mod read;
 mod read_mode;
 mod reentrancy;
+mod refresh;
+mod reloads;
 mod tasks;
 mod typed;
 mod write;
@@ -63,6 +69,9 @@ mod write;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::core::{Core, Maintenance};
 pub use delivery::{Pending, Receiver};
-pub use loads::{PendingLoad, ValueOrLoad};
-pub use tasks::as_task;
+pub use failures::Failed;
+pub use loads::{OnStale, PendingLoad, ValueOrLoad};
+pub use refresh::Waited;
+pub use reloads::Reloading;
+pub use tasks::{Panics, as_task, asked};
 pub use typed::{Engine, Hooks};

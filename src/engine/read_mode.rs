@@ -24,6 +24,9 @@ pub struct Facts {
     pub idles_coarsely: bool,
     /// Whether each read is counted.
     pub counts: bool,
+    /// Whether entries have a soft deadline. If reads prolong lives as well, each read has to look
+    /// at both deadlines.
+    pub refreshes: bool,
 }
 
 /// See the [module](self).
@@ -72,11 +75,12 @@ impl ReadMode {
     }
 
     fn set(&self, facts: &Facts, asks: bool) {
-        let Facts { margin, idle, idles_coarsely, counts } = *facts;
+        let Facts { margin, idle, idles_coarsely, counts, refreshes } = *facts;
         let coarsely = !asks && idles_coarsely;
         // A read leaves a remaining life of more than this alone.
         let enough = match idle {
             _ if asks => Nanos::FOREVER,
+            Some(_) if refreshes => Nanos::FOREVER,
             Some(idle) if coarsely => idle - idle / TOLERANCE,
             Some(_) => Nanos::FOREVER,
             None => Nanos::ZERO,
@@ -141,7 +145,13 @@ mod tests {
 
     const SECOND: Nanos = Nanos::from_raw(1_000_000_000);
     const HOUR: Nanos = Nanos::from_raw(3600 * SECOND.raw());
-    const PLAIN: Facts = Facts { margin: SECOND, idle: None, idles_coarsely: false, counts: false };
+    const PLAIN: Facts = Facts {
+        margin: SECOND,
+        idle: None,
+        idles_coarsely: false,
+        counts: false,
+        refreshes: false,
+    };
 
     fn freshness(mode: &ReadMode) -> Nanos {
         let start = Timestamp::from_raw(0);
@@ -155,6 +165,7 @@ mod tests {
             freshness(&ReadMode::new(Facts { margin: Nanos::ZERO, ..PLAIN }, false)),
             Nanos::ZERO
         );
+        assert_eq!(freshness(&ReadMode::new(Facts { refreshes: true, ..PLAIN }, false)), SECOND);
         let idle = Facts { idle: Some(HOUR), idles_coarsely: true, ..PLAIN };
         assert_eq!(freshness(&ReadMode::new(idle, false)), HOUR - HOUR / TOLERANCE);
         let short = Facts { idles_coarsely: false, ..idle };
@@ -162,6 +173,7 @@ mod tests {
             ReadMode::new(PLAIN, true),
             ReadMode::new(short, false),
             ReadMode::new(Facts { counts: true, ..PLAIN }, false),
+            ReadMode::new(Facts { refreshes: true, ..idle }, false),
         ] {
             assert_eq!(freshness(&never_plain), Nanos::FOREVER);
         }

@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
+use super::reloads::{RefreshPolicy, Reloads};
 use crate::async_listener::AsyncListener;
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
@@ -11,16 +12,17 @@ use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
 use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
+use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool};
 use crate::primitives::atomic::AtomicBool;
 #[cfg(all(feature = "tokio", not(cortado_loom)))]
 use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Alarm, Scheduled, Scheduler};
+use crate::stats::Stats;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Says how long an entry lives.
 pub type ExpiryPolicy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
@@ -58,6 +60,8 @@ pub struct Hooks<K, V> {
     pub weigher: Option<Weigher<K, V>>,
     pub listeners: Vec<Listener<K, V>>,
     pub async_listeners: Vec<Arc<dyn Tell>>,
+    pub refresh: Option<RefreshPolicy<K, V>>,
+    pub loader: Option<Arc<dyn Reload<K, V>>>,
 }
 
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).
@@ -71,6 +75,12 @@ pub struct Engine<K, V, S> {
     /// Whether the policy's update hook is known to be the trait's own, which asks the create
     /// hook.
     pub updates_create: AtomicBool,
+    /// Whether a write asks the weigher or the refresh policy about its value.
+    pub asks_about_values: bool,
+    /// In a cache with refresh.
+    pub reloads: Option<Box<Reloads<K, V>>>,
+    /// The cache itself, for reloads on an executor.
+    pub myself: OnceLock<Weak<Self>>,
     name: Option<String>,
     eviction: EvictionPolicy,
 }
@@ -84,26 +94,32 @@ where
 {
     /// # Errors
     /// If the scheduler's thread cannot be started.
-    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
+    pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let idle = config.lifetimes.idle;
         let ticker = Ticker::new(config.clock.clone());
-        let columns = Columns::NONE;
-        let pool =
-            Pool::new(if idle.is_some() { columns.with(Column::HardDeadline) } else { columns });
+        let pool = Pool::new(columns(idle.is_some(), config.refresh.is_some()));
         let facts = Facts {
             margin: ticker.margin(),
             idle,
             idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
             counts: config.record_stats,
+            refreshes: config.refresh.is_some(),
         };
+        let asks_about_values = hooks.weigher.is_some() || hooks.refresh.is_some();
+        let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
+        let reloads = config.refresh.map(|it| Box::new(Reloads::new(it, policy, loader)));
         let mode = ReadMode::new(facts, hooks.expiry.is_some());
-        let core = Arc::new(Core::new(&config, ticker, pool.raw().clone(), mode.renews()));
+        let changes_deadlines = mode.renews() || reloads.is_some();
+        let core = Core::new(&config, ticker, pool.raw().clone(), changes_deadlines);
         let engine = Arc::new(Self {
-            core,
+            core: Arc::new(core),
             pool,
             hasher,
             mode,
             updates_create: AtomicBool::new(false),
+            asks_about_values,
+            reloads,
+            myself: OnceLock::new(),
             hooks,
             name: config.name,
             eviction: config.eviction,
@@ -116,10 +132,25 @@ where
             let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
             engine.core.set_alarm(alarm_of(&config.clock, client)?);
         }
+        if engine.reloads.is_some() {
+            let _ = engine.myself.set(Arc::downgrade(&engine));
+        }
         let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
         engine.core.set_client(client);
         Ok(engine)
     }
+}
+
+/// The columns of a cache with these settings.
+fn columns(has_idle: bool, refreshes: bool) -> Columns {
+    let mut columns = Columns::NONE;
+    if has_idle {
+        columns = columns.with(Column::HardDeadline);
+    }
+    if refreshes {
+        columns = columns.with(Column::Refresh).with(Column::End);
+    }
+    columns
 }
 
 /// Registers a client with what runs it by this clock.
@@ -163,6 +194,14 @@ impl<K, V, S> Engine<K, V, S> {
             time_to_idle: idle.map(Nanos::to_duration),
             eviction: self.eviction.clone(),
         }
+    }
+
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.core.stats();
+        if let Some(reloads) = &self.reloads {
+            reloads.add_to(&mut stats);
+        }
+        stats
     }
 
     pub fn name(&self) -> Option<&str> {

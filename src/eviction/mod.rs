@@ -71,6 +71,7 @@ use crate::links::NodeId;
 use admission::Admission;
 use aside::Aside;
 use queues::Queues;
+use regions::End;
 use rules::Rules;
 use trial::Trial;
 
@@ -195,6 +196,34 @@ impl Policy {
     ) -> bool {
         let (from, to) = (store.node(old), store.node(new));
         from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
+    }
+
+    /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
+    /// only one of the two has a weight, `new` goes to the front of a region. If `old` is in no
+    /// region, this is [`replace`](Self::replace).
+    pub fn replace_reloaded<S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        old: NodeId,
+        new: NodeId,
+    ) {
+        let (from, to) = (store.node(old), store.node(new));
+        if self.replace_uncounted(store, old, new) {
+            return;
+        }
+        let regions = &mut self.queues.regions;
+        if from.weight() > 0 && to.weight() > 0 && regions.replace_reweighed(store, from, (new, to))
+        {
+            return;
+        }
+        match regions.remove(store, from) {
+            Region::None => self.replace(store, old, new),
+            _ if to.weight() == 0 => {
+                regions.insert(store, (new, to), Region::Weightless, End::Front);
+            }
+            Region::Weightless => regions.insert(store, (new, to), Region::Window, End::Front),
+            region => regions.insert(store, (new, to), region, End::Front),
+        }
     }
 
     /// Prefetches the frequency counters and the ghosts of a key that is about to be added or

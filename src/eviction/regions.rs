@@ -103,6 +103,23 @@ impl Regions {
         true
     }
 
+    /// [`replace`](Self::replace) for nodes that differ in weight, neither of which is zero.
+    pub fn replace_reweighed<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        from: S::Node<'a>,
+        to: (NodeId, S::Node<'a>),
+    ) -> bool {
+        let (before, after) = (u64::from(from.weight()), u64::from(to.1.weight()));
+        debug_assert!(before > 0 && after > 0, "weightless nodes have a region of their own");
+        let region = from.region();
+        let is_replaced = self.replace(store, from, to);
+        if let Some(list) = self.of_mut(region) {
+            list.weight = list.weight - before + after;
+        }
+        is_replaced
+    }
+
     /// Moves a node to the front of the region `to`.
     #[inline]
     pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId, to: Region) {

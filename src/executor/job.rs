@@ -12,8 +12,9 @@ pub type Job = Box<dyn FnOnce() + Send + 'static>;
 /// * The job may run on any thread, at any time, possibly before `execute` returns. It runs once.
 /// * The executor may drop a job instead of running it. The cache notices that, and submits the
 ///   work again later.
-/// * A job runs user code: removal listeners, and destructors of keys and values. It may block as
-///   long as that code does. It never waits for a lock of the cache that its submitter holds.
+/// * A job runs user code: removal listeners, and destructors of keys and values; or the loader, to
+///   reload a stale entry. It may block as long as that code does. It never waits for a lock of the
+///   cache that its submitter holds.
 /// * The code that a job runs may panic. The panic reaches the executor only if nothing inside the
 ///   job catches it, and it leaves the cache usable.
 ///

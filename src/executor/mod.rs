@@ -48,9 +48,11 @@
 mod handoff;
 mod job;
 mod pool;
+mod task;
 mod workers;
 
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
 pub use pool::Workers;
+pub use task::spawn;
 pub use workers::{Counts, Limits};

@@ -1,9 +1,11 @@
 //! Settings of a cache for tasks.
 
-use super::CacheBuilder;
+use super::{Cache, CacheBuilder, LoadingCache};
 use crate::async_listener::{AsyncListener, ListenerFuture};
+use crate::error::BuildError;
+use crate::loader::{AnyAsyncLoader, AsyncLoader};
 use crate::removal::RemovalCause;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 impl<K, V> CacheBuilder<K, V>
@@ -52,5 +54,69 @@ where
         self.backlogs.push(Arc::clone(listener.backlog()));
         self.hooks.async_listeners.push(listener);
         self.removal_listener(move |removed| queue.push(removed))
+    }
+}
+
+impl<K, V> CacheBuilder<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Builds a cache for tasks that makes missing values itself, by a stored loader, and reloads
+    /// stale ones; otherwise like the method of this name for threads.
+    ///
+    /// A reload on the [`executor`](Self::executor) is one job per poll. A loader that needs a
+    /// runtime's timers or I/O needs jobs that run inside the runtime's context, as those of the
+    /// example do.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// use cortado::{Job, Loaded, future::Cache};
+    /// use std::time::Duration;
+    ///
+    /// #[tokio::main]
+    /// async fn main() {
+    ///     let runtime = tokio::runtime::Handle::current();
+    ///     let pages = Cache::builder()
+    ///         .time_to_live(Duration::from_secs(3600))
+    ///         .refresh_after_write(Duration::from_secs(60))
+    ///         .executor(move |job: Job| drop(runtime.spawn(async { job() })))
+    ///         .build_with_loader(|url: String| async move {
+    ///             Ok::<_, std::io::Error>(Loaded::new(format!("body of {url}")))
+    ///         });
+    ///     assert_eq!(pages.get("/").await.unwrap(), "body of /");
+    /// }
+    /// ```
+    #[must_use]
+    pub fn build_with_loader<L: AsyncLoader<K, V>>(
+        self,
+        loader: L,
+    ) -> LoadingCache<K, V, L::Error> {
+        match self.try_build_with_loader(loader, ahash::RandomState::new()) {
+            Ok(cache) => cache,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns
+    /// an error instead of panicking.
+    ///
+    /// # Errors
+    /// As [`try_build`](Self::try_build).
+    pub fn try_build_with_loader<L, S>(
+        self,
+        loader: L,
+        hasher: S,
+    ) -> Result<LoadingCache<K, V, L::Error, S>, BuildError>
+    where
+        L: AsyncLoader<K, V>,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let loader: Arc<dyn AnyAsyncLoader<K, V, L::Error>> = Arc::new(loader);
+        let engine = self.with_loader().into_engine(hasher)?;
+        engine.start_reloads_by(Arc::clone(&loader));
+        Ok(LoadingCache::new(Cache::from_engine(engine), loader))
     }
 }

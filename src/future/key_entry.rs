@@ -2,12 +2,13 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
+use crate::engine::OnStale;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -68,9 +69,9 @@ macro_rules! differences {
         async fn load_if<R: LoaderResult<V>>(
             self,
             loader: Pin<&mut impl Future<Output = R>>,
-            replace_if: Option<impl FnMut(&K, &V) -> bool>,
+            judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
-            let result = self.cache.engine().$load(self.key, loader, replace_if).await;
+            let result = self.cache.engine().$load(self.key, loader, judge).await;
             self.cache.tell().await;
             result
         }
@@ -92,7 +93,8 @@ macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            self.or_insert_with(ready(default)).await
+            let loader = pin!(async { Loaded::new(default) });
+            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
         /// See [`crate::KeyEntry::or_default`].
@@ -100,14 +102,15 @@ macro_rules! operations {
         where
             V: Default,
         {
-            self.or_insert_with(async { V::default() }).await
+            let loader = pin!(async { Loaded::new(V::default()) });
+            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
             let init = pin!(init);
             let loader = pin!(async { Loaded::new(init.await) });
-            Loaded::<V>::shared(self.load_if(loader, None::<Never<K, V>>).await)
+            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with_if`].
@@ -119,7 +122,7 @@ macro_rules! operations {
             let init = pin!(init);
             let loader = pin!(async { Loaded::new(init.await) });
             let condition = move |_: &K, value: &V| replace_if(value);
-            Loaded::<V>::shared(self.load_if(loader, Some(condition)).await)
+            Loaded::<V>::shared(self.load_if(loader, (Some(condition), OnStale::Keep)).await)
         }
 
         /// See [`crate::KeyEntry::or_optionally_insert_with`].
@@ -129,7 +132,9 @@ macro_rules! operations {
         ) -> Option<Entry<K, V>> {
             let init = pin!(init);
             let loader = pin!(async { init.await.map(Loaded::new) });
-            Option::<Loaded<V>>::shared(self.load_if(loader, None::<Never<K, V>>).await)
+            Option::<Loaded<V>>::shared(
+                self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await,
+            )
         }
 
         /// See [`crate::KeyEntry::or_try_insert_with`].
@@ -143,7 +148,7 @@ macro_rules! operations {
         {
             let init = pin!(init);
             let loader = pin!(async { init.await.map(Loaded::new) });
-            self.load_if(loader, None::<Never<K, V>>).await
+            self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await
         }
 
         /// See [`crate::KeyEntry::or_load_with`].
@@ -151,7 +156,7 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if(pin!(loader), None::<Never<K, V>>).await)
+            R::shared(self.load_if(pin!(loader), (None::<Never<K, V>>, OnStale::Reload)).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of

@@ -1,7 +1,7 @@
 //! Loads.
 
 use super::Cache;
-use crate::cache::values;
+use crate::cache::{loaded, values};
 use crate::loaded::LoaderResult;
 use equivalent::Equivalent;
 use std::convert::Infallible;
@@ -179,9 +179,12 @@ where
         F: Future<Output = I>,
         V: Clone,
     {
-        let loaded = self.engine().load_many_async(keys, loader, Ok::<_, Infallible>).await;
+        let answers = self
+            .engine()
+            .load_many_async(keys, loader, |made| Ok::<_, Infallible>(loaded(made)))
+            .await;
         self.tell().await;
-        match loaded {
+        match answers {
             Ok(entries) => values(entries),
             Err(never) => match *never {},
         }
@@ -202,8 +205,9 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let loaded = self.engine().load_many_async(keys, loader, |result| result).await;
+        let answers =
+            self.engine().load_many_async(keys, loader, |result| result.map(loaded)).await;
         self.tell().await;
-        loaded.map(values)
+        answers.map(values)
     }
 }

@@ -63,6 +63,7 @@ mod builder;
 mod inspect;
 mod key_entry;
 mod load;
+mod loading;
 mod read;
 mod within;
 mod write;
@@ -73,6 +74,8 @@ pub use key_entry::{
     KeyEntry, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef,
     KeyEntryByRef as RefKeyEntrySelector,
 };
+
+pub use loading::LoadingCache;
 
 use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;

@@ -16,8 +16,8 @@
 //!
 //! Chunks are allocated zeroed and without special alignment. So the system backs them with memory
 //! page by page, as nodes are used. A node is a [`Meta`](crate::node::Meta), followed by the pair
-//! of key and value at a fixed offset. In caches with an idle time, the nodes of a chunk are
-//! followed by one word per node for each *column* (`columns`) that the cache was
+//! of key and value at a fixed offset. In caches with an idle time or with refresh, the nodes of a
+//! chunk are followed by one word per node for each *column* (`columns`) that the cache was
 //! built with, such as the hard deadline. Few reads need a column.
 //!
 //! **Chunks keep their addresses until the cache and all its handles are gone.** Keys and values
@@ -77,6 +77,7 @@ mod columns;
 mod free;
 mod handle;
 mod hard_deadline;
+mod life;
 mod raw;
 mod reserve;
 mod surplus;
@@ -86,6 +87,7 @@ mod views;
 pub use columns::{Column, Columns};
 pub use handle::{Handle, RawHandle};
 pub use hard_deadline::HardDeadline;
+pub use life::{Life, RefreshMark};
 pub use raw::RawPool;
 pub use reserve::Surplus;
 pub use typed::{Draft, Local, NodeAddress, OwnedDraft, Pool};

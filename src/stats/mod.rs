@@ -80,6 +80,17 @@ pub struct Stats {
     /// Values that a closed cache refused without a notification: the listener put them back, or
     /// the cache has a [receiver](crate::Builder::removals).
     pub refused_after_close: u64,
+    /// Reloads of stale entries that have ended: with a new value, with "not modified" or "gone",
+    /// or because the entry was another one by then. Counted also without
+    /// [`record_stats`](crate::Builder::record_stats), as the next two.
+    pub reloads: u64,
+    /// Reloads whose loader failed or panicked. The old value stayed.
+    pub reload_failures: u64,
+    /// Reads that triggered no reload of a stale entry, since too many were under way:
+    /// [`refresh_limit`](crate::Builder::refresh_limit).
+    pub reloads_skipped: u64,
+    /// Reloads that are under way, those that wait for the executor included.
+    pub reloads_under_way: u64,
     removals: [u64; RemovalCause::ALL.len()],
     lateness: Lateness,
 }
@@ -218,6 +229,10 @@ impl Recorder {
             pending_notifications: 0,
             discarded_notifications: 0,
             refused_after_close: 0,
+            reloads: 0,
+            reload_failures: 0,
+            reloads_skipped: 0,
+            reloads_under_way: 0,
             removals: std::array::from_fn(|cause| {
                 self.stripes.iter().map(|stripe| stripe.removals[cause].load(Relaxed)).sum()
             }),

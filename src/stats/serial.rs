@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stats = serializer.serialize_struct("Stats", 19)?;
+        let mut stats = serializer.serialize_struct("Stats", 23)?;
         stats.serialize_field("hits", &self.hits)?;
         stats.serialize_field("misses", &self.misses)?;
         stats.serialize_field("insertions", &self.insertions)?;
@@ -25,6 +25,10 @@ impl Serialize for Stats {
         stats.serialize_field("pending_notifications", &self.pending_notifications)?;
         stats.serialize_field("discarded_notifications", &self.discarded_notifications)?;
         stats.serialize_field("refused_after_close", &self.refused_after_close)?;
+        stats.serialize_field("reloads", &self.reloads)?;
+        stats.serialize_field("reload_failures", &self.reload_failures)?;
+        stats.serialize_field("reloads_skipped", &self.reloads_skipped)?;
+        stats.serialize_field("reloads_under_way", &self.reloads_under_way)?;
         stats.serialize_field("hit_ratio", &self.hit_ratio())?;
         stats.serialize_field("expiry_lateness", &self.expiry_lateness())?;
         stats.end()
@@ -56,6 +60,6 @@ mod tests {
         );
         assert_eq!(json["hit_ratio"], 0.75);
         assert_eq!(json["expiry_lateness"]["count"], 0);
-        assert_eq!(json.as_object().unwrap().len(), 19);
+        assert_eq!(json.as_object().unwrap().len(), 23);
     }
 }

@@ -46,6 +46,7 @@ mod load_guards;
 mod load_joiners;
 mod loads;
 mod ready_made_policies;
+mod refresh;
 mod regressions;
 mod replace_and_drain;
 mod settings_at_run_time;

@@ -1,7 +1,7 @@
 //! Caches whose end is an audit.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cortado::{Cache, future};
+use cortado::{Cache, LoadingCache, future};
 use std::ops::Deref;
 
 /// A cache that is audited when this is dropped: at the end of the test that made it, when its
@@ -45,6 +45,54 @@ impl<K, V, S> Deref for TasksAudited<K, V, S> {
 }
 
 impl<K, V, S> Drop for TasksAudited<K, V, S> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.sync().audit();
+        }
+    }
+}
+
+/// The same for a cache with a stored loader.
+pub struct LoadingAudited<K, V, E, S = ahash::RandomState>(LoadingCache<K, V, E, S>);
+
+pub fn loading_audited<K, V, E, S>(cache: LoadingCache<K, V, E, S>) -> LoadingAudited<K, V, E, S> {
+    LoadingAudited(cache)
+}
+
+impl<K, V, E, S> Deref for LoadingAudited<K, V, E, S> {
+    type Target = LoadingCache<K, V, E, S>;
+
+    fn deref(&self) -> &LoadingCache<K, V, E, S> {
+        &self.0
+    }
+}
+
+impl<K, V, E, S> Drop for LoadingAudited<K, V, E, S> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.audit();
+        }
+    }
+}
+
+/// The same for tasks.
+pub struct TasksLoadingAudited<K, V, E, S = ahash::RandomState>(future::LoadingCache<K, V, E, S>);
+
+pub fn tasks_loading_audited<K, V, E, S>(
+    cache: future::LoadingCache<K, V, E, S>,
+) -> TasksLoadingAudited<K, V, E, S> {
+    TasksLoadingAudited(cache)
+}
+
+impl<K, V, E, S> Deref for TasksLoadingAudited<K, V, E, S> {
+    type Target = future::LoadingCache<K, V, E, S>;
+
+    fn deref(&self) -> &future::LoadingCache<K, V, E, S> {
+        &self.0
+    }
+}
+
+impl<K, V, E, S> Drop for TasksLoadingAudited<K, V, E, S> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.0.sync().audit();

@@ -11,6 +11,7 @@
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
 //! * [`received`]: removals that are received.
+//! * [`refresh`]: stale entries, and loaders that await.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
@@ -32,6 +33,7 @@ mod many_in_flight;
 mod panics;
 mod received;
 mod reentrancy;
+mod refresh;
 mod runtimes;
 mod singleflight;
 mod time_limits;

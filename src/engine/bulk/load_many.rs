@@ -5,7 +5,6 @@ use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome, St
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::Entry;
-use crate::expiration::Lifetime;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
@@ -40,7 +39,7 @@ struct Entered {
 
 /// A value that a loader has made.
 enum Made<V> {
-    Unused(V),
+    Unused(Loaded<V>),
     /// The value of the key at this position.
     UsedAt(usize),
 }
@@ -72,7 +71,7 @@ where
     ///
     /// # Errors
     /// If the loader returns one. Values that an earlier call of it has made stay.
-    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
@@ -151,7 +150,7 @@ where
     }
 
     /// Runs the loader for the keys of this call, and commits what it makes.
-    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: Vec<Own>,
@@ -168,7 +167,7 @@ where
     ///
     /// # Errors
     /// The loader's.
-    pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: Vec<Own>,
@@ -178,7 +177,7 @@ where
         self.land_round(wanted, enter(own), timer, made)
     }
 
-    fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, V)>>(
+    fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         mut own: Frames<Entered>,
@@ -200,8 +199,9 @@ where
             self.land_one(wanted, position, flight, &mut made);
         }
         for (key, made) in made {
-            if let Made::Unused(value) = made {
-                self.insert(key, value, Lifetime::Policy);
+            if let Made::Unused(loaded) = made {
+                let (value, lease) = loaded.into_parts();
+                self.insert(key, value, lease.lifetime);
             }
         }
         Ok(())
@@ -225,8 +225,7 @@ where
             return;
         };
         let entry = match std::mem::replace(made, Made::UsedAt(position)) {
-            Made::Unused(value) => {
-                let loaded = Loaded::new(value);
+            Made::Unused(loaded) => {
                 Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
             }
             // A key that is given twice, and whose first load was overtaken before the second.
@@ -241,7 +240,7 @@ where
     }
 
     /// What a loader has made, to be looked up by key. Of several values of a key it is the last.
-    fn by_hash(&self, made: impl IntoIterator<Item = (K, V)>) -> HashTable<(K, Made<V>)> {
+    fn by_hash(&self, made: impl IntoIterator<Item = (K, Loaded<V>)>) -> HashTable<(K, Made<V>)> {
         let mut table: HashTable<(K, Made<V>)> = HashTable::new();
         for (key, value) in made {
             let hash = spread(self.hash(&key));

@@ -34,7 +34,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     /// iteration sees a key that is present throughout, however often it is updated.
     pub fn present(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
         let meta = node.meta();
-        let seen = meta.deadline();
+        let seen = self.pool.raw().life(node.id()).deadline();
         if self.is_living(seen, meta) {
             let now = self.core.ticker.now();
             return Some(Entry::new(node, now, seen.max(now), Origin::Found));

@@ -5,6 +5,7 @@ use super::receiving::Receiving;
 use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
+use crate::executor::Job;
 use crate::links::NodeId;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
@@ -58,6 +59,16 @@ impl Core {
     /// Leaves what there is to tell and to drop to the executor. No lock may be held.
     pub fn submit_deliveries(&self) {
         self.notices.submit_deliveries();
+    }
+
+    /// Hands a job to the executor. No lock may be held.
+    pub fn execute(&self, job: Job) {
+        self.notices.execute(job);
+    }
+
+    /// The executor, for a task that hands it its jobs.
+    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
+        self.notices.executing()
     }
 
     /// Whether there is something to tell or to drop, and no job of the executor for it.

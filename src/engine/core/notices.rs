@@ -4,7 +4,7 @@ use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
-use crate::executor::{Handoff, Ticket};
+use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -213,6 +213,17 @@ impl Notices {
                 client.deliver_job(running);
             }
         }));
+    }
+
+    /// Hands a job to the executor. No lock may be held.
+    pub fn execute(&self, job: Job) {
+        self.executor.execute(job);
+    }
+
+    /// The executor, for a task that hands it its jobs.
+    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
+        let executor = self.executor.clone();
+        Box::new(move |job| executor.execute(job))
     }
 
     /// Has this thread deliver when its outermost callback, load or computation ends.

@@ -77,6 +77,9 @@ impl<K, V, S> Engine<K, V, S> {
             flushes += 1;
         }
         self.deliver_as_caller();
+        if let Some(reloads) = &self.reloads {
+            reloads.start_waiting();
+        }
     }
 
     /// Runs the caller's share of the maintenance, after a write.

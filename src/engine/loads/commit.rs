@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
 use crate::entry::Entry;
-use crate::expiration::Lifetime;
+use crate::expiration::Lease;
 use crate::hash::Hash32;
 use crate::pool::{Handle, HardDeadline, Local};
 use std::hash::{BuildHasher, Hash};
@@ -17,6 +17,14 @@ pub struct Replaces<'a, K, V> {
     condition: Option<Condition<'a, K, V>>,
     /// The entry for which the condition holds.
     judged: Option<Handle<K, V>>,
+    reload: Option<ReloadOf>,
+}
+
+/// The commit of a reload.
+#[derive(Clone, Copy)]
+struct ReloadOf {
+    /// The read that triggered it.
+    read_at: Option<Timestamp>,
 }
 
 impl<'a, K, V> Replaces<'a, K, V> {
@@ -25,7 +33,12 @@ impl<'a, K, V> Replaces<'a, K, V> {
     }
 
     pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
-        Self { condition, judged: None }
+        Self { condition, judged: None, reload: None }
+    }
+
+    /// Replaces this entry and no other, by its reload. `read_at` is the read that triggered it.
+    pub fn only(entry: Handle<K, V>, read_at: Option<Timestamp>) -> Self {
+        Self { condition: None, judged: Some(entry), reload: Some(ReloadOf { read_at }) }
     }
 }
 
@@ -43,7 +56,7 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     /// Runs a step with it.
     pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
         let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
-        let mut lent = Replaces { condition, judged: self.judged.take() };
+        let mut lent = Replaces { condition, judged: self.judged.take(), reload: None };
         let result = step(&mut lent);
         self.judged = lent.judged;
         result
@@ -68,10 +81,10 @@ where
 {
     /// Whether a load replaces this entry. Each entry is judged once.
     pub fn is_replaced(&self, entry: &Entry<K, V>, replaces: &mut Replaces<'_, K, V>) -> bool {
-        let Some(condition) = &mut replaces.condition else { return false };
         if replaces.judged.as_ref().is_some_and(|judged| judged.id() == entry.node().id()) {
             return true;
         }
+        let Some(condition) = &mut replaces.condition else { return false };
         let holds = self.judge(entry.node(), *condition);
         if holds {
             replaces.judged = Some(entry.node().clone());
@@ -88,11 +101,11 @@ where
     pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,
-        lifetime: Lifetime,
+        lease: Lease,
         flight: &EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> (Entry<K, V>, Timestamp) {
-        let terms = Terms { weight: self.weigh(&node), lifetime };
+        let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
         let (hash, mut was_absent) = (node.meta().hash(), replaces.judged.is_none());
         loop {
@@ -113,7 +126,7 @@ where
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
-            match self.try_commit_load(node, terms, (basis, *answer), flight) {
+            match self.try_commit_load(node, terms, (basis, *answer), (flight, replaces.reload)) {
                 Ok(done) => return (done.entry, done.ends),
                 Err(uncommitted) => node = uncommitted,
             }
@@ -129,7 +142,7 @@ where
         node: Local<'p, K, V>,
         terms: Terms,
         (basis, answer): (&Basis<K, V>, Option<Answer>),
-        flight: &EnteredFlight,
+        (flight, reload): (&EnteredFlight, Option<ReloadOf>),
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
         let asked_at = match (answer, basis) {
@@ -147,10 +160,16 @@ where
             if !basis.is_still(living) {
                 return Err(node);
             }
-            let put = self.prepare((&node, hash), old, terms, answer);
+            let mut put = self.prepare((&node, hash), old, terms, answer);
+            if let (Some(reload), Some(living)) = (reload, living) {
+                self.keep_idle_time(&mut put, living.seen(), reload.read_at);
+            }
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match self.core.commit_put(found, &put, flight.clearance()) {
                 Ok(done) => {
+                    if let (Some(_), Basis::Entry { node: old, .. }) = (reload, basis) {
+                        self.note_reloaded(old);
+                    }
                     let handle = node.handle();
                     self.finish_put(node, done, terms.weight, put.now);
                     let entry = fresh(handle, put.now, put.deadline);
@@ -164,6 +183,13 @@ where
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// Tells the pass that the node, which has just left the index, was replaced by its reload.
+    fn note_reloaded(&self, old: &Handle<K, V>) {
+        if let Some(refresh) = self.pool.raw().refresh(old.id()) {
+            refresh.note_reloaded();
         }
     }
 

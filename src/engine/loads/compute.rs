@@ -3,9 +3,9 @@
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, OnLoad, Step, block_on};
-use crate::engine::write::{Basis, Readings, Terms};
+use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
-use crate::expiration::Lifetime;
+use crate::expiration::{Lease, Lifetime};
 use crate::node::Generation;
 use crate::pool::OwnedDraft;
 use std::hash::{BuildHasher, Hash};
@@ -39,7 +39,7 @@ where
     /// The first step: takes the key.
     pub fn begin_compute(&self, draft: &OwnedDraft<K, V>) -> Step<FlightGuard> {
         let key = (draft.hash(), draft.key());
-        self.acquire_key(key, &|| draft.share(), OnLoad::Wait)
+        self.acquire_key(key, &|| draft.share(), OnLoad::WaitUnlessReload)
     }
 
     /// The last step: looks, asks `decide`, and commits.
@@ -103,7 +103,8 @@ where
             }
             (Op::Put(value), entry) => {
                 let node = draft.attach(&self.pool).fill(value);
-                let terms = Terms { weight: self.weigh(&node), lifetime: Lifetime::Policy };
+                let lease = Lease { lifetime: Lifetime::Policy, refresh: None };
+                let terms = self.terms(&node, lease);
                 let fresh;
                 (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);
                 match entry {

@@ -41,6 +41,15 @@ impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
     }
 }
 
+/// What a load does with a stale entry, in a cache whose reloads run inline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OnStale {
+    /// It returns the entry, as any other.
+    Keep,
+    /// It makes the value anew.
+    Reload,
+}
+
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
     /// The key has an entry.
@@ -64,7 +73,7 @@ where
     S: BuildHasher,
 {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
-    /// absent.
+    /// absent. `on_stale` says what becomes of a stale one.
     ///
     /// # Errors
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
@@ -72,11 +81,16 @@ where
         &self,
         key: K,
         init: impl FnOnce() -> R,
-        replace_if: Option<Condition<'_, K, V>>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(&key, &mut replaces) {
             Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    return Ok(self.reload_by_call(reloading, entry, || key, init));
+                }
                 // Dropped before the entry is the return value: a panic of theirs would leak it.
                 drop((key, init));
                 Ok(entry)
@@ -98,7 +112,7 @@ where
         &self,
         key: &Q,
         init: impl FnOnce() -> R,
-        replace_if: Option<Condition<'_, K, V>>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
@@ -106,6 +120,11 @@ where
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(key, &mut replaces) {
             Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    return Ok(self.reload_by_call(reloading, entry, || key.to_owned(), init));
+                }
                 drop(init);
                 Ok(entry)
             }
@@ -135,6 +154,18 @@ where
             self.after_read();
         }
         found.filter(|entry| !self.is_replaced(entry, replaces))
+    }
+
+    /// [`load`](Self::load) for a caller that has just found the key without an entry.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_after_miss<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+    ) -> Result<Entry<K, V>, R::Reason> {
+        self.load_missing(key, init, &mut Replaces::none())
     }
 
     fn load_missing<R: LoaderResult<V>>(
@@ -249,9 +280,9 @@ where
         flight: EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Entry<K, V> {
-        let (value, lifetime) = loaded.into_parts();
+        let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
-        let (entry, ends) = self.commit_load(node, lifetime, &flight, replaces);
+        let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
         flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();
         entry
@@ -289,7 +320,7 @@ where
     fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, hash, key)?;
+        let node = self.find_judged(&guard, hash, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }

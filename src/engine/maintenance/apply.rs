@@ -12,6 +12,7 @@ use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
+use crate::pool::RefreshMark;
 use crate::primitives::seeded;
 
 /// Prefetch distance, in events.
@@ -159,7 +160,9 @@ impl Pass<'_> {
         before.clear_life(life::LINKED);
         self.state.weight -= u64::from(before.weight());
         self.state.weight += u64::from(meta.weight());
-        if let Some(policy) = &mut self.state.policy {
+        if pool.refresh(old).is_some_and(RefreshMark::was_reloaded) {
+            self.replace_reloaded((new, meta), (old, before));
+        } else if let Some(policy) = &mut self.state.policy {
             // An update is recorded as a read is: once per period.
             let period = self.core.hot.record_period();
             let recorded = period == NO_PERIOD || before.record_period() == period;
@@ -179,6 +182,19 @@ impl Pass<'_> {
         }
         self.sweep_if_old(new, meta);
         self.note_removed(old, before);
+    }
+
+    /// Gives the node the place in the policy's list of a node that its own reload has replaced,
+    /// which is no use of the entry.
+    #[cold]
+    fn replace_reloaded(&mut self, (new, meta): (NodeId, &Meta), (old, before): (NodeId, &Meta)) {
+        let Some(policy) = &mut self.state.policy else { return };
+        let pool = &*self.core.pool;
+        meta.set_record_period(before.record_period());
+        if seeded("reloads-count-as-uses") {
+            return policy.replace(pool, old, new);
+        }
+        policy.replace_reloaded(pool, old, new);
     }
 
     /// Sweeps a node of an older generation, whose bucket the sweep may have passed just before the
@@ -223,7 +239,7 @@ impl Pass<'_> {
 
     /// Puts the node into the wheel's bucket for its deadline.
     pub fn schedule(&mut self, id: NodeId, meta: &Meta) {
-        let deadline = meta.deadline();
+        let deadline = self.core.pool.life(id).deadline();
         if meta.life() & life::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
             let deadline = timers.show(ended_at(deadline));

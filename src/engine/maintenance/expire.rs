@@ -66,14 +66,15 @@ impl Pass<'_> {
 
     fn expire_one(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        let mut judged = meta.deadline();
+        let life = self.core.pool.life(id);
+        let mut judged = life.deadline();
         while judged != GONE && judged <= self.now {
             let ignores = seeded("expirer-ignores-extensions");
             let condition = if ignores { Judged::Anyhow } else { Judged::At(judged) };
             if self.unlink((id, meta), RemovalCause::Expired, condition).is_ok() {
                 return;
             }
-            let before = std::mem::replace(&mut judged, meta.deadline());
+            let before = std::mem::replace(&mut judged, life.deadline());
             if before == judged {
                 break;
             }

@@ -6,7 +6,7 @@ use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
-use crate::node::{GONE, Meta, ended_at, life};
+use crate::node::{Meta, ended_at, life};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
@@ -155,9 +155,11 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Kept> {
         let core = self.core;
         let deadline = match judged {
-            Judged::At(judged) if !meta.change_deadline(judged, GONE) => return Err(Kept::ForNow),
+            Judged::At(judged) if !core.pool.life(id).mark_gone_at(judged) => {
+                return Err(Kept::ForNow);
+            }
             Judged::At(judged) => judged,
-            Judged::Anyhow => core.mark_gone(meta),
+            Judged::Anyhow => core.mark_gone((id, meta)),
         };
         locked.remove();
         let empty_overflow = locked.take_empty_overflow();

@@ -67,6 +67,7 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
+        let node = self.judged(node);
         let mut memo = HookMemo::Unasked;
         if !self.core.hot.is_cleared(node.meta()) {
             memo = self.ask_coarsely(node, coarse);
@@ -74,6 +75,7 @@ impl<K, V, S> Engine<K, V, S> {
         if let HookMemo::Unchanged = memo {
             let due = self.core.is_maintenance_due(coarse) || reentrancy::has_deferred();
             let due = self.core.record_read(node.id()) || due;
+            let due = self.triggers_reload(node, coarse) || due;
             return Lookup { node: Some(node), due };
         }
         self.retry_read(guard, hash, key, (Some(node), coarse), memo)

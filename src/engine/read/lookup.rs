@@ -83,7 +83,8 @@ impl<K, V, S> Engine<K, V, S> {
         Entry::new(self.handle_on(node), now, node.seen().max(now), Origin::Found)
     }
 
-    /// The key's node in the index, living or not.
+    /// The key's node in the index, living or not. Its deadline is that of plain hits
+    /// ([`judged`](Self::judged)).
     ///
     /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
     /// fingerprint. Only this case is inlined into every read.
@@ -136,7 +137,7 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
-        is_key_of(node, hash, key).then(|| node.with_deadline(node.meta().deadline()))
+        is_key_of(node, hash, key).then(|| self.judged(node.with_deadline(node.meta().deadline())))
     }
 
     /// The node, if it is the key's and in the index.
@@ -234,7 +235,32 @@ impl<K, V, S> Engine<K, V, S> {
     /// The node of an id that the index holds, under a guard.
     fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);
-        NodeRef { address, id, seen: address.meta().deadline() }
+        self.judged(NodeRef { address, id, seen: address.meta().deadline() })
+    }
+
+    /// The node with the end of its life for its deadline. In a cache with refresh, that is in
+    /// another word than the one that plain hits read.
+    #[inline(always)]
+    pub fn judged<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
+        if self.reloads.is_some() { self.with_end(node) } else { node }
+    }
+
+    #[cold]
+    fn with_end<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
+        node.with_deadline(self.pool.raw().life(node.id).deadline())
+    }
+
+    /// [`find`](Self::find) for a caller that asks for the end of the node's life.
+    pub fn find_judged<'g, Q>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.find(guard, hash, key).map(|node| self.judged(node))
     }
 
     /// Visits the nodes of one bucket, from the hash position `cursor` on. Returns the position of
@@ -273,13 +299,13 @@ impl<K, V, S> Engine<K, V, S> {
             return true;
         }
         if self.core.hot.is_cleared(node.meta()) {
-            return node.meta().deadline() == node.seen;
+            return self.pool.raw().life(node.id).deadline() == node.seen;
         }
         // A writer that replaces an entry stores the new id before it marks the old node. So a node
         // that was replaced in time may not bear the mark yet.
         let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
         let hash = node.meta().hash();
-        node.meta().claim(node.seen)
+        self.pool.raw().life(node.id).claim(node.seen)
             && self.core.index.find(&crate::epoch::pin(), hash, is_there).is_some()
     }
 

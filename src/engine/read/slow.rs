@@ -73,7 +73,7 @@ impl<K, V, S> Engine<K, V, S> {
     {
         loop {
             let coarse = self.core.ticker.coarse();
-            let found = self.find(guard, hash, key)?;
+            let found = self.find_judged(guard, hash, key)?;
             if self.is_live_at(found, coarse) {
                 return Some(found);
             }
@@ -96,6 +96,7 @@ impl<K, V, S> Engine<K, V, S> {
         memo: HookMemo,
     ) -> ReadStep<'g, K, V> {
         let mut due = self.core.is_maintenance_due(coarse);
+        let found = found.map(|found| self.judged(found));
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
         if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
             return ReadStep::Again;
@@ -112,6 +113,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
         if let Some(node) = node {
             due |= self.core.record_read(node.id());
+            due |= self.triggers_reload(node, coarse);
         }
         if let Some(recorder) = &self.core.recorder {
             if node.is_some() { recorder.hit() } else { recorder.miss() }
@@ -147,7 +149,7 @@ impl<K, V, S> Engine<K, V, S> {
         let ticker = &self.core.ticker;
         let coarsely = self.mode.coarsely();
         let asks = self.mode.asks();
-        let meta = node.meta();
+        let life = self.pool.raw().life(node.id());
         let mut precisely = false;
         // The hook may have been asked before, by the coarse reading.
         let mut is_told = !matches!(memo, HookMemo::Unasked);
@@ -155,7 +157,7 @@ impl<K, V, S> Engine<K, V, S> {
         // The deadline that this read has stored.
         let mut ours = None;
         loop {
-            let deadline = meta.deadline();
+            let deadline = life.deadline();
             if deadline == GONE {
                 return match ours {
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
@@ -184,7 +186,7 @@ impl<K, V, S> Engine<K, V, S> {
                 return match ours {
                     // It was alive when this read prolonged it.
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
-                    None if meta.claim(deadline) => Renewed::Over,
+                    None if life.claim(deadline) => Renewed::Over,
                     // Another thread has prolonged the life in time.
                     None => continue,
                 };
@@ -219,7 +221,7 @@ impl<K, V, S> Engine<K, V, S> {
                 new = deadline.min(new_hard);
             }
             if new != deadline {
-                if !meta.change_deadline(deadline, new) {
+                if !life.change(deadline, new) {
                     continue;
                 }
                 if new < deadline {
@@ -326,7 +328,7 @@ impl<K, V, S> Engine<K, V, S> {
     fn ask_unknown<T>(&self, expiry: &dyn Expiry<K, V>, read: impl FnOnce() -> T) -> T {
         let (answer, is_default) = default_hook::asked(Hook::Read, expiry.identity(Sealed), read);
         self.mode.learn(is_default);
-        if !self.mode.renews() {
+        if !self.mode.renews() && self.reloads.is_none() {
             self.core.hot.end_prolonging();
         }
         answer

@@ -1,9 +1,12 @@
 //! Loads by tasks.
 
 use super::drive::{as_task, drive, fly};
+use super::reload::Panics;
 use crate::engine::Engine;
 use crate::engine::flights::LoadOutcome;
-use crate::engine::loads::{Begun, LoadTimer, OwnedReplaces, loaded_node};
+use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node};
+use crate::engine::refresh::answer;
+use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::loaded::{LoaderResult, Reason};
 use equivalent::Equivalent;
@@ -27,11 +30,18 @@ where
         &self,
         key: K,
         init: impl Future<Output = R>,
-        replace_if: Option<impl FnMut(&K, &V) -> bool>,
+        (replace_if, on_stale): (Option<impl FnMut(&K, &V) -> bool>, OnStale),
     ) -> Loaded<K, V, R> {
         let mut replaces = OwnedReplaces::new(replace_if);
         match replaces.lend(|replaces| self.read_for_load(&key, replaces)) {
             Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    return Ok(self
+                        .reload_own_async(Box::new(reloading), entry, || key, init)
+                        .await);
+                }
                 // Dropped before the entry is the return value: a panic of its destructor would
                 // leak the entry.
                 drop(key);
@@ -49,16 +59,51 @@ where
         &self,
         key: &Q,
         init: impl Future<Output = R>,
-        replace_if: Option<impl FnMut(&K, &V) -> bool>,
+        (replace_if, on_stale): (Option<impl FnMut(&K, &V) -> bool>, OnStale),
     ) -> Loaded<K, V, R>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut replaces = OwnedReplaces::new(replace_if);
         match replaces.lend(|replaces| self.read_for_load(key, replaces)) {
-            Some(entry) => Ok(entry),
+            Some(entry) => {
+                if on_stale == OnStale::Reload
+                    && let Some(reloading) = self.take_stale_inline(&entry)
+                {
+                    let key = || key.to_owned();
+                    return Ok(self.reload_own_async(Box::new(reloading), entry, key, init).await);
+                }
+                Ok(entry)
+            }
             None => self.load_missing_async(key.to_owned(), init, replaces).await,
         }
+    }
+
+    /// [`load_async`](Self::load_async) for a caller that has just found the key without an entry.
+    ///
+    /// # Errors
+    /// As [`load_async`](Self::load_async).
+    pub async fn load_after_miss_async<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl Future<Output = R>,
+    ) -> Loaded<K, V, R> {
+        let replaces = OwnedReplaces::new(None::<fn(&K, &V) -> bool>);
+        self.load_missing_async(key, init, replaces).await
+    }
+
+    /// Makes the value of a stale entry anew, in this task. Returns the new value's entry, or
+    /// `entry` if the loader made no value.
+    async fn reload_own_async<R: LoaderResult<V>>(
+        &self,
+        reloading: Box<Reloading<K, V>>,
+        entry: Entry<K, V>,
+        key: impl FnOnce() -> K,
+        init: impl Future<Output = R>,
+    ) -> Entry<K, V> {
+        let answer = pin!(async { answer(init.await) });
+        let made = self.reload_async(reloading, |_| key(), (answer, Panics::Reach)).await;
+        made.unwrap_or(entry)
     }
 
     async fn load_missing_async<R: LoaderResult<V>>(

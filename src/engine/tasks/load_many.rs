@@ -4,6 +4,7 @@ use super::drive::{FlightEnded, as_task};
 use crate::engine::Engine;
 use crate::engine::bulk::{Answers, keys_of, polled};
 use crate::engine::loads::LoadTimer;
+use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
@@ -26,7 +27,7 @@ where
     ) -> Result<Answers<K, V>, Arc<E>>
     where
         E: Send + Sync + 'static,
-        I: IntoIterator<Item = (K, V)>,
+        I: IntoIterator<Item = (K, Loaded<V>)>,
         F: Future,
     {
         let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());

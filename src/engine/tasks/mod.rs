@@ -13,7 +13,9 @@ mod drive;
 mod load;
 mod load_many;
 mod notify;
+mod reload;
 mod retain;
 mod write;
 
 pub use drive::as_task;
+pub use reload::{Panics, asked};

@@ -120,9 +120,9 @@ impl Core {
                 Event::Removed(old).pack()
             });
             if cause == RemovalCause::Explicit {
-                self.refuse_closed(put.id, meta.deadline(), put.now);
+                self.refuse_closed(put.id, put.deadline, put.now);
             } else {
-                self.announce(put.id, cause, meta.deadline(), put.now);
+                self.announce(put.id, cause, put.deadline, put.now);
             }
             return Ok(Done { published: false, event });
         }
@@ -189,10 +189,11 @@ impl Core {
         if self.hot.is_cleared(meta) {
             return Ok(unchanged);
         }
+        let life = self.pool.life(id);
         let (mut judged, mut new);
         let mut is_set = false;
         loop {
-            judged = meta.deadline();
+            judged = life.deadline();
             if judged <= now {
                 // If the life is to end now, a read has just made the new hard deadline the
                 // deadline.
@@ -200,7 +201,7 @@ impl Core {
                     new = now;
                     break;
                 }
-                if meta.claim(judged) {
+                if life.claim(judged) {
                     return Ok(unchanged);
                 }
                 continue;
@@ -215,10 +216,12 @@ impl Core {
                 // not taken back.
                 new = new.max(judged).min(hard_deadline);
             }
-            if meta.change_deadline(judged, new) {
+            life.lower_act(new);
+            if life.change(judged, new) {
                 break;
             }
         }
+        self.pool.set_act(id);
         let event = if over {
             self.unlink(&mut locked, id, now, RemovalCause::Expired);
             Some(Event::Removed(id).pack())
@@ -277,7 +280,7 @@ impl Core {
 
     /// Marks a node that has just been unlinked and announces it.
     fn gone(&self, (id, meta): (NodeId, &Meta), now: Timestamp, cause: RemovalCause) -> Gone {
-        let deadline = self.mark_gone(meta);
+        let deadline = self.mark_gone((id, meta));
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
         Gone { cause, deadline: ended_at(deadline) }

@@ -5,7 +5,7 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, ReentrancyMark};
-use crate::expiration::{Lifetime, lifetime};
+use crate::expiration::{Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
@@ -15,6 +15,15 @@ use crate::primitives::atomic::Ordering;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
+
+/// The weight of a value, and how the write says when it ends.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    pub weight: u32,
+    pub lifetime: Lifetime,
+    /// The time until the value is stale. `None` is by the cache's fixed setting.
+    pub refresh: Option<Nanos>,
+}
 
 /// An expiry hook's answer about a new value.
 #[derive(Clone, Copy)]
@@ -83,6 +92,21 @@ impl<K, V, S> Engine<K, V, S> {
         let Some(weigher) = &self.hooks.weigher else { return 1 };
         let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
         weigher(node.key(), node.value())
+    }
+
+    /// What is to be known of a value before its commit: asks the weigher and the refresh policy.
+    pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> Terms {
+        let Lease { lifetime, refresh } = lease;
+        let refresh = refresh.or_else(|| self.ask_refresh(node));
+        Terms { weight: self.weigh(node), lifetime, refresh }
+    }
+
+    /// The refresh policy's answer: the time until the value is stale.
+    pub fn ask_refresh(&self, node: &Local<'_, K, V>) -> Option<Nanos> {
+        let policy = self.reloads.as_ref()?.policy.as_ref()?;
+        let now = self.core.ticker.instant_of(self.core.ticker.coarse());
+        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        Some(lifetime(policy(node.key(), node.value(), now)))
     }
 
     /// Whether the hooks are asked about a value that is written with this term.
@@ -214,7 +238,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         loop {
             let coarse = self.core.ticker.coarse();
-            let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
+            let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };
             if self.is_live_at(node, coarse) {
                 let hard_deadline = self.pool.raw().hard_deadline(node.id());
                 let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);

@@ -1,15 +1,14 @@
 //! Inserts of single keys.
 
 use super::commit::Done;
-use super::hooks::{Answer, Basis, Readings};
-use super::prepare::Terms;
+use super::hooks::{Answer, Basis, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad, Step, block_on};
 use crate::engine::read::NodeRef;
 use crate::epoch::Guard;
-use crate::expiration::Lifetime;
+use crate::expiration::{Lease, Lifetime};
 use crate::hash::Hash32;
 use crate::pool::{Handle, Local};
 use std::hash::{BuildHasher, Hash};
@@ -65,14 +64,14 @@ where
         // Prefetches the bucket, so that the miss overlaps with making the node.
         let hash = self.hash_ahead(&key);
         self.check_key(hash, &key);
-        if self.is_asked(lifetime) || self.hooks.weigher.is_some() {
+        if self.is_asked(lifetime) || self.asks_about_values {
             return self.insert_with_hooks(hash, key, value, lifetime);
         }
         let guard = crate::epoch::pin();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None)
+        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime, refresh: None }, None)
     }
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
@@ -85,7 +84,7 @@ where
         lifetime: Lifetime,
     ) -> Waiting<K, V> {
         let node = self.pool.draft(hash, key).fill(value);
-        let terms = Terms { weight: self.weigh(&node), lifetime };
+        let terms = self.terms(&node, Lease { lifetime, refresh: None });
         if !self.is_asked(lifetime) {
             return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
         }

@@ -1,25 +1,18 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{Done, Put};
-use super::hooks::{Answer, Basis, HookLifetime, Readings};
+use super::hooks::{Answer, Basis, HookLifetime, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
-use crate::expiration::Lifetime;
 use crate::hash::Hash32;
-use crate::node::Generation;
-use crate::pool::{Handle, Local};
+use crate::links::NodeId;
+use crate::node::{Generation, ended_at};
+use crate::pool::{Handle, Local, RefreshMark};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
-
-/// The weight of a value, and how the write says when it ends.
-#[derive(Clone, Copy)]
-pub struct Terms {
-    pub weight: u32,
-    pub lifetime: Lifetime,
-}
 
 /// The entry of a node that this call has just committed. The node may have left the cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, now: Timestamp, deadline: Timestamp) -> Entry<K, V> {
@@ -54,7 +47,14 @@ impl<K, V, S> Engine<K, V, S> {
             ends = self.ends(terms.lifetime, hook, now);
         }
         let deadline = ends.deadline;
-        node.meta().init(deadline, now, terms.weight, generation.mark());
+        let act = match &self.reloads {
+            None => deadline,
+            Some(reloads) => {
+                let stale = now.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
+                self.begin_life(node.id(), deadline, stale)
+            }
+        };
+        node.meta().init(act, now, terms.weight, generation.mark());
         if let Some(word) = self.pool.raw().hard_deadline(node.id()) {
             word.store(ends.hard_deadline, self.mode.asks());
         }
@@ -66,6 +66,34 @@ impl<K, V, S> Engine<K, V, S> {
             None
         };
         Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
+    }
+
+    /// Sets the words that a node has in a cache with refresh. Returns when a read must act.
+    #[cold]
+    fn begin_life(&self, id: NodeId, deadline: Timestamp, stale: Timestamp) -> Timestamp {
+        let pool = self.pool.raw();
+        pool.life(id).begin(deadline);
+        if let Some(refresh) = pool.refresh(id) {
+            refresh.set(stale);
+        }
+        deadline.min(stale)
+    }
+
+    /// Has the idle time of a reloaded value go on from the last read: a reload is none. `old_end`
+    /// is the end of the old value's life, and `read_at` the read that triggered the reload.
+    #[cold]
+    pub fn keep_idle_time(&self, put: &mut Put, old_end: Timestamp, read_at: Option<Timestamp>) {
+        let pool = self.pool.raw();
+        let Some(word) = pool.hard_deadline(put.id) else { return };
+        let hard_deadline = word.load();
+        let read = read_at.map_or(old_end, |read| self.core.lifetimes.deadline(read, NEVER));
+        put.deadline = ended_at(old_end).max(read).min(hard_deadline);
+        let stale = pool.refresh(put.id).map_or(NEVER, RefreshMark::instant);
+        let act = self.begin_life(put.id, put.deadline, stale);
+        self.pool.meta(put.id).set_act(act);
+        if put.deadline <= put.now {
+            put.refused = Some(RemovalCause::Expired);
+        }
     }
 
     /// The key's entry, if it lives, in order to check that an answer was about it. `asked_at` is

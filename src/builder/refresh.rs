@@ -1,0 +1,202 @@
+//! Settings of refresh, and building a cache with a stored loader.
+
+use super::Builder;
+use crate::cache::{Cache, LoadingCache};
+use crate::error::BuildError;
+use crate::loader::Loader;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl<K, V, C> Builder<K, V, C>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Makes entries *stale* this long after they were inserted or replaced: readers still get the
+    /// value, and one of them triggers a reload.
+    ///
+    /// A stale entry is a living entry for every operation, until its lifetime is over. So give
+    /// entries a longer lifetime, too ([`time_to_live`](Self::time_to_live),
+    /// [`expire_after`](Self::expire_after)): between the two, values are served while a new one is
+    /// made, and while making one fails.
+    ///
+    /// Reloads need a stored loader ([`build_with_loader`](Self::build_with_loader)). They are
+    /// triggered by reads: an entry that nobody reads is not reloaded. `get`, `get_entry`, `touch`,
+    /// `get_many` and reads of a view trigger them. `peek`, `contains_key` and iteration do not.
+    /// After a read that triggered a reload, the value that it brings takes the old one's place,
+    /// which leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
+    /// for the eviction policy, and no read for an idle time.
+    ///
+    /// A write, a removal, a computation or `invalidate_all` during a reload overtakes it: what it
+    /// brings is not kept.
+    ///
+    /// *Where reloads run*: on the [`executor`](Self::executor), or inline
+    /// ([`refresh_inline`](Self::refresh_inline)).
+    ///
+    /// *Cost*: 16 bytes per entry. A plain hit on an entry that is not stale costs what it costs
+    /// without refresh, unless there is an idle time or a read hook.
+    ///
+    /// *Errors*: [`try_build`](Self::try_build) refuses it with neither of the two.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock, Loaded};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let version = AtomicU32::new(0);
+    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let settings = Cache::builder()
+    ///     .time_to_live(Duration::from_secs(3600))
+    ///     .refresh_after_write(Duration::from_secs(60))
+    ///     .refresh_inline(true)
+    ///     .clock(clock)
+    ///     .build_with_loader(load);
+    /// assert_eq!(settings.get(&"k"), Ok(0));
+    /// hand.advance(Duration::from_secs(60));
+    /// assert_eq!(settings.get(&"k"), Ok(0)); // stale: this read has triggered a reload
+    /// assert_eq!(settings.get(&"k"), Ok(1));
+    /// ```
+    pub fn refresh_after_write(mut self, time: Duration) -> Self {
+        self.refresh.after_write = Some(time);
+        self
+    }
+
+    /// Sets the policy that says, per entry, how long after its writing it is stale; `None` is
+    /// never. Otherwise like [`refresh_after_write`](Self::refresh_after_write), in whose place the
+    /// policy is asked.
+    ///
+    /// A loader's word about its value comes first
+    /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)).
+    ///
+    /// *Callbacks*: the policy gets key, value and the present. It is asked once per value that is
+    /// written, or that a reload found not modified, with no lock held. It must not write the key
+    /// that it is asked about: that write panics. A panic reaches the caller of the write, and
+    /// nothing is written.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::Duration;
+    ///
+    /// struct Answer { address: [u8; 4], ttl: Duration }
+    ///
+    /// // Answers are asked for anew when three quarters of their time are over.
+    /// let dns: Cache<String, Answer> = Cache::builder()
+    ///     .ttl_on_write(|_, answer: &Answer| Some(answer.ttl))
+    ///     .refresh_after(|_, answer: &Answer, _| Some(answer.ttl * 3 / 4))
+    ///     .refresh_inline(true)
+    ///     .build();
+    /// # drop(dns);
+    /// ```
+    pub fn refresh_after(
+        mut self,
+        policy: impl Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.refresh = Some(Box::new(policy));
+        self
+    }
+
+    /// Sets whether reloads run on the thread of the read that triggered them, at its end. By
+    /// default they run on the [`executor`](Self::executor).
+    ///
+    /// That read still returns the old value, and takes as long as the loader. Other reads do not
+    /// wait.
+    pub fn refresh_inline(mut self, inline: bool) -> Self {
+        self.refresh.inline = inline;
+        self
+    }
+
+    /// Bounds how many reloads are under way at once, those that wait for the executor included. By
+    /// default 64.
+    ///
+    /// Beyond the limit a read triggers nothing, and the entry stays stale. That is counted
+    /// ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)). A later read tries again.
+    ///
+    /// *Errors*: [`try_build`](Self::try_build) refuses zero.
+    pub fn refresh_limit(mut self, limit: usize) -> Self {
+        self.refresh.limit = limit;
+        self
+    }
+
+    /// Notes that the cache is to have a stored loader.
+    pub(crate) fn with_loader(mut self) -> Self {
+        self.refresh.has_loader = true;
+        self
+    }
+
+    /// Sets how long after a failed reload a read may trigger the next one. By default a second.
+    ///
+    /// Until then the entry is read as if it were not stale. The delay also applies where the key
+    /// had a load or a computation when its reload was to begin.
+    pub fn refresh_retry(mut self, delay: Duration) -> Self {
+        self.refresh.retry = delay;
+        self
+    }
+}
+
+impl<K, V> Builder<K, V, Cache<K, V>>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Builds a cache that makes missing values itself, by a stored loader, and reloads stale ones.
+    ///
+    /// [`refresh_after_write`](Self::refresh_after_write) and
+    /// [`refresh_after`](Self::refresh_after) say when an entry is stale. Without them, only
+    /// [`refresh`](LoadingCache::refresh) reloads.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, LoadingCache};
+    ///
+    /// let lengths: LoadingCache<String, usize, &str> =
+    ///     Cache::builder().build_with_loader(|word: &String| match word.len() {
+    ///         0 => Err("no word"),
+    ///         length => Ok(Loaded::new(length)),
+    ///     });
+    /// assert_eq!(lengths.get("four"), Ok(4));
+    /// assert_eq!(*lengths.get("").unwrap_err(), "no word");
+    /// ```
+    #[must_use]
+    pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
+        match self.try_build_with_loader(loader, ahash::RandomState::new()) {
+            Ok(cache) => cache,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns
+    /// an error instead of panicking.
+    ///
+    /// # Errors
+    /// As [`try_build`](Self::try_build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, RandomState};
+    /// use std::time::Duration;
+    ///
+    /// let builder = Cache::<u32, u32>::builder().refresh_after_write(Duration::from_secs(60));
+    /// let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
+    /// // Neither an executor nor `refresh_inline`.
+    /// let refused = builder.try_build_with_loader(double, RandomState::new());
+    /// assert_eq!(refused.unwrap_err().setting(), "refresh_after_write");
+    /// ```
+    pub fn try_build_with_loader<L, S>(
+        mut self,
+        loader: L,
+        hasher: S,
+    ) -> Result<LoadingCache<K, V, L::Error, S>, BuildError>
+    where
+        L: Loader<K, V>,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
+        self.hooks.loader = Some(Arc::new(Arc::clone(&loader)));
+        let engine = self.with_loader().into_engine(hasher)?;
+        engine.start_reloads();
+        Ok(LoadingCache::new(Cache::from_engine(engine), loader))
+    }
+}

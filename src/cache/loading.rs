@@ -1,0 +1,293 @@
+//! Caches with a stored loader.
+
+use super::Cache;
+use super::bulk::values;
+use crate::engine::{Failed, Waited};
+use crate::entry::Entry;
+use crate::error::LoadError;
+use crate::loaded::Reason;
+use crate::loader::{Loader, ReloadFailure};
+use equivalent::Equivalent;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A [`Cache`] that makes missing values itself, by a stored [`Loader`], and reloads stale ones.
+///
+/// [`Builder::build_with_loader`](crate::Builder::build_with_loader) makes one. It dereferences to
+/// the [`Cache`], whose reads trigger reloads, too, and load nothing.
+///
+/// Like a `Cache` it is a handle: cloning it is cheap, and all clones are the same cache.
+pub struct LoadingCache<K, V, E, S = ahash::RandomState> {
+    cache: Cache<K, V, S>,
+    loader: Arc<dyn Loader<K, V, Error = E>>,
+}
+
+impl<K, V, E, S> LoadingCache<K, V, E, S> {
+    pub(crate) fn new(cache: Cache<K, V, S>, loader: Arc<dyn Loader<K, V, Error = E>>) -> Self {
+        Self { cache, loader }
+    }
+
+    /// The cache, without the loader.
+    #[must_use]
+    pub fn cache(&self) -> &Cache<K, V, S> {
+        &self.cache
+    }
+}
+
+impl<K, V, E, S> LoadingCache<K, V, E, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Returns a clone of the key's value; if the key has none, the loader makes one.
+    ///
+    /// A stale value is returned at once, and one of its readers triggers a reload
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A load is one of
+    /// [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
+    ///
+    /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
+    /// way, if the key has no value. A hit waits for nothing, except for the loader if this
+    /// very read triggered a reload that runs inline.
+    ///
+    /// # Errors
+    /// The loader's error. A failed reload is none: the old value is returned.
+    ///
+    /// # Panics
+    /// If the loader panics in a load, or asks for the very key that it loads.
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    ///
+    /// let squares = Cache::builder().build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// assert_eq!(squares.get(&7), Ok(49));
+    /// ```
+    pub fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        if let Some(value) = self.cache.get(key) {
+            return Ok(value);
+        }
+        self.load_uncounted(key.to_owned()).map(Entry::into_value)
+    }
+
+    /// Like [`get`](Self::get), but returns a handle on the entry, without a clone.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    ///
+    /// let lengths = Cache::builder()
+    ///     .build_with_loader(|word: &String| Ok::<_, ()>(Loaded::new(word.len())));
+    /// let entry = lengths.get_entry("four").unwrap();
+    /// assert_eq!((entry.key().as_str(), *entry), ("four", 4));
+    /// ```
+    pub fn get_entry<Q>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(entry) = self.cache.get_entry(key) {
+            return Ok(entry);
+        }
+        self.load_uncounted(key.to_owned())
+    }
+
+    /// Loads a key that a read has just found without a value.
+    fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
+        let wanted = key.clone();
+        self.cache.engine().load_after_miss(key, || self.loader.load(&wanted))
+    }
+
+    /// Returns clones of the keys' values, in the order of the keys; the values that are missing
+    /// are made by one call of [`Loader::load_many`]. `None` stands for a key for which it made
+    /// nothing.
+    ///
+    /// Otherwise like [`Cache::try_get_many_with`]. Stale values are returned, and trigger reloads.
+    ///
+    /// # Errors
+    /// The loader's error.
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    ///
+    /// let squares = Cache::builder().build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// squares.insert(3, 0);
+    /// assert_eq!(squares.get_many([2, 3, 4]), Ok(vec![Some(4), Some(0), Some(16)]));
+    /// ```
+    pub fn get_many(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<V>>, Arc<E>>
+    where
+        V: Clone,
+    {
+        let loader = |keys: &[&K]| self.loader.load_many(keys);
+        let entries = self.cache.engine().load_many(keys, loader, None)?;
+        Ok(values(entries.into_iter().flatten()))
+    }
+
+    /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Returns
+    /// whether this call has begun a reload or load, as opposed to: one is under way, or too many
+    /// reloads are ([`refresh_limit`](crate::Builder::refresh_limit)).
+    ///
+    /// It runs where reloads run: on the builder's [`executor`](crate::Builder::executor), or on
+    /// this thread. Readers get the old value meanwhile. It is no read of the entry.
+    ///
+    /// A failure leaves the old value, and is counted.
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let version = AtomicU32::new(0);
+    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
+    /// assert_eq!(settings.get("k"), Ok(0));
+    /// assert!(settings.refresh(&"k"));
+    /// assert_eq!(settings.get("k"), Ok(1));
+    /// ```
+    pub fn refresh(&self, key: &K) -> bool {
+        let loader = Arc::clone(&self.loader);
+        self.cache.engine().refresh_key(key, move |key| loader.load(key))
+    }
+}
+
+impl<K, V, E, S> LoadingCache<K, V, E, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Like [`get`](Self::get), with time limits, in real time, counted from the call.
+    ///
+    /// * A fresh value is returned at once.
+    /// * If the value is stale, the call waits for its reload until `limits.soft`, and returns the
+    ///   new value if it is there by then, else the stale one.
+    /// * If the key has no value, the call waits for a load until `limits.hard`, and fails then.
+    ///
+    /// Whatever the call has given up to wait for goes on, and its value enters the cache. So the
+    /// loader runs on the builder's [`executor`](crate::Builder::executor). With
+    /// [`refresh_inline`](crate::Builder::refresh_inline), or without an executor, it runs on this
+    /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
+    /// then.
+    ///
+    /// A thread of the executor that calls this for a key without a value needs another one to be
+    /// free for the load, or times out.
+    ///
+    /// # Errors
+    /// If there is no value: the loader has failed or panicked, or the hard limit has come.
+    ///
+    /// ```
+    /// use cortado::{Cache, Job, LoadError, LoadLimits, Loaded};
+    /// use std::{sync::mpsc::channel, time::Duration};
+    ///
+    /// let (jobs, queue) = channel::<Job>();
+    /// let squares = Cache::builder()
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::from_millis(5) };
+    /// // No thread runs the jobs.
+    /// assert_eq!(squares.get_within(&7, limits), Err(LoadError::TimedOut));
+    /// queue.recv().unwrap()();
+    /// assert_eq!(squares.get_within(&7, limits), Ok(49));
+    /// ```
+    pub fn get_within(&self, key: &K, limits: LoadLimits) -> Result<V, LoadError<E>>
+    where
+        V: Clone,
+    {
+        // A time limit that overflows is as good as none.
+        let begun = Instant::now();
+        let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
+        let engine = self.cache.engine();
+        if let Some(entry) = self.cache.get_entry(key) {
+            engine.await_reload(entry.node(), soft);
+            let present = self.cache.peek(key);
+            return Ok(present.unwrap_or(entry).into_value());
+        }
+        let loader = Arc::clone(&self.loader);
+        match engine.load_until(key, move |key: &K| loader.load(key), hard) {
+            Waited::Loaded(Ok(entry)) => Ok(entry.into_value()),
+            Waited::Loaded(Err(error)) => Err(LoadError::Failed(error)),
+            Waited::Panicked => Err(LoadError::Panicked),
+            Waited::TimedOut => Err(LoadError::TimedOut),
+        }
+    }
+
+    /// Returns the failure of the last reload of the key's entry. `None` if that reload succeeded,
+    /// if there was none, or if the key has no living entry.
+    ///
+    /// Leaves no trace, like [`peek`](Cache::peek).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static IS_UP: AtomicBool = AtomicBool::new(true);
+    /// let load = |_: &&str| match IS_UP.load(Ordering::Relaxed) {
+    ///     true => Ok(Loaded::new(7)),
+    ///     false => Err("no answer"),
+    /// };
+    /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
+    /// assert_eq!(settings.get("k"), Ok(7));
+    /// IS_UP.store(false, Ordering::Relaxed);
+    /// settings.refresh(&"k");
+    /// assert_eq!(settings.get("k"), Ok(7)); // the old value stays
+    /// let failure = settings.last_failure("k").unwrap();
+    /// assert_eq!((failure.error().map(|it| **it), failure.times()), (Some("no answer"), 1));
+    /// ```
+    pub fn last_failure<Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let engine = self.cache.engine();
+        let Failed { reason, at, times } = engine.last_failure(key)?;
+        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
+        Some(ReloadFailure { error, at: engine.core.ticker.instant_of(at), times })
+    }
+}
+
+/// Time limits of a call that may have to wait for a loader; see [`LoadingCache::get_within`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadLimits {
+    /// Past this, a caller takes the stale value, if there is one.
+    pub soft: Duration,
+    /// Past this, the call fails.
+    pub hard: Duration,
+}
+
+impl<K, V, E, S> Clone for LoadingCache<K, V, E, S> {
+    /// Returns another handle on the same cache.
+    fn clone(&self) -> Self {
+        Self { cache: self.cache.clone(), loader: Arc::clone(&self.loader) }
+    }
+}
+
+impl<K, V, E, S> Deref for LoadingCache<K, V, E, S> {
+    type Target = Cache<K, V, S>;
+
+    fn deref(&self) -> &Cache<K, V, S> {
+        &self.cache
+    }
+}
+
+impl<K, V, E, S> fmt::Debug for LoadingCache<K, V, E, S>
+where
+    Cache<K, V, S>: fmt::Debug,
+{
+    /// Shows what the [`Cache`] does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cache.fmt(f)
+    }
+}
+
+/// Compile-time check: a handle may go to another thread.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<LoadingCache<String, String, String>>();
+};

@@ -1,0 +1,60 @@
+//! The words of [flights](super::flights): their kinds, what they come to, what is in their way.
+
+use crate::clock::Timestamp;
+use crate::loaded::NoValue;
+use crate::pool::RawHandle;
+
+/// Why a commit did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The bucket changed since the search. The operation must search again.
+    Changed,
+    /// A load or computation in the same shard may have the key. The operation must compare keys
+    /// and come back with a [`Clearance`].
+    Flight,
+    /// The load's key was written, or everything was cleared, since the load began.
+    Overtaken,
+    /// The key's entry is not the one that the hooks were asked about.
+    EntryChanged,
+}
+
+/// What a flight is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlightKind {
+    Load,
+    /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
+    /// and a change of the entry's lifetime does not.
+    Reload,
+    /// A computation, or another operation that takes the key exclusively.
+    Exclusive,
+}
+
+/// The outcome of a load, which its waiters share.
+#[derive(Clone)]
+pub enum LoadOutcome {
+    Value(LoadedNode),
+    NoValue(NoValue),
+}
+
+/// The value of a load.
+#[derive(Clone)]
+pub struct LoadedNode {
+    pub node: RawHandle,
+    /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was refused
+    /// (no lifetime, or too heavy): every waiter that had joined still gets it.
+    pub ends: Timestamp,
+    /// True if this load's loader made the value; false if the load found an entry after it had
+    /// registered.
+    pub is_made: bool,
+}
+
+/// How an operation that takes a key treats a load of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoad {
+    /// It waits for the load.
+    Wait,
+    /// It waits for the load, and overtakes a reload: the key has an entry to go on with.
+    WaitUnlessReload,
+    /// It overtakes the load, since it is about to write the key.
+    Overtake,
+}

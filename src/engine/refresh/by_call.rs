@@ -1,0 +1,104 @@
+//! Reloads by a call's own loader: inline, or on the executor if the loader may go there.
+
+use super::reload::Answer;
+use crate::engine::Engine;
+use crate::engine::loads::Replaces;
+use crate::engine::reloads::Reloading;
+use crate::entry::Entry;
+use crate::loaded::{LoaderResult, Reason};
+use crate::loader::Reloaded;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Weak;
+
+/// A loader's result as that of a reload.
+pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
+    match result.into_result() {
+        Ok(loaded) => Ok(Reloaded::from(loaded)),
+        Err(reason) => Err(Some(reason.share())),
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
+    /// entry is not stale, or its reload is somebody else's.
+    fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
+        let refresh = self.pool.raw().refresh(entry.node().id())?;
+        let stale_from = refresh.instant();
+        let now = self.core.ticker.now();
+        if stale_from > now {
+            return None;
+        }
+        let take = || refresh.take(stale_from).then(|| (entry.node().clone(), stale_from));
+        reloads.take(&self.core, take, Some(now))
+    }
+
+    /// [`take_stale`](Self::take_stale) for a loader that may not leave this thread.
+    #[inline]
+    pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+        let is_inline = self.reloads.as_ref().is_some_and(|reloads| reloads.settings.inline);
+        if is_inline { self.take_stale(entry) } else { None }
+    }
+
+    /// The cache for a job of the executor; `None` if reloads run inline.
+    pub fn executed(&self) -> Option<Weak<Self>> {
+        let reloads = self.reloads.as_ref()?;
+        self.myself.get().cloned().filter(|_| !reloads.settings.inline)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// Makes the value of a stale entry anew, on this thread. Returns the new value's entry, or
+    /// `entry` if the loader made no value. A panic of the loader reaches the caller.
+    #[cold]
+    pub fn reload_by_call<R: LoaderResult<V>>(
+        &self,
+        reloading: Reloading<K, V>,
+        entry: Entry<K, V>,
+        key: impl FnOnce() -> K,
+        init: impl FnOnce() -> R,
+    ) -> Entry<K, V> {
+        let made = self.reload_with(reloading, |_| key(), |_, _| answer(init()));
+        made.unwrap_or(entry)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes its
+    /// successor where reloads run.
+    ///
+    /// # Errors
+    /// The reason, if this call's loader, or the loader that it waited for, made no value.
+    pub fn load_refreshing<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<Entry<K, V>, R::Reason> {
+        let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) else {
+            return self.load_after_miss(key, init);
+        };
+        let Some(reloading) = self.take_stale(&entry) else {
+            // Dropped before the entry is the return value: a panic of theirs would leak it.
+            drop((key, init));
+            return Ok(entry);
+        };
+        let Some(engine) = self.executed() else {
+            return Ok(self.reload_by_call(reloading, entry, || key, init));
+        };
+        self.core.execute(Box::new(move || {
+            if let Some(engine) = engine.upgrade() {
+                drop(engine.reload_catching(reloading, |_| key, |_, _| answer(init())));
+            }
+        }));
+        Ok(entry)
+    }
+}

@@ -1,0 +1,196 @@
+//! What a reload does under the bucket's lock, but for the commit of a new value, which is that of
+//! a load.
+
+use crate::clock::{NEVER, Nanos, Timestamp};
+use crate::engine::Engine;
+use crate::engine::core::{Core, Search};
+use crate::engine::event::{Event, Packed};
+use crate::engine::flights::{CommitPermit, EnteredFlight, Obstacle};
+use crate::engine::write::{Basis, Readings};
+use crate::expiration::{Lease, Lifetime};
+use crate::links::NodeId;
+use crate::node::{ended_at, life};
+use crate::pool::{Handle, HardDeadline};
+use crate::removal::RemovalCause;
+use std::hash::{BuildHasher, Hash};
+
+/// A new life for a value that was not modified.
+#[derive(Clone, Copy)]
+struct NewLife {
+    id: NodeId,
+    now: Timestamp,
+    hard_deadline: Timestamp,
+    /// The hard deadline must be in its word whatever it is, since reads exchange it.
+    is_exchanged: bool,
+    /// The end of the idle time that the triggering read has given.
+    idle_end: Option<Timestamp>,
+    /// When the value is stale.
+    stale: Timestamp,
+}
+
+/// The outcome of a new life: its end, and the event for the maintenance.
+type Prolonged = Option<(Timestamp, Option<Packed>)>;
+
+impl Core {
+    /// Sets when the next read of a node is to trigger a reload, if the node is still in the index.
+    /// The caller has a count on the node.
+    pub fn set_refresh(&self, id: NodeId, instant: Timestamp) {
+        let guard = crate::epoch::pin();
+        let hash = self.pool.meta(id).hash();
+        if let Some(_locked) = self.index.lock_id(&guard, hash, id)
+            && let Some(refresh) = self.pool.refresh(id)
+        {
+            refresh.set(instant);
+            self.pool.set_act(id);
+        }
+    }
+
+    /// Gives the node a new life, if it is the key's and alive. `None` if it is not.
+    fn commit_unmodified(
+        &self,
+        found: Search<'_>,
+        new: &NewLife,
+        permit: &CommitPermit<'_>,
+    ) -> Result<Prolonged, Obstacle> {
+        let &NewLife { id, now, hard_deadline, .. } = new;
+        let meta = self.pool.meta(id);
+        let mut locked = found.lock().map_err(|_| Obstacle::Changed)?;
+        permit.check(&self.flights, meta.hash(), || self.hot.generation())?;
+        if locked.id() != Some(id) || self.hot.is_cleared(meta) {
+            return Ok(None);
+        }
+        let lived = self.pool.life(id);
+        let (mut judged, mut end);
+        loop {
+            judged = lived.deadline();
+            if judged <= now {
+                if lived.claim(judged) {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if let Some(word) = self.pool.hard_deadline(id) {
+                word.store(hard_deadline, new.is_exchanged);
+            }
+            end = match new.idle_end {
+                Some(idle_end) => judged.max(idle_end).min(hard_deadline),
+                None => hard_deadline,
+            };
+            end = end.max(now);
+            lived.lower_act(end);
+            if lived.change(judged, end) {
+                break;
+            }
+        }
+        if end == now {
+            locked.remove();
+            self.mark_gone((id, meta));
+            self.announce(id, RemovalCause::Expired, end, now);
+            return Ok(Some((end, Some(Event::Removed(id).pack()))));
+        }
+        if let Some(refresh) = self.pool.refresh(id) {
+            refresh.set(new.stale);
+        }
+        self.pool.set_act(id);
+        let event = (end < judged).then(|| Event::Rescheduled(id).pack());
+        Ok(Some((end, event)))
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// Gives the value of `node` a new life, as if it were written now. Returns the end of that
+    /// life; `None` if something overtook the flight, or the entry has ended.
+    pub(super) fn prolong(
+        &self,
+        node: &Handle<K, V>,
+        lease: Lease,
+        flight: &EnteredFlight,
+        read_at: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let new = self.new_life(node, lease, read_at);
+        let hash = node.meta().hash();
+        let permit = self.core.flights.permit(hash, flight.clearance())?;
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, _) = self.search_exact(&guard, hash, node.key());
+            match self.core.commit_unmodified(found, &new, &permit) {
+                Ok(prolonged) => {
+                    let (end, event) = prolonged?;
+                    if let Some(event) = event {
+                        self.core.write_event(event, 0, new.now);
+                    }
+                    return Some(end);
+                }
+                Err(Obstacle::Overtaken) => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Asks policies and settings for the life of a value that is as good as written now.
+    fn new_life(&self, node: &Handle<K, V>, lease: Lease, read_at: Option<Timestamp>) -> NewLife {
+        let pool = self.pool.raw();
+        let local = self.pool.local(node);
+        let refresh = lease.refresh.or_else(|| self.ask_refresh(&local));
+        let hard_deadline = pool.hard_deadline(node.id());
+        let ends = hard_deadline
+            .map_or_else(|| ended_at(pool.life(node.id()).deadline()), HardDeadline::load);
+        let answer = self.is_asked(lease.lifetime).then(|| {
+            let basis = Basis::Entry { node: node.clone(), ends };
+            self.ask(&local, Some(&basis), Readings::Precise)
+        });
+        let now = answer.map_or_else(|| self.core.ticker.now(), |answer| answer.now);
+        let hard_deadline = match (lease.lifetime, answer) {
+            (Lifetime::For(time), _) => now.saturating_add(time),
+            (Lifetime::Until(instant), _) => instant,
+            (Lifetime::Policy, answer) => {
+                let variable = answer.map_or(NEVER, |answer| answer.hook.end(now));
+                self.core.lifetimes.hard_deadline(now, variable)
+            }
+        };
+        let has_idle = self.core.lifetimes.has_idle();
+        let read = |read| self.core.lifetimes.deadline(read, NEVER);
+        let after_write = self.reloads.as_ref().map_or(Nanos::FOREVER, |it| it.after_write());
+        NewLife {
+            id: node.id(),
+            now,
+            hard_deadline,
+            is_exchanged: self.mode.asks(),
+            idle_end: has_idle.then(|| read_at.map_or(Timestamp::from_raw(0), read)),
+            stale: now.saturating_add(refresh.unwrap_or(after_write)),
+        }
+    }
+
+    /// Removes the entry of `node`, unless something overtook the flight.
+    pub(super) fn remove_gone(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
+        let hash = node.meta().hash();
+        let guard = crate::epoch::pin();
+        loop {
+            let (found, there) = self.search_exact(&guard, hash, node.key());
+            if there.is_none_or(|there| there.id() != node.id()) {
+                return false;
+            }
+            let now = self.core.ticker.now();
+            let cause = RemovalCause::Explicit;
+            match self.core.commit_remove(found, hash, now, cause, flight.clearance()) {
+                Ok(Some((id, _))) => {
+                    self.core.write_event(Event::Removed(id).pack(), 0, now);
+                    return true;
+                }
+                Ok(None) | Err(Obstacle::Overtaken) => return false,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Whether the node that was written at `created` is still in the cache. For records that count
+    /// on nothing.
+    pub(super) fn is_there(&self, id: NodeId, created: Timestamp) -> bool {
+        let meta = self.pool.raw().meta(id);
+        meta.created() == created && meta.life() & life::REMOVED == 0
+    }
+}

@@ -1,0 +1,289 @@
+//! Reloads: the loader is asked with the old value at hand, and what it brings takes the entry's
+//! place.
+
+use crate::clock::Timestamp;
+use crate::engine::Engine;
+use crate::engine::flights::{
+    EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
+};
+use crate::engine::loads::{LoadTimer, Replaces, loaded_node};
+use crate::engine::reloads::{Reloading, Start};
+use crate::entry::Entry;
+use crate::loaded::NoValue;
+use crate::loader::{ReloadOutcome, Reloaded};
+use crate::node::GONE;
+use crate::pool::{Draft, Handle};
+use crate::primitives::{catch_user_panic, seeded};
+use std::hash::{BuildHasher, Hash};
+use std::sync::{Arc, Weak};
+
+/// What the loader said. The reason is `None` if there was no loader, or if it panicked.
+pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
+
+/// What a reload came to.
+pub enum Ended<K, V> {
+    /// The entry has a new value, which is the one here; or a new life; or it is removed; or it is
+    /// another one by now.
+    Done(Option<Entry<K, V>>),
+    /// Something overtook the reload, and the entry is still there.
+    Overtaken,
+    /// The loader failed, or panicked.
+    Failed(Option<NoValue>),
+}
+
+/// Starts reloads by a stored loader: inline, or on the executor.
+pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
+
+impl<K, V, S> Start<K, V> for Starter<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    fn start(&self, reloading: Reloading<K, V>) {
+        let Some(engine) = self.0.upgrade() else { return };
+        let Some(executed) = engine.executed() else { return engine.reload(reloading) };
+        engine.core.execute(Box::new(move || {
+            // Without a cache nobody wants the value.
+            if let Some(engine) = executed.upgrade() {
+                engine.reload(reloading);
+            }
+        }));
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Has reads start reloads by the stored loader.
+    pub fn start_reloads(self: &Arc<Self>) {
+        if let Some(reloads) = &self.reloads {
+            reloads.set_starter(Arc::new(Starter(Arc::downgrade(self))));
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone,
+    S: BuildHasher,
+{
+    /// Reloads a node's value by the stored loader, on this thread.
+    pub fn reload(&self, reloading: Reloading<K, V>) {
+        let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
+        let ask = |key: &K, old: &V| {
+            let reloaded = loader.map(|loader| loader.reload(key, old));
+            reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
+        };
+        drop(self.reload_catching(reloading, K::clone, ask));
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// [`reload_with`](Self::reload_with) that takes a panic of the user's code for a failure:
+    /// neither the reader that triggered the reload nor the executor has asked for it.
+    pub(super) fn reload_catching(
+        &self,
+        reloading: Reloading<K, V>,
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Option<Entry<K, V>> {
+        self.run_reload(reloading, |node, read_at, flight| {
+            let ended = catch_user_panic(|| self.fly_reload(node, read_at, flight, key, ask));
+            ended.unwrap_or(Ended::Failed(None))
+        })
+    }
+
+    /// Reloads a node's value on this thread. `key` makes the key of the new entry. If the key has
+    /// a load or a computation, this waits for none, and leaves the entry to it. Returns the
+    /// new value's entry, if the reload brought a value.
+    pub(super) fn reload_with(
+        &self,
+        reloading: Reloading<K, V>,
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Option<Entry<K, V>> {
+        self.run_reload(reloading, |node, read_at, flight| {
+            self.fly_reload(node, read_at, flight, key, ask)
+        })
+    }
+
+    fn run_reload(
+        &self,
+        reloading: Reloading<K, V>,
+        fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> Ended<K, V>,
+    ) -> Option<Entry<K, V>> {
+        let Some(flight) = self.begin_reload(&reloading.node) else {
+            self.leave_to_another(reloading);
+            return None;
+        };
+        let ended = fly(&reloading.node, reloading.read_at, flight);
+        let made = self.end_reload(reloading, ended);
+        self.after_write();
+        made
+    }
+
+    /// Registers the reload; `None` if the key has another load or computation.
+    pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
+        let (hash, key) = (node.meta().hash(), node.key());
+        loop {
+            match self.flight_of(hash, key) {
+                (_, Some(other)) if self.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
+                (_, Some(_)) => return None,
+                (seen, None) => {
+                    let share = node.raw().clone();
+                    if let Some(flight) = self.register(FlightKind::Reload, share, seen) {
+                        return Some(flight);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Another reload of the key sets the next trigger when it ends. Any other operation knows
+    /// nothing of the trigger, so a later read is to take it.
+    pub fn leave_to_another(&self, reloading: Reloading<K, V>) {
+        let node = &reloading.node;
+        let other = self.flight_of(node.meta().hash(), node.key()).1;
+        if other.is_some_and(|other| other.kind() == FlightKind::Reload) {
+            return reloading.leave();
+        }
+        let next = self.next_try();
+        reloading.give_up(next);
+    }
+
+    /// When a read may next trigger the reload of an entry whose reload came to nothing.
+    fn next_try(&self) -> Timestamp {
+        let now = self.core.ticker.now();
+        if seeded("failures-are-retried-at-once") {
+            return now;
+        }
+        self.reloads.as_ref().map_or(now, |reloads| now.saturating_add(reloads.settings.retry))
+    }
+
+    fn fly_reload(
+        &self,
+        node: &Handle<K, V>,
+        read_at: Option<Timestamp>,
+        flight: FlightGuard,
+        key: impl FnOnce(&K) -> K,
+        ask: impl FnOnce(&K, &V) -> Answer<V>,
+    ) -> Ended<K, V> {
+        let flight = flight.enter();
+        let present = self.stable_entry(node.meta().hash(), node.key()).0;
+        if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
+            return self.land_nothing(present, flight);
+        }
+        let timer = LoadTimer::start(self);
+        let answer = ask(node.key(), node.value());
+        if answer.is_ok() {
+            timer.succeed();
+        } else {
+            drop(timer);
+        }
+        self.land_answer((node, read_at), answer, key, flight)
+    }
+
+    /// Ends a reload whose entry was written or removed since it was found stale, or has ended.
+    pub fn land_nothing(&self, present: Option<Entry<K, V>>, flight: EnteredFlight) -> Ended<K, V> {
+        let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
+        flight.land_with(|| loaded.map(LoadOutcome::Value));
+        Ended::Done(None)
+    }
+
+    /// Commits what the loader brought, if it brought anything, and ends the flight.
+    pub fn land_answer(
+        &self,
+        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
+        answer: Answer<V>,
+        key: impl FnOnce(&K) -> K,
+        flight: EnteredFlight,
+    ) -> Ended<K, V> {
+        match answer {
+            Ok(reloaded) => {
+                let draft = || self.pool.draft(node.meta().hash(), key(node.key()));
+                self.land_reload((node, read_at), reloaded, draft, flight)
+            }
+            Err(reason) => {
+                let shared = reason.clone();
+                flight.land_with(|| shared.map(LoadOutcome::NoValue));
+                Ended::Failed(reason)
+            }
+        }
+    }
+
+    /// Commits what the loader brought, and ends the flight.
+    fn land_reload<'p>(
+        &'p self,
+        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
+        reloaded: Reloaded<V>,
+        draft: impl FnOnce() -> Draft<'p, K, V>,
+        flight: EnteredFlight,
+    ) -> Ended<K, V> {
+        let Reloaded { outcome, lease } = reloaded;
+        flight.begin_commit();
+        match outcome {
+            ReloadOutcome::New(value) => {
+                let made = draft().fill(value);
+                let mut replaces = Replaces::only(node.clone(), read_at);
+                let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
+                flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+                if node.meta().deadline() == GONE {
+                    return Ended::Done(Some(entry));
+                }
+                // It may have the last count on the new value, whose destructor may use the key.
+                drop(entry);
+                Ended::Overtaken
+            }
+            ReloadOutcome::NotModified => {
+                let prolonged = self.prolong(node, lease, &flight, read_at);
+                let raw = || node.raw().clone();
+                let outcome = prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: true });
+                flight.land_with(|| outcome.map(LoadOutcome::Value));
+                if prolonged.is_some() { Ended::Done(None) } else { Ended::Overtaken }
+            }
+            ReloadOutcome::Gone => {
+                let is_removed = self.remove_gone(node, &flight);
+                flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
+                if is_removed { Ended::Done(None) } else { Ended::Overtaken }
+            }
+        }
+    }
+
+    /// Counts, and says when the next reload of the entry may come.
+    pub fn end_reload(
+        &self,
+        reloading: Reloading<K, V>,
+        ended: Ended<K, V>,
+    ) -> Option<Entry<K, V>> {
+        let reloads = self.reloads.as_ref()?;
+        let (id, created) = (reloading.node.id(), reloading.node.meta().created());
+        match ended {
+            Ended::Done(made) => {
+                reloads.failures.forget(id);
+                reloading.succeed();
+                made
+            }
+            Ended::Overtaken => {
+                let now = self.core.ticker.now();
+                reloading.give_up(now);
+                None
+            }
+            Ended::Failed(reason) => {
+                let now = self.core.ticker.now();
+                let is_there = |id, created| self.is_there(id, created);
+                reloads.failures.note((id, created), (reason, now), is_there);
+                let next = self.next_try();
+                reloading.fail(next);
+                None
+            }
+        }
+    }
+}

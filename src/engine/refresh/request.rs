@@ -1,0 +1,72 @@
+//! Reloads that a call asks for.
+
+use crate::engine::Engine;
+use crate::engine::failures::Failed;
+use crate::loaded::LoaderResult;
+use crate::primitives::catch_user_panic;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Has the key's entry reloaded, or loaded if there is none, where reloads run. Returns whether
+    /// this call has begun it.
+    pub fn refresh_key<R: LoaderResult<V> + 'static>(
+        &self,
+        key: &K,
+        load: impl FnOnce(&K) -> R + Send + 'static,
+    ) -> bool {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        if self.flight_of(hash, key).1.is_some() {
+            return false;
+        }
+        let node = {
+            let guard = crate::epoch::pin();
+            self.peek_at(&guard, hash, key).map(|node| self.handle_on(node))
+        };
+        let Some(node) = node else { return self.load_elsewhere(key.clone(), load) };
+        let Some(reloading) = self.take_reload(&node) else { return false };
+        if let Some(reloads) = &self.reloads {
+            reloads.start(reloading);
+        }
+        true
+    }
+
+    /// Loads a key where reloads run.
+    fn load_elsewhere<R: LoaderResult<V> + 'static>(
+        &self,
+        key: K,
+        load: impl FnOnce(&K) -> R + Send + 'static,
+    ) -> bool {
+        let Some(reloads) = &self.reloads else { return false };
+        let Some(place) = reloads.place() else { return false };
+        let wanted = key.clone();
+        match self.executed() {
+            None => drop(self.load_after_miss(key, || load(&wanted))),
+            Some(engine) => self.core.execute(Box::new(move || {
+                if let Some(engine) = engine.upgrade() {
+                    // Waiters lead next if it panics; the executor has not asked for the panic.
+                    catch_user_panic(|| drop(engine.load_after_miss(key, || load(&wanted))));
+                }
+                drop(place);
+            })),
+        }
+        true
+    }
+
+    /// The failure of the last reload of the key's living entry, if that one failed.
+    pub fn last_failure<Q>(&self, key: &Q) -> Option<Failed>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let reloads = self.reloads.as_ref()?;
+        let guard = crate::epoch::pin();
+        let node = self.peek(&guard, key)?;
+        reloads.failures.of(node.id(), node.meta().created())
+    }
+}

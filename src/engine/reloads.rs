@@ -1,0 +1,250 @@
+//! The state of a cache's reloads: settings, places, what waits to be started, counters.
+//!
+//! A [`Reloading`] is the right to reload one node. It has one of the places for reloads at once,
+//! and took the trigger from the node. Dropping it gives the place back; if the reload came to
+//! nothing, it restores the trigger, too, so that a later read takes it again. The place goes last:
+//! those who wait for the end look at the node then.
+
+use super::core::Core;
+use super::failures::Failures;
+use crate::clock::{Nanos, Timestamp};
+use crate::config::RefreshSettings;
+use crate::links::NodeId;
+use crate::loader::Reload;
+use crate::pool::Handle;
+use crate::primitives::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
+use crate::primitives::queue::SegQueue;
+use crate::primitives::{Arc, Condvar, Mutex, plain, seeded};
+use crate::stats::Stats;
+use std::time::{Duration, Instant};
+
+/// Says how long after a write an entry is stale.
+pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
+
+/// Starts reloads by a stored loader. It must not keep the cache.
+pub trait Start<K, V>: Send + Sync {
+    /// Runs the reload inline, or hands it to the executor.
+    fn start(&self, reloading: Reloading<K, V>);
+}
+
+/// See the [module](self).
+pub struct Reloads<K, V> {
+    pub settings: RefreshSettings,
+    pub policy: Option<RefreshPolicy<K, V>>,
+    pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
+    places: Arc<Places>,
+    /// Taken by reads, which start nothing under their guards.
+    waiting: SegQueue<Reloading<K, V>>,
+    starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
+    pub failures: Failures,
+}
+
+/// How many reloads are under way, and how many were.
+struct Places {
+    taken: AtomicUsize,
+    ended: AtomicU64,
+    failed: AtomicU64,
+    skipped: AtomicU64,
+    /// Callers that wait for the end of a reload. A fence on either side: the waiting one
+    /// registers and then looks at the node, the ending one sets the node's word and then
+    /// looks here.
+    waiters: AtomicUsize,
+    end: Mutex<()>,
+    ended_one: Condvar,
+}
+
+/// One of the places for reloads at once.
+pub struct Place(Arc<Places>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Relaxed);
+        // Partner: the fence in `wait_while`.
+        fence(SeqCst);
+        if self.0.waiters.load(Relaxed) > 0 {
+            // A caller that has looked and not slept yet holds the lock.
+            drop(self.0.end.lock());
+            self.0.ended_one.notify_all();
+        }
+    }
+}
+
+/// The right to reload a node.
+pub struct Reloading<K, V> {
+    pub node: Handle<K, V>,
+    /// The read that triggered the reload; `None` if a call asked for it.
+    pub read_at: Option<Timestamp>,
+    trigger: Trigger,
+}
+
+/// The place and the trigger of one reload.
+struct Trigger {
+    core: Arc<Core>,
+    place: Place,
+    id: NodeId,
+    /// What to restore; `None` once the reload has ended.
+    instant: Option<Timestamp>,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            ended: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            waiters: AtomicUsize::new(0),
+            end: Mutex::new(()),
+            ended_one: Condvar::new(),
+        }
+    }
+}
+
+impl<K, V> Reloads<K, V> {
+    pub fn new(
+        settings: RefreshSettings,
+        policy: Option<RefreshPolicy<K, V>>,
+        loader: Option<plain::Arc<dyn Reload<K, V>>>,
+    ) -> Self {
+        Self {
+            settings,
+            policy,
+            loader,
+            places: Arc::new(Places::new()),
+            waiting: SegQueue::new(),
+            starter: plain::OnceLock::new(),
+            failures: Failures::new(),
+        }
+    }
+
+    /// Sets what starts reloads. From then on reads trigger them.
+    pub fn set_starter(&self, starter: plain::Arc<dyn Start<K, V>>) {
+        let _ = self.starter.set(starter);
+    }
+
+    /// Whether reads trigger reloads.
+    #[inline]
+    pub fn are_triggered(&self) -> bool {
+        self.starter.get().is_some()
+    }
+
+    pub fn after_write(&self) -> Nanos {
+        self.settings.after_write
+    }
+
+    /// A place for a load, given back when it is dropped.
+    pub fn place(&self) -> Option<Place> {
+        self.take_place().then(|| Place(Arc::clone(&self.places)))
+    }
+
+    /// Takes a place. Counts a skipped reload if there is none.
+    fn take_place(&self) -> bool {
+        let limit = self.settings.limit;
+        let is_taken = self.places.taken.fetch_update(Relaxed, Relaxed, |taken| {
+            (taken < limit || seeded("reloads-have-no-limit")).then_some(taken + 1)
+        });
+        if is_taken.is_err() {
+            self.places.skipped.fetch_add(1, Relaxed);
+        }
+        is_taken.is_ok()
+    }
+
+    /// Takes a place, and then the trigger by `take`, which returns the instant that it took. The
+    /// caller has a count on the node, or a guard protects it.
+    pub fn take(
+        &self,
+        core: &Arc<Core>,
+        take: impl FnOnce() -> Option<(Handle<K, V>, Timestamp)>,
+        read_at: Option<Timestamp>,
+    ) -> Option<Reloading<K, V>> {
+        let place = self.place()?;
+        let (node, instant) = take()?;
+        let core = Arc::clone(core);
+        let trigger = Trigger { core, place, id: node.id(), instant: Some(instant) };
+        Some(Reloading { node, read_at, trigger })
+    }
+
+    /// Leaves a reload to be started when the reader has dropped its guard.
+    pub fn start_later(&self, reloading: Reloading<K, V>) {
+        self.waiting.push(reloading);
+    }
+
+    /// Starts what waits. No guard and no lock may be held.
+    #[cold]
+    pub fn start_waiting(&self) {
+        while let Some(reloading) = self.waiting.pop() {
+            self.start(reloading);
+        }
+    }
+
+    /// Starts a reload. No guard and no lock may be held.
+    pub fn start(&self, reloading: Reloading<K, V>) {
+        if let Some(starter) = self.starter.get() {
+            starter.start(reloading);
+        }
+    }
+
+    /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.
+    pub fn wait_while(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
+        let places = &*self.places;
+        places.waiters.fetch_add(1, Relaxed);
+        // Partner: the fence where a place is given back.
+        fence(SeqCst);
+        let mut end = places.end.lock();
+        while goes_on() {
+            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
+            end = match left {
+                None => places.ended_one.wait(end),
+                Some(left) if left.is_zero() => break,
+                Some(left) => places.ended_one.wait_timeout(end, left),
+            };
+        }
+        drop(end);
+        places.waiters.fetch_sub(1, Relaxed);
+    }
+
+    pub fn add_to(&self, stats: &mut Stats) {
+        stats.reloads = self.places.ended.load(Relaxed);
+        stats.reload_failures = self.places.failed.load(Relaxed);
+        stats.reloads_skipped = self.places.skipped.load(Relaxed);
+        stats.reloads_under_way = self.places.taken.load(Relaxed) as u64;
+    }
+}
+
+impl<K, V> Reloading<K, V> {
+    /// Ends the reload, which has brought something: the trigger is somebody else's now, or is set.
+    pub fn succeed(mut self) {
+        self.trigger.instant = None;
+        self.trigger.place.0.ended.fetch_add(1, Relaxed);
+    }
+
+    /// Ends the reload. The next one comes at `next`.
+    pub fn fail(mut self, next: Timestamp) {
+        self.trigger.instant = Some(next);
+        self.trigger.place.0.failed.fetch_add(1, Relaxed);
+    }
+
+    /// Gives the reload up, and has the next one come at `next`.
+    pub fn give_up(mut self, next: Timestamp) {
+        self.trigger.instant = Some(next);
+    }
+
+    /// Leaves the trigger to another reload of the key, which is under way.
+    pub fn leave(mut self) {
+        self.trigger.instant = None;
+    }
+}
+
+impl Drop for Trigger {
+    fn drop(&mut self) {
+        if let Some(instant) = self.instant
+            && !seeded("dropped-reloads-keep-the-trigger")
+        {
+            self.core.set_refresh(self.id, instant);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Reloads by tasks: in the task that asks for the value, or in a task that the executor runs.
+
+use super::drive::{as_task, fly};
+use crate::engine::Engine;
+use crate::engine::flights::FlightGuard;
+use crate::engine::loads::LoadTimer;
+use crate::engine::refresh::{Answer, Ended, Starter};
+use crate::engine::reloads::{Reloading, Start};
+use crate::entry::Entry;
+use crate::executor::spawn;
+use crate::loaded::NoValue;
+use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
+use crate::primitives::catch_user_panic;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hash};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What a panic of the user's code comes to in a reload.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Panics {
+    /// A failure: the reader that triggered the reload has not asked for it.
+    Count,
+    /// It reaches the caller, whose own loader it is.
+    Reach,
+}
+
+/// The answer of a stored loader.
+pub async fn asked<V, E: Send + Sync + 'static>(
+    mut asked: AsyncAnswer<'_, Reloaded<V>, E>,
+) -> Answer<V> {
+    poll_fn(|context| match catch_user_panic(|| asked.as_mut().poll(context)) {
+        Some(poll) => {
+            poll.map(|result| result.map_err(|error| Some(NoValue::Failed(Arc::new(error)))))
+        }
+        None => Poll::Ready(Err(None)),
+    })
+    .await
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher,
+{
+    /// Reloads a node's value by a future. Returns the new value's entry, if it brought a value. If
+    /// the key has another load or computation, this waits for none.
+    ///
+    /// The caller keeps the future until this one has ended or is dropped: its destructor may use
+    /// the key. The box keeps the futures of loads small, which seldom need it.
+    pub async fn reload_async(
+        &self,
+        reloading: Box<Reloading<K, V>>,
+        key: impl FnOnce(&K) -> K,
+        (answer, panics): (Pin<&mut impl Future<Output = Answer<V>>>, Panics),
+    ) -> Option<Entry<K, V>> {
+        let (reloading, flight) = match self.take_off(reloading) {
+            Ok(taken) => taken,
+            Err(made) => return made,
+        };
+        let started = LoadTimer::start(self);
+        let answer = fly(&flight, answer).await;
+        if answer.is_ok() {
+            started.succeed();
+        } else {
+            drop(started);
+        }
+        as_task(|| {
+            // Inside, since it ends inside: frames end in the order of a stack.
+            let flight = flight.enter();
+            let of = (&reloading.node, reloading.read_at);
+            let land = || self.land_answer(of, answer, key, flight);
+            let ended = match panics {
+                Panics::Count => catch_user_panic(land).unwrap_or(Ended::Failed(None)),
+                Panics::Reach => land(),
+            };
+            let made = self.end_reload(*reloading, ended);
+            self.after_write();
+            made
+        })
+    }
+
+    /// Registers the reload, and looks whether the entry is still the one to be reloaded.
+    ///
+    /// # Errors
+    /// If the reload ends here.
+    #[expect(clippy::type_complexity, reason = "it is used once")]
+    fn take_off(
+        &self,
+        reloading: Box<Reloading<K, V>>,
+    ) -> Result<(Box<Reloading<K, V>>, FlightGuard), Option<Entry<K, V>>> {
+        let Some(flight) = self.begin_reload(&reloading.node) else {
+            self.leave_to_another(*reloading);
+            return Err(None);
+        };
+        let present = {
+            let _mark = flight.mark_poll();
+            self.stable_entry(reloading.node.meta().hash(), reloading.node.key()).0
+        };
+        if present.as_ref().is_some_and(|it| it.node().id() == reloading.node.id()) {
+            return Ok((reloading, flight));
+        }
+        Err(as_task(|| {
+            let ended = self.land_nothing(present, flight.enter());
+            let made = self.end_reload(*reloading, ended);
+            self.after_write();
+            made
+        }))
+    }
+}
+
+/// Starts reloads by an asynchronous loader, on the executor.
+struct AsyncStarter<K, V, E, S> {
+    starter: Starter<K, V, S>,
+    loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+}
+
+impl<K, V, E, S> Start<K, V> for AsyncStarter<K, V, E, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    E: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    fn start(&self, reloading: Reloading<K, V>) {
+        let Some(engine) = self.starter.0.upgrade() else { return };
+        let loader = Arc::clone(&self.loader);
+        let execute = engine.core.executing();
+        // The task keeps the cache while its loader works, as a caller's load does.
+        let reload = async move {
+            let (node, key) = (reloading.node.clone(), reloading.node.key().clone());
+            let answer = pin!(asked(loader.reload(&key, node.value())));
+            let reloading = Box::new(reloading);
+            drop(engine.reload_async(reloading, K::clone, (answer, Panics::Count)).await);
+        };
+        spawn(Box::pin(reload), execute);
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Has reads start reloads by the stored loader, if these run on an executor.
+    pub fn start_reloads_by<E: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) {
+        if let Some(reloads) = &self.reloads
+            && !reloads.settings.inline
+        {
+            let starter = Starter(Arc::downgrade(self));
+            reloads.set_starter(Arc::new(AsyncStarter { starter, loader }));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Futures that an executor of jobs runs: each poll is a job.
+//!
+//! ```text
+//!            spawn, wake              job begins               poll: pending
+//! IDLE ─────────────────► QUEUED ──────────────► RUNNING ─────────────────► IDLE
+//!                                                  │  ▲ │
+//!                                             wake │  │ └── poll: ready ───► DONE
+//!                                                  ▼  │ poll: pending
+//!                                                 WOKEN
+//! QUEUED ──── the executor drops the job ────► DONE
+//! ```
+//!
+//! # Rules
+//! 1. One job of a task exists at a time: only the thread that moves the state to `QUEUED` submits
+//!    one.
+//! 2. The job owns the future while it polls, and no lock is held meanwhile.
+//! 3. A wake during a poll is followed by another poll in the same job: an executor that runs jobs
+//!    at once would else nest them.
+//! 4. A future whose job was dropped, or whose poll has panicked, is dropped.
+//!
+//! | atomic | written by | read by | ordering | carries |
+//! |---|---|---|---|---|
+//! | `state` | the job, wakers | the same | AcqRel | what a waker's thread did before the wake, to the poll that follows it |
+
+use super::job::Job;
+use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
+use crate::primitives::plain::Arc;
+use crate::primitives::{Mutex, catch_user_panic};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+const IDLE: u8 = 0;
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const WOKEN: u8 = 3;
+const DONE: u8 = 4;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the [module](self).
+struct Task {
+    state: AtomicU8,
+    work: Mutex<Option<Work>>,
+    execute: Box<dyn Fn(Job) + Send + Sync>,
+}
+
+/// Runs a future by jobs that `execute` is given.
+pub fn spawn(work: Work, execute: Box<dyn Fn(Job) + Send + Sync>) {
+    let (state, work) = (AtomicU8::new(QUEUED), Mutex::new(Some(work)));
+    submit(&Arc::new(Task { state, work, execute }));
+}
+
+/// Submits a job of a task whose state the caller has moved to `QUEUED`.
+fn submit(task: &Arc<Task>) {
+    let ticket = Ticket(Some(Arc::clone(task)));
+    (task.execute)(Box::new(move || ticket.run()));
+}
+
+/// The right to run the one job of a task.
+struct Ticket(Option<Arc<Task>>);
+
+impl Ticket {
+    fn run(mut self) {
+        let Some(task) = self.0.take() else { return };
+        let work = task.work.lock().take();
+        let Some(mut work) = work else { return };
+        let waker = Waker::from(Arc::clone(&task));
+        loop {
+            task.state.swap(RUNNING, AcqRel);
+            let mut context = Context::from_waker(&waker);
+            let poll = catch_user_panic(|| work.as_mut().poll(&mut context));
+            if poll != Some(Poll::Pending) {
+                task.state.swap(DONE, AcqRel);
+                // A destructor is the user's, as the poll is.
+                catch_user_panic(|| drop(work));
+                return;
+            }
+            // Before the state says so: from then on another job may run.
+            let mut place = task.work.lock();
+            if task.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_ok() {
+                *place = Some(work);
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    /// The executor has dropped the job.
+    fn drop(&mut self) {
+        let Some(task) = self.0.take() else { return };
+        task.state.swap(DONE, AcqRel);
+        let work = task.work.lock().take();
+        drop(work);
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let next = |state| match state {
+            IDLE => Some(QUEUED),
+            RUNNING => Some(WOKEN),
+            _ => None,
+        };
+        if self.state.fetch_update(AcqRel, Acquire, next) == Ok(IDLE) {
+            submit(self);
+        }
+    }
+}

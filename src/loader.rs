@@ -1,0 +1,304 @@
+//! Stored loaders, and what a reload brings.
+
+use crate::clock::nanos;
+use crate::expiration::{Lease, Lifetime};
+use crate::loaded::{Loaded, NoValue};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Makes the values of a [`LoadingCache`](crate::LoadingCache).
+///
+/// A closure that takes a key and returns a `Result` of a [`Loaded`] is a loader. Implement the
+/// trait to use the old value in a reload, or to load many keys at once.
+///
+/// *Callbacks*: a loader runs with no lock and no guard of the cache held, on the thread of a call
+/// of `get` and its kin, or where the cache's reloads run
+/// ([`refresh_inline`](crate::Builder::refresh_inline), [`executor`](crate::Builder::executor)). It
+/// may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
+/// write of the key comes meanwhile.
+///
+/// ```
+/// use cortado::{Cache, Loaded, Loader, Reloaded};
+/// use std::time::Duration;
+///
+/// struct Page { body: String, etag: u64 }
+/// struct Upstream;
+///
+/// /// A conditional request; `None` stands for "304 Not Modified".
+/// fn fetch(_url: &str, _etag: Option<u64>) -> Result<Option<Page>, std::io::Error> {
+///     Ok(Some(Page { body: "hello".to_owned(), etag: 1 }))
+/// }
+///
+/// impl Loader<String, Page> for Upstream {
+///     type Error = std::io::Error;
+///
+///     fn load(&self, url: &String) -> Result<Loaded<Page>, std::io::Error> {
+///         let page = fetch(url, None)?.ok_or(std::io::ErrorKind::InvalidData)?;
+///         Ok(Loaded::new(page))
+///     }
+///
+///     fn reload(&self, url: &String, old: &Page) -> Result<Reloaded<Page>, std::io::Error> {
+///         Ok(fetch(url, Some(old.etag))?.map_or(Reloaded::not_modified(), Reloaded::new))
+///     }
+/// }
+///
+/// let pages = Cache::builder()
+///     .time_to_live(Duration::from_secs(3600))
+///     .refresh_after_write(Duration::from_secs(60))
+///     .refresh_inline(true)
+///     .build_with_loader(Upstream);
+/// assert_eq!(pages.get_entry(&"/".to_owned()).unwrap().body, "hello");
+/// ```
+pub trait Loader<K, V>: Send + Sync + 'static {
+    /// Why there is no value.
+    type Error: Send + Sync + 'static;
+
+    /// Makes the value of a key that has none.
+    ///
+    /// # Errors
+    /// Every caller that waits for the load gets the error.
+    fn load(&self, key: &K) -> Result<Loaded<V>, Self::Error>;
+
+    /// Makes a new value of a key, with the old one at hand. By default it [loads](Self::load).
+    ///
+    /// # Errors
+    /// The old value stays until its lifetime is over. The reload is counted as failed, and tried
+    /// again after [`refresh_retry`](crate::Builder::refresh_retry).
+    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, Self::Error> {
+        let _ = old;
+        self.load(key).map(Reloaded::from)
+    }
+
+    /// Makes the values of several keys. A key for which it returns nothing has no value; a pair
+    /// whose key was not asked for is inserted, too. By default it loads one after the other.
+    ///
+    /// # Errors
+    /// Nothing of what it made is kept then.
+    fn load_many(&self, keys: &[&K]) -> Result<Vec<(K, Loaded<V>)>, Self::Error>
+    where
+        K: Clone,
+    {
+        keys.iter().map(|&key| Ok((key.clone(), self.load(key)?))).collect()
+    }
+}
+
+impl<K, V, E, F> Loader<K, V> for F
+where
+    F: Fn(&K) -> Result<Loaded<V>, E> + Send + Sync + 'static,
+    E: Send + Sync + 'static,
+{
+    type Error = E;
+
+    fn load(&self, key: &K) -> Result<Loaded<V>, E> {
+        self(key)
+    }
+}
+
+/// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`].
+///
+/// A closure that takes a key by value and returns a future is a loader. Implement the trait to use
+/// the old value in a reload:
+///
+/// ```
+/// use cortado::{AsyncLoader, Loaded, Reloaded, future::Cache};
+/// use std::time::Duration;
+///
+/// struct Upstream;
+///
+/// impl AsyncLoader<String, String> for Upstream {
+///     type Error = std::io::Error;
+///
+///     async fn load(&self, url: &String) -> Result<Loaded<String>, std::io::Error> {
+///         Ok(Loaded::new(format!("body of {url}")))
+///     }
+///
+///     async fn reload(&self, _url: &String, _old: &String) -> Result<Reloaded<String>, std::io::Error> {
+///         Ok(Reloaded::not_modified()) // ... the upstream says
+///     }
+/// }
+///
+/// # pollster::block_on(async {
+/// let pages = Cache::builder()
+///     .refresh_after_write(Duration::from_secs(60))
+///     .refresh_inline(true)
+///     .build_with_loader(Upstream);
+/// assert_eq!(pages.get("/").await.unwrap(), "body of /");
+/// # });
+/// ```
+pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
+    /// Why there is no value.
+    type Error: Send + Sync + 'static;
+
+    /// See [`Loader::load`].
+    fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, Self::Error>> + Send;
+
+    /// See [`Loader::reload`].
+    fn reload(
+        &self,
+        key: &K,
+        old: &V,
+    ) -> impl Future<Output = Result<Reloaded<V>, Self::Error>> + Send {
+        let _ = old;
+        async move { self.load(key).await.map(Reloaded::from) }
+    }
+}
+
+impl<K, V, E, F, Made> AsyncLoader<K, V> for F
+where
+    F: Fn(K) -> Made + Send + Sync + 'static,
+    Made: Future<Output = Result<Loaded<V>, E>> + Send,
+    K: Clone + Send + Sync,
+    V: Send + Sync,
+    E: Send + Sync + 'static,
+{
+    type Error = E;
+
+    fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, E>> + Send {
+        self(key.clone())
+    }
+}
+
+/// The future of a loader.
+pub type AsyncAnswer<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
+
+/// An [`AsyncLoader`] whose type nobody has to name.
+pub trait AnyAsyncLoader<K, V, E>: Send + Sync {
+    fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, E>;
+    fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, E>;
+}
+
+impl<K, V, L> AnyAsyncLoader<K, V, L::Error> for L
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    L: AsyncLoader<K, V>,
+{
+    fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, L::Error> {
+        Box::pin(AsyncLoader::load(self, key))
+    }
+
+    fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, L::Error> {
+        Box::pin(AsyncLoader::reload(self, key, old))
+    }
+}
+
+/// What a reload brings: a new value, or the word that the old one is still right, or that there is
+/// no value any more. See [`Loader::reload`].
+///
+/// ```
+/// use cortado::{Loaded, Reloaded};
+/// use std::time::Duration;
+///
+/// let minute = Duration::from_secs(60);
+/// let _: Reloaded<u32> = Loaded::with_ttl(7, minute).into();
+/// // As a "304 Not Modified" that says `max-age=60`: a new life for the old value.
+/// let _ = Reloaded::<u32>::not_modified_with_ttl(10 * minute).refresh_after(minute);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Reloaded<V> {
+    pub(crate) outcome: ReloadOutcome<V>,
+    pub(crate) lease: Lease,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReloadOutcome<V> {
+    New(V),
+    NotModified,
+    Gone,
+}
+
+impl<V> Reloaded<V> {
+    fn of(outcome: ReloadOutcome<V>, lifetime: Lifetime) -> Self {
+        Self { outcome, lease: Lease { lifetime, refresh: None } }
+    }
+
+    /// A new value, which lives as long as the cache's settings say.
+    pub fn new(value: V) -> Self {
+        Self::of(ReloadOutcome::New(value), Lifetime::Policy)
+    }
+
+    /// A new value, which lives for `ttl`.
+    pub fn with_ttl(value: V, ttl: Duration) -> Self {
+        Self::of(ReloadOutcome::New(value), Lifetime::For(nanos(ttl)))
+    }
+
+    /// The old value stays. Its life is that of a value that is written now, by the cache's
+    /// settings: the policy is asked as for an update.
+    #[must_use]
+    pub fn not_modified() -> Self {
+        Self::of(ReloadOutcome::NotModified, Lifetime::Policy)
+    }
+
+    /// The old value stays, and lives for `ttl` from now on.
+    #[must_use]
+    pub fn not_modified_with_ttl(ttl: Duration) -> Self {
+        Self::of(ReloadOutcome::NotModified, Lifetime::For(nanos(ttl)))
+    }
+
+    /// There is no value any more: the entry is removed, as
+    /// [`Explicit`](crate::RemovalCause::Explicit).
+    #[must_use]
+    pub fn gone() -> Self {
+        Self::of(ReloadOutcome::Gone, Lifetime::Policy)
+    }
+
+    /// Makes the entry stale after this time, in place of what the cache's settings say.
+    #[must_use]
+    pub fn refresh_after(mut self, time: Duration) -> Self {
+        self.lease.refresh = Some(nanos(time));
+        self
+    }
+}
+
+impl<V> From<Loaded<V>> for Reloaded<V> {
+    fn from(loaded: Loaded<V>) -> Self {
+        let (value, lease) = loaded.into_parts();
+        Self { outcome: ReloadOutcome::New(value), lease }
+    }
+}
+
+/// A reload that failed; see
+/// [`LoadingCache::last_failure`](crate::LoadingCache::last_failure).
+#[derive(Debug)]
+pub struct ReloadFailure<E> {
+    pub(crate) error: Option<Arc<E>>,
+    pub(crate) at: Instant,
+    pub(crate) times: u32,
+}
+
+impl<E> ReloadFailure<E> {
+    /// The loader's error. `None` if it panicked.
+    #[must_use]
+    pub fn error(&self) -> Option<&Arc<E>> {
+        self.error.as_ref()
+    }
+
+    /// When the reload failed, by the cache's clock.
+    #[must_use]
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// How many reloads of the value in a row have failed.
+    #[must_use]
+    pub fn times(&self) -> u32 {
+        self.times
+    }
+}
+
+/// A stored loader, as reloads use it.
+pub trait Reload<K, V>: Send + Sync {
+    /// # Errors
+    /// The reason why there is no new value.
+    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, NoValue>;
+}
+
+impl<K: 'static, V: 'static, E: Send + Sync + 'static> Reload<K, V>
+    for Arc<dyn Loader<K, V, Error = E>>
+{
+    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, NoValue> {
+        (**self).reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
+    }
+}

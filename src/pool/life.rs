@@ -1,0 +1,197 @@
+//! The end of a node's life, in whatever word it is.
+//!
+//! In most caches it is [`Meta::deadline`]. In a cache with refresh, that word says when a read
+//! must *act*, and the end is in a column. `docs/refresh.md` has the words and their writers.
+//!
+//! # Rules, in a cache with refresh
+//! 1. The end has the protocol that [`Meta`] describes for its deadline: prolonging, claiming and
+//!    expiring compete for it by compare-exchange.
+//! 2. [`GONE`] is in `Meta::deadline` alone. The thread that unlinks a node stores it there first,
+//!    and then makes the end final by a claim. So a thread that reads a claimed end, and after that
+//!    no `GONE`, has found an expiry and no removal.
+//! 3. Only the holder of the bucket's lock writes `Meta::deadline` of a published node. It is never
+//!    later than the end as long as reads of the cache prolong no lives; elsewhere no read takes it
+//!    for anything but `GONE`.
+//!
+//! | word | written by | read by | ordering, and what it carries |
+//! |---|---|---|---|
+//! | `End` | rule 1 | slow reads, writers, passes | AcqRel / Acquire: a claimed end carries the `GONE` of rule 2 |
+//! | `Refresh` | the trigger by compare-exchange; the end of the reload, under the bucket's lock | slow reads | AcqRel / Acquire. It carries nothing: a trigger takes a count on the node and judges it again |
+
+use super::columns::Column;
+use super::raw::RawPool;
+use crate::clock::{INSTANT, NEVER, Timestamp};
+use crate::links::NodeId;
+use crate::node::{GONE, Meta};
+use crate::primitives::atomic::{AtomicU64, Ordering};
+use crate::primitives::seeded;
+
+/// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
+const RELOADED: u64 = 1;
+/// In place of the instant: a reload is under way.
+const TAKEN: u64 = 2;
+
+/// The words that say how long a node lives.
+#[derive(Clone, Copy)]
+pub struct Life<'p> {
+    meta: &'p Meta,
+    /// The word with the end, if it is not the one in `meta`.
+    end: Option<&'p AtomicU64>,
+}
+
+impl RawPool {
+    /// How long node `id` lives.
+    #[inline]
+    pub fn life(&self, id: NodeId) -> Life<'_> {
+        Life { meta: self.meta(id), end: self.column(id, Column::End) }
+    }
+
+    /// When a read of node `id` is to trigger a reload. `None` in a cache without refresh.
+    #[inline]
+    pub fn refresh(&self, id: NodeId) -> Option<RefreshMark<'_>> {
+        Some(RefreshMark(self.column(id, Column::Refresh)?))
+    }
+
+    /// Has the next read that must act come at the earlier one of the two deadlines. The caller
+    /// holds the bucket's lock, and the node is in the index.
+    pub fn set_act(&self, id: NodeId) {
+        if let (Some(end), Some(refresh)) = (self.column(id, Column::End), self.refresh(id)) {
+            let end = Timestamp::from_raw(end.load(Ordering::Acquire) | INSTANT);
+            self.meta(id).set_act(end.min(refresh.instant()));
+        }
+    }
+}
+
+impl Life<'_> {
+    /// The end of the life as of now: [`GONE`] if the node has left the index. It lacks the top bit
+    /// if the expiry was claimed.
+    #[inline]
+    pub fn deadline(self) -> Timestamp {
+        let Some(end) = self.end else { return self.meta.deadline() };
+        // The end comes first (rule 2).
+        let end = Timestamp::from_raw(end.load(Ordering::Acquire));
+        if self.meta.deadline() == GONE { GONE } else { end }
+    }
+
+    /// Sets the words of a node that is not published yet.
+    pub fn begin(self, end: Timestamp) {
+        if let Some(word) = self.end {
+            word.store(end.raw(), Ordering::Release);
+        }
+    }
+
+    /// Moves the end from `judged` to `new`. Returns false if it is no longer `judged`. See
+    /// [`Meta::change_deadline`].
+    #[inline]
+    pub fn change(self, judged: Timestamp, new: Timestamp) -> bool {
+        match self.end {
+            None => self.meta.change_deadline(judged, new),
+            Some(end) => {
+                if new < judged {
+                    self.meta.note_shortened();
+                }
+                exchange(end, judged, new)
+            }
+        }
+    }
+
+    /// Before the end becomes earlier: no plain hit comes after `new`. The caller holds the
+    /// bucket's lock.
+    pub fn lower_act(self, new: Timestamp) {
+        if self.end.is_some() && self.meta.deadline() > new {
+            self.meta.set_act(new);
+        }
+    }
+
+    /// Makes the expiry of the end `judged` final. Returns false if the end is no longer `judged`.
+    /// See [`Meta::claim`].
+    #[cold]
+    pub fn claim(self, judged: Timestamp) -> bool {
+        let Some(end) = self.end else { return self.meta.claim(judged) };
+        let claimed = Timestamp::from_raw(judged.raw() & !INSTANT);
+        claimed == judged || exchange(end, judged, claimed)
+    }
+
+    /// Marks the node as unlinked, regardless of its end. Returns the end that it had.
+    pub fn mark_gone(self) -> Timestamp {
+        let Some(end) = self.end else { return self.meta.mark_gone() };
+        self.meta.mark_gone();
+        Timestamp::from_raw(end.fetch_and(!INSTANT, Ordering::AcqRel))
+    }
+
+    /// Marks the node as unlinked if its end is still `judged`. The caller holds the bucket's lock.
+    #[inline]
+    pub fn mark_gone_at(self, judged: Timestamp) -> bool {
+        if self.end.is_none() {
+            return self.meta.change_deadline(judged, GONE);
+        }
+        let is_still = self.claim(judged);
+        if is_still {
+            self.meta.mark_gone();
+        }
+        is_still
+    }
+}
+
+fn exchange(word: &AtomicU64, judged: Timestamp, new: Timestamp) -> bool {
+    word.compare_exchange(judged.raw(), new.raw(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// When a read of a node is to trigger a reload.
+#[derive(Clone, Copy)]
+pub struct RefreshMark<'p>(&'p AtomicU64);
+
+impl RefreshMark<'_> {
+    /// The instant; [`NEVER`] while a reload is under way, if there is to be none, and once the
+    /// node was replaced.
+    #[inline]
+    pub fn instant(self) -> Timestamp {
+        match self.0.load(Ordering::Acquire) {
+            RELOADED | TAKEN => NEVER,
+            instant => Timestamp::from_raw(instant),
+        }
+    }
+
+    /// Whether a reload is under way.
+    pub fn is_taken(self) -> bool {
+        self.0.load(Ordering::Acquire) == TAKEN
+    }
+
+    /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.
+    pub fn set(self, instant: Timestamp) {
+        self.0.store(instant.raw(), Ordering::Release);
+    }
+
+    /// Takes the trigger, if the instant is still `judged`.
+    pub fn take(self, judged: Timestamp) -> bool {
+        if seeded("every-read-reloads") {
+            return true;
+        }
+        exchange(self.0, judged, Timestamp::from_raw(TAKEN))
+    }
+
+    /// Takes the trigger, whatever the instant is. Returns the instant; `None` if a reload is under
+    /// way, or has replaced the node.
+    pub fn take_any(self) -> Option<Timestamp> {
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if matches!(word, RELOADED | TAKEN) {
+                return None;
+            }
+            let instant = Timestamp::from_raw(word);
+            if exchange(self.0, instant, Timestamp::from_raw(TAKEN)) {
+                return Some(instant);
+            }
+        }
+    }
+
+    /// Notes that a reload has replaced the node. Only for the thread that has just replaced it.
+    pub fn note_reloaded(self) {
+        self.0.store(RELOADED, Ordering::Release);
+    }
+
+    /// Whether a reload has replaced the node.
+    pub fn was_reloaded(self) -> bool {
+        self.0.load(Ordering::Acquire) == RELOADED
+    }
+}

@@ -1,0 +1,112 @@
+//! Stale on error: the old value stays until its hard deadline, and reloads are tried again.
+
+use super::bench::{Bench, HARD, SOFT, bench};
+use crate::common::SECOND;
+use cortado::{Reloaded, RemovalCause};
+
+/// Error and number of the last failure of the key 7.
+fn failure(b: &Bench) -> Option<(Option<&'static str>, u32)> {
+    let failure = b.cache.last_failure(&7)?;
+    Some((failure.error().map(|error| **error), failure.times()))
+}
+
+#[test]
+fn the_old_value_stays_until_its_hard_deadline() {
+    let b = bench(|builder| builder.refresh_retry(20 * SECOND));
+    b.trigger();
+    assert_eq!(failure(&b), None);
+    for (n, error) in ["first", "second", "third", "panic"].into_iter().enumerate() {
+        b.plan(Err(error));
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 1));
+        b.jobs.run();
+        let expected = (error != "panic").then_some(error);
+        assert_eq!(failure(&b), Some((expected, n as u32 + 1)));
+        // Read as if it were not stale, until the delay is over.
+        b.advance(19);
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 0));
+        b.advance(1);
+    }
+    let stats = b.cache.stats();
+    assert_eq!((stats.reloads, stats.reload_failures, stats.load_failures), (0, 4, 4));
+    assert_eq!(b.cache.expires_in(&7).due(), Some(HARD - SOFT - 80 * SECOND));
+    b.advance(9);
+    assert_eq!(b.cache.get(&7), Ok(1));
+    b.jobs.drop_all();
+    b.advance(1);
+    assert_eq!(failure(&b), None);
+    assert_eq!(b.told(), [(7, 1, RemovalCause::Expired)]);
+    assert_eq!(b.cache.get(&7), Ok(2));
+}
+
+#[test]
+fn a_success_forgets_the_failures() {
+    for brought in [Reloaded::new(2), Reloaded::not_modified()] {
+        let b = bench(|builder| builder);
+        b.trigger();
+        b.plan(Err("down"));
+        b.jobs.run();
+        assert_eq!(failure(&b), Some((Some("down"), 1)));
+        b.advance(1);
+        assert!(b.cache.get(&7).is_ok());
+        b.plan(Ok(brought));
+        b.jobs.run();
+        assert_eq!(failure(&b), None);
+        assert_eq!((b.cache.stats().reloads, b.cache.stats().reload_failures), (1, 1));
+    }
+}
+
+#[test]
+fn a_write_forgets_the_failures() {
+    let b = bench(|builder| builder);
+    b.trigger();
+    b.plan(Err("down"));
+    b.jobs.run();
+    b.cache.insert(7, 50);
+    assert_eq!(failure(&b), None);
+    b.cache.invalidate(&7);
+    assert_eq!(failure(&b), None);
+}
+
+#[test]
+fn inline_failures_and_panics_reach_no_reader() {
+    for error in ["down", "panic"] {
+        let b = bench(|builder| builder.refresh_inline(true));
+        assert_eq!(b.cache.get(&7), Ok(1));
+        b.advance(SOFT.as_secs());
+        b.plan(Err(error));
+        assert_eq!(b.cache.get(&7), Ok(1));
+        assert_eq!((b.cache.get(&7), b.cache.stats().reload_failures), (Ok(1), 1));
+        b.advance(1);
+        assert_eq!((b.cache.get(&7), b.cache.get(&7)), (Ok(1), Ok(2)));
+    }
+}
+
+/// A panic of a hook about the new value is a failure, too.
+#[test]
+fn a_panic_of_the_weigher_or_of_a_policy_is_a_failure() {
+    fn fatal(value: u32) {
+        assert!(value != 66, "planned");
+    }
+    let b = bench(|builder| {
+        builder.weigher(|_, value| {
+            fatal(*value);
+            1
+        })
+    });
+    let c = bench(|builder| {
+        builder.refresh_after(|_, value, _| {
+            fatal(*value);
+            Some(SOFT)
+        })
+    });
+    for b in [b, c] {
+        b.trigger();
+        b.plan(Ok(Reloaded::new(66)));
+        b.jobs.run();
+        assert_eq!(failure(&b), Some((None, 1)));
+        b.advance(1);
+        assert_eq!(b.cache.get(&7), Ok(1));
+        b.jobs.run();
+        assert_eq!(b.cache.get(&7), Ok(2));
+    }
+}

@@ -1,0 +1,103 @@
+//! Time limits of a load: past the soft one the stale value, past the hard one an error, and the
+//! load goes on.
+
+use super::bench::{SOFT, Shared, bench};
+use crate::common::HANG;
+use crate::common::audited::{LoadingAudited, loading_audited};
+use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+const NONE: LoadLimits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+const AMPLE: LoadLimits = LoadLimits { soft: HANG, hard: HANG };
+
+#[test]
+fn past_the_soft_limit_a_caller_takes_the_stale_value() {
+    let b = bench(|builder| builder);
+    b.trigger();
+    assert_eq!(b.cache.get_within(&7, NONE), Ok(1));
+    assert_eq!(b.pending(), 1);
+    b.jobs.run();
+    assert_eq!(b.cache.get_within(&7, NONE), Ok(2));
+}
+
+#[test]
+fn past_the_hard_limit_it_is_an_error_and_the_load_goes_on() {
+    let b = bench(|builder| builder);
+    assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    assert!(!b.cache.contains_key(&7));
+    b.jobs.run();
+    assert_eq!((b.asked(), b.cache.get_within(&7, NONE)), (vec![(7, None)], Ok(1)));
+}
+
+/// Each job has a thread of its own, but for the first few, which are dropped.
+fn threaded(dropped: u32) -> (LoadingAudited<u32, u32, &'static str>, ManualClock, Shared) {
+    let (clock, hand) = cortado::Clock::manual();
+    let (upstream, left) = (Shared::default(), AtomicU32::new(dropped));
+    let spawn = move |job: Job| {
+        let drops = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        if drops.is_err() {
+            thread::spawn(job);
+        }
+    };
+    let builder = Cache::builder().refresh_after_write(SOFT).executor(spawn).clock(clock);
+    (loading_audited(builder.build_with_loader(upstream.clone())), hand, upstream)
+}
+
+/// The threads' handles on the cache are weak, and upgraded while they reload. The test's is to be
+/// the last.
+fn settle(cache: &LoadingAudited<u32, u32, &'static str>) {
+    while cache.stats().reloads_under_way > 0 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn within_the_limits_a_caller_gets_the_new_value() {
+    for dropped in [0, 3] {
+        let (cache, hand, upstream) = threaded(dropped);
+        assert_eq!(cache.get_within(&7, AMPLE), Ok(1));
+        hand.advance(SOFT);
+        assert_eq!(cache.get_within(&7, AMPLE), Ok(2));
+        let asked = std::mem::take(&mut upstream.0.lock().unwrap().asked);
+        assert_eq!(asked, [(7, None), (7, Some(1))]);
+        // A failed reload leaves the stale value.
+        hand.advance(SOFT);
+        upstream.0.lock().unwrap().plans.push_back(Err("down"));
+        assert_eq!(cache.get_within(&7, AMPLE), Ok(2));
+        assert_eq!(cache.stats().reload_failures, 1);
+        settle(&cache);
+    }
+}
+
+#[test]
+fn errors_and_panics_of_a_load_reach_the_caller_as_errors() {
+    let load = |key: &u32| match key {
+        1 => Err("no such key"),
+        _ => panic!("planned"),
+    };
+    for inline in [false, true] {
+        let builder = Cache::<u32, u32>::builder()
+            .executor(|job| drop(thread::spawn(job)))
+            .refresh_inline(inline);
+        let cache = loading_audited(builder.build_with_loader(load));
+        let error = cache.get_within(&1, AMPLE);
+        assert_eq!(error, Err(LoadError::Failed(Arc::new("no such key"))));
+        if !inline {
+            assert_eq!(cache.get_within(&2, AMPLE), Err(LoadError::Panicked));
+        }
+    }
+}
+
+#[test]
+fn inline_the_limits_end_waits_for_others() {
+    let b = bench(|builder| builder.refresh_inline(true));
+    let cortado::GuardResult::Guard(guard) = b.cache.get_value_or_guard(&7, None) else {
+        unreachable!("the key has no value");
+    };
+    assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    drop(guard);
+    assert_eq!(b.cache.get_within(&7, NONE), Ok(1));
+}

@@ -1,0 +1,8 @@
+//! Refresh: stale entries, and the reloads that renew them.
+
+mod bench;
+mod by_call;
+mod failing;
+mod limits;
+mod operations;
+mod renewals;

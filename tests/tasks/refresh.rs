@@ -1,0 +1,344 @@
+//! Refresh for tasks: loaders that await, in the task that finds an entry stale or in one that the
+//! executor polls.
+
+use crate::common::audited::{
+    TasksAudited, TasksLoadingAudited, tasks_audited, tasks_loading_audited,
+};
+use crate::common::{SECOND, must_end};
+use crate::hand::{Task, at_once, pends};
+use cortado::future::{Cache, CacheBuilder};
+use cortado::{AsyncLoader, Clock, Job, Loaded, ManualClock, Reloaded, RemovalCause};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+const SOFT: Duration = Duration::from_secs(10);
+const HARD: Duration = Duration::from_secs(100);
+
+type Plan = Result<Reloaded<u32>, &'static str>;
+
+/// An upstream that answers when the test says so.
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Plan>,
+    waiting: Vec<Waker>,
+    asked: Vec<Option<u32>>,
+}
+
+#[derive(Clone, Default)]
+struct Upstream(Arc<Mutex<State>>);
+
+impl Upstream {
+    fn answer(&self, plan: Plan) {
+        let mut state = self.0.lock().unwrap();
+        state.answers.push_back(plan);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    async fn next(&self) -> Plan {
+        poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            match state.answers.pop_front() {
+                Some(Err("panic")) => {
+                    drop(state);
+                    panic!("planned");
+                }
+                Some(plan) => Poll::Ready(plan),
+                None => {
+                    state.waiting.push(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn asked(&self) -> Vec<Option<u32>> {
+        std::mem::take(&mut self.0.lock().unwrap().asked)
+    }
+}
+
+impl AsyncLoader<u32, u32> for Upstream {
+    type Error = &'static str;
+
+    async fn load(&self, _: &u32) -> Result<Loaded<u32>, &'static str> {
+        self.0.lock().unwrap().asked.push(None);
+        pends(1).await;
+        Ok(Loaded::new(1))
+    }
+
+    async fn reload(&self, _: &u32, old: &u32) -> Plan {
+        self.0.lock().unwrap().asked.push(Some(*old));
+        self.next().await
+    }
+}
+
+#[derive(Clone, Default)]
+struct Jobs(Arc<Mutex<VecDeque<Job>>>);
+
+impl Jobs {
+    fn pop(&self) -> Option<Job> {
+        self.0.lock().unwrap().pop_front()
+    }
+
+    /// Runs those that wait; returns how many.
+    fn run(&self) -> usize {
+        std::iter::from_fn(|| self.pop()).map(|job| job()).count()
+    }
+}
+
+type Told = Arc<Mutex<Vec<(u32, RemovalCause)>>>;
+
+struct Bench {
+    cache: TasksLoadingAudited<u32, u32, &'static str>,
+    hand: ManualClock,
+    upstream: Upstream,
+    jobs: Jobs,
+    told: Told,
+}
+
+fn bench(configure: impl FnOnce(CacheBuilder<u32, u32>) -> CacheBuilder<u32, u32>) -> Bench {
+    let (clock, hand) = Clock::manual();
+    let (upstream, jobs, told) = (Upstream::default(), Jobs::default(), Told::default());
+    let (queue, log) = (jobs.clone(), Arc::clone(&told));
+    let builder = Cache::builder()
+        .time_to_live(HARD)
+        .refresh_after_write(SOFT)
+        .executor(move |job| queue.0.lock().unwrap().push_back(job))
+        .removal_listener(move |removed| {
+            log.lock().unwrap().push((*removed.value(), removed.cause()));
+        })
+        .record_stats(true)
+        .clock(clock);
+    let cache = tasks_loading_audited(configure(builder).build_with_loader(upstream.clone()));
+    let mut load = Task::new(cache.get(&7));
+    load.run();
+    assert_eq!(load.result(), Ok(1));
+    hand.advance(SOFT);
+    upstream.asked();
+    Bench { cache, hand, upstream, jobs, told }
+}
+
+impl Bench {
+    fn told(&self) -> Vec<(u32, RemovalCause)> {
+        at_once(self.cache.run_pending_tasks());
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+
+    fn under_way(&self) -> u64 {
+        self.cache.stats().reloads_under_way
+    }
+}
+
+#[test]
+fn a_reload_on_the_executor_is_a_job_per_poll() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        // Any read triggers it, that of a thread, too.
+        assert_eq!(b.cache.sync().get(&7), Some(1));
+        assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+        assert_eq!((b.under_way(), b.upstream.asked()), (1, vec![]));
+        assert_eq!(b.jobs.run(), 1);
+        assert_eq!((b.under_way(), b.upstream.asked()), (1, vec![Some(1)]));
+        // It waits for its upstream, and no job waits with it.
+        assert_eq!((b.jobs.run(), at_once(b.cache.get(&7))), (0, Ok(1)));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        // One job for the poll, and one for the notice.
+        assert_eq!(b.jobs.run(), 2);
+        assert_eq!((b.under_way(), at_once(b.cache.get(&7))), (0, Ok(2)));
+        assert_eq!(b.told(), [(1, RemovalCause::Replaced)]);
+    });
+}
+
+#[test]
+fn a_reload_whose_job_is_dropped_is_left_to_a_later_read() {
+    must_end(|| {
+        let b = bench(|builder| builder.refresh_limit(1));
+        // Before its first poll, and before another one.
+        for polls in [0, 1] {
+            assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+            (0..polls).for_each(|_| assert_eq!(b.jobs.run(), 1));
+            b.upstream.answer(Ok(Reloaded::new(2)));
+            drop(b.jobs.pop());
+            b.upstream.0.lock().unwrap().answers.clear();
+            assert_eq!(b.under_way(), 0, "after {polls} polls");
+        }
+        assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+        b.upstream.answer(Ok(Reloaded::new(3)));
+        b.jobs.run();
+        assert_eq!(at_once(b.cache.get(&7)), Ok(3));
+    });
+}
+
+#[test]
+fn failures_and_panics_leave_the_old_value() {
+    must_end(|| {
+        for inline in [false, true] {
+            let b = bench(|builder| builder.refresh_inline(inline));
+            for (n, error) in ["down", "panic"].into_iter().enumerate() {
+                b.upstream.answer(Err(error));
+                assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+                b.jobs.run();
+                let failure = b.cache.last_failure(&7).unwrap();
+                let expected = (error != "panic").then_some(error);
+                assert_eq!(failure.error().map(|it| **it), expected);
+                assert_eq!(failure.times(), n as u32 + 1);
+                assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+                assert_eq!(b.under_way(), 0);
+                b.hand.advance(SECOND);
+            }
+            b.upstream.answer(Ok(Reloaded::not_modified()));
+            assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+            b.jobs.run();
+            assert!(b.cache.last_failure(&7).is_none());
+            assert_eq!(b.cache.expires_in(&7).due(), Some(HARD));
+            assert_eq!((b.cache.stats().reloads, b.cache.stats().reload_failures), (1, 2));
+            assert_eq!(b.told(), []);
+        }
+    });
+}
+
+#[test]
+fn inline_one_task_awaits_the_reload_and_others_get_the_stale_value() {
+    must_end(|| {
+        let b = bench(|builder| builder.refresh_inline(true));
+        let first = Task::waiting(b.cache.get(&7));
+        assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+        assert_eq!(b.cache.sync().get(&7), Some(1));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        assert!(first.is_woken());
+        assert_eq!((first.end(), at_once(b.cache.get(&7))), (Ok(2), Ok(2)));
+        assert_eq!(b.upstream.asked(), [Some(1)]);
+    });
+}
+
+#[test]
+fn a_dropped_task_leaves_its_reload_to_the_next_one() {
+    must_end(|| {
+        let b = bench(|builder| builder.refresh_inline(true));
+        drop(Task::waiting(b.cache.get(&7)));
+        assert_eq!((b.under_way(), b.cache.sync().get(&7)), (0, Some(1)));
+        let next = Task::waiting(b.cache.get(&7));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        assert_eq!(next.end(), Ok(2));
+        assert_eq!(b.upstream.asked(), [Some(1), Some(1)]);
+    });
+}
+
+#[test]
+fn writes_removals_and_computations_overtake_a_reload_that_awaits() {
+    must_end(|| {
+        for inline in [false, true] {
+            for write in 0..4 {
+                let b = bench(|builder| builder.refresh_inline(inline));
+                let mut reader = Task::new(b.cache.get(&7));
+                assert_eq!(reader.poll(), !inline);
+                b.jobs.run();
+                let expected = match write {
+                    0 => {
+                        at_once(b.cache.insert(7, 50));
+                        Some(50)
+                    }
+                    1 => {
+                        at_once(b.cache.invalidate(&7));
+                        None
+                    }
+                    2 => {
+                        b.cache.invalidate_all();
+                        None
+                    }
+                    _ => {
+                        let put = async |_| cortado::Op::Put(51);
+                        at_once(b.cache.entry(7).and_compute_with(put));
+                        Some(51)
+                    }
+                };
+                b.upstream.answer(Ok(Reloaded::new(2)));
+                b.jobs.run();
+                if inline {
+                    let _ = reader.end();
+                }
+                assert_eq!(at_once(b.cache.cache().get(&7)), expected);
+                assert!(b.told().iter().all(|(value, _)| *value != 2));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_task_may_ask_for_a_reload() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        at_once(b.cache.insert(7, 5));
+        let asking = Task::waiting(b.cache.refresh(&7));
+        b.upstream.answer(Ok(Reloaded::new(6)));
+        assert_eq!((asking.end(), b.upstream.asked()), (Ok(6), vec![Some(5)]));
+        let mut missing = Task::new(b.cache.refresh(&8));
+        missing.run();
+        assert_eq!((missing.result(), b.upstream.asked()), (Ok(1), vec![None]));
+        let many = b.cache.get_many(&[7, 8, 9]);
+        let mut many = Task::new(many);
+        many.run();
+        assert_eq!(many.result(), Ok(vec![6, 1, 1]));
+    });
+}
+
+/// A cache without a stored loader, with the value 1 of "k", stale.
+fn stale(inline: bool) -> (TasksAudited<&'static str, u32>, ManualClock) {
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(inline).clock(clock);
+    let cache = tasks_audited(builder.executor(drop::<Job>).build());
+    at_once(cache.insert("k", 1));
+    hand.advance(SOFT);
+    (cache, hand)
+}
+
+#[test]
+fn past_the_soft_deadline_a_load_awaits_its_own_loader_or_returns_the_stale_value() {
+    must_end(|| {
+        let (cache, _hand) = stale(false);
+        assert_eq!(at_once(cache.get_with("k", async { unreachable!("not inline") })), 1);
+        let (cache, hand) = stale(true);
+        let load = |value: u32| cache.get_with("k", async move { (pends(1).await, value).1 });
+        let mut first = Task::waiting(load(2));
+        // Another caller finds it under way.
+        assert_eq!(at_once(load(3)), 1);
+        first.run();
+        assert_eq!((first.result(), at_once(cache.get("k"))), (2, Some(2)));
+        hand.advance(SOFT);
+        assert_eq!(at_once(cache.entry("k").or_insert(9)).into_value(), 2);
+        let failed = at_once(cache.try_get_with_by_ref(&"k", async { Err("down") }));
+        assert_eq!((failed, cache.stats().reload_failures), (Ok(2), 1));
+        hand.advance(SECOND);
+        let gone = Task::waiting(load(4));
+        drop(gone);
+        assert_eq!(at_once(cache.load("k", async { Loaded::new(5) })), 5);
+    });
+}
+
+#[test]
+fn a_runtime_reloads_by_its_own_timers() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let handle = tokio::runtime::Handle::current();
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(move |job: Job| drop(handle.spawn(async { job() })))
+            .clock(clock);
+        let cache = tasks_loading_audited(builder.build_with_loader(|key: u32| async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            Ok::<_, ()>(Loaded::new(key))
+        }));
+        cache.insert(7, 1).await;
+        hand.advance(SOFT);
+        while cache.get(&7).await == Ok(1) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((cache.get(&7).await, cache.stats().reloads), (Ok(7), 1));
+    });
+}
