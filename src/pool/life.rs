@@ -43,7 +43,13 @@ impl RawPool {
     /// How long node `id` lives.
     #[inline]
     pub fn life(&self, id: NodeId) -> Life<'_> {
-        Life { meta: self.meta(id), end: self.column(id, Column::End) }
+        self.life_at(id, self.meta(id))
+    }
+
+    /// [`life`](Self::life) for a caller that has the node's fixed part.
+    #[inline(always)]
+    pub fn life_at<'p>(&'p self, id: NodeId, meta: &'p Meta) -> Life<'p> {
+        Life { meta, end: self.column(id, Column::End) }
     }
 
     /// When a read of node `id` is to trigger a reload. `None` in a cache without refresh.
