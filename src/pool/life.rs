@@ -104,7 +104,7 @@ impl Life<'_> {
     /// Before the end becomes earlier: no plain hit comes after `new`. The caller holds the
     /// bucket's lock.
     pub fn lower_act(self, new: Timestamp) {
-        if self.end.is_some() && self.meta.deadline() > new {
+        if self.end.is_some() && self.meta.deadline() > new && !seeded("ends-before-acts") {
             self.meta.set_act(new);
         }
     }
