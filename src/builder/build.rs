@@ -138,7 +138,7 @@ where
             let reason = "a cache has either a receiver of its removals or listeners";
             return Err(BuildError::new("removals", reason));
         }
-        let refresh = self.refresh.settings(&self.hooks, self.executor.is_some())?;
+        let refresh = self.reloads.settings(&self.hooks, self.executor.is_some())?;
         let config = Config {
             name: self.name,
             max_capacity: self.max_capacity,

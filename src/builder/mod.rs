@@ -55,7 +55,7 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     executor: Option<Executor>,
     notifications: Notifications,
     removals: bool,
-    refresh: Refresh,
+    reloads: Refresh,
     /// How many notices wait for each listener that awaits.
     pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
     clock: Clock,
@@ -95,7 +95,7 @@ where
             executor,
             notifications,
             removals,
-            refresh,
+            reloads,
             backlogs,
             clock,
             hooks,
@@ -114,7 +114,7 @@ where
             executor,
             notifications,
             removals,
-            refresh,
+            reloads,
             backlogs,
             clock,
             hooks,
@@ -302,7 +302,7 @@ impl<K, V, C> Default for Builder<K, V, C> {
             executor: None,
             notifications: Notifications::default(),
             removals: false,
-            refresh: Refresh::default(),
+            reloads: Refresh::default(),
             backlogs: Vec::new(),
             clock: Clock::system(),
             hooks: Hooks {
@@ -329,7 +329,7 @@ impl<K, V, C> fmt::Debug for Builder<K, V, C> {
             .field("time_to_idle", &self.time_to_idle)
             .field("expire_after", &self.hooks.expiry.is_some())
             .field("expiry_resolution", &self.resolution)
-            .field("refresh", &self.refresh)
+            .field("refresh", &self.reloads)
             .field("refresh_after", &self.hooks.refresh.is_some())
             .field("removal_listener", &!self.hooks.listeners.is_empty())
             .field("scheduler", &self.scheduler)

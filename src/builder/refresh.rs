@@ -59,7 +59,7 @@ where
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
     pub fn refresh_after_write(mut self, time: Duration) -> Self {
-        self.refresh.after_write = Some(time);
+        self.reloads.after_write = Some(time);
         self
     }
 
@@ -103,7 +103,7 @@ where
     /// That read still returns the old value, and takes as long as the loader. Other reads do not
     /// wait.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
-        self.refresh.inline = inline;
+        self.reloads.inline = inline;
         self
     }
 
@@ -115,13 +115,13 @@ where
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.
     pub fn refresh_limit(mut self, limit: usize) -> Self {
-        self.refresh.limit = limit;
+        self.reloads.limit = limit;
         self
     }
 
     /// Notes that the cache is to have a stored loader.
     pub(crate) fn with_loader(mut self) -> Self {
-        self.refresh.has_loader = true;
+        self.reloads.has_loader = true;
         self
     }
 
@@ -130,7 +130,7 @@ where
     /// Until then the entry is read as if it were not stale. The delay also applies where the key
     /// had a load or a computation when its reload was to begin.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
-        self.refresh.retry = delay;
+        self.reloads.retry = delay;
         self
     }
 }

@@ -45,13 +45,22 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
-    /// of it alone. The caller must hold no epoch guard.
-    pub fn clearance_for_lifetime<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
+    /// of it alone. If the change ends the entry, it is a removal, which overtakes a reload. The
+    /// caller must hold no epoch guard.
+    pub fn clearance_for_lifetime<Q>(
+        &self,
+        (hash, key): (Hash32, &Q),
+        ends: impl FnOnce() -> bool,
+    ) -> Step<Clearance<'static>>
     where
         Q: Equivalent<K> + ?Sized,
     {
         match self.flight_of(hash, key) {
             (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
+            (version, Some(reload)) if reload.kind() == FlightKind::Reload && ends() => {
+                reload.overtake();
+                Step::Done(Clearance::Seen(version))
+            }
             (version, _) => Step::Done(Clearance::Seen(version)),
         }
     }

@@ -174,9 +174,15 @@ impl<K, V> Reloads<K, V> {
     }
 
     /// Starts what waits. No guard and no lock may be held.
+    ///
+    /// Each reader that leaves one calls this once. Inline it runs no more than one beside its own,
+    /// so that no reader works for all others. That one is of a reader that has panicked, as a
+    /// rule.
     #[cold]
     pub fn start_waiting(&self) {
-        while let Some(reloading) = self.waiting.pop() {
+        let most = if self.settings.inline { 2 } else { usize::MAX };
+        for _ in 0..most {
+            let Some(reloading) = self.waiting.pop() else { return };
             self.start(reloading);
         }
     }
@@ -231,11 +237,6 @@ impl<K, V> Reloading<K, V> {
     /// Gives the reload up, and has the next one come at `next`.
     pub fn give_up(mut self, next: Timestamp) {
         self.trigger.instant = Some(next);
-    }
-
-    /// Leaves the trigger to another reload of the key, which is under way.
-    pub fn leave(mut self) {
-        self.trigger.instant = None;
     }
 }
 

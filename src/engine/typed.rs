@@ -75,7 +75,8 @@ pub struct Engine<K, V, S> {
     /// Whether the policy's update hook is known to be the trait's own, which asks the create
     /// hook.
     pub updates_create: AtomicBool,
-    /// Whether a write asks the weigher or the refresh policy about its value.
+    /// Whether an insert does more than to put key and value into a node: it asks the weigher, or
+    /// sets a soft deadline.
     pub asks_about_values: bool,
     /// In a cache with refresh.
     pub reloads: Option<Box<Reloads<K, V>>>,
@@ -105,7 +106,7 @@ where
             counts: config.record_stats,
             refreshes: config.refresh.is_some(),
         };
-        let asks_about_values = hooks.weigher.is_some() || hooks.refresh.is_some();
+        let asks_about_values = hooks.weigher.is_some() || config.refresh.is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
         let reloads = config.refresh.map(|it| Box::new(Reloads::new(it, policy, loader)));
         let mode = ReadMode::new(facts, hooks.expiry.is_some());

@@ -7,7 +7,7 @@
 use crate::linear::play::check;
 use crate::linear::{Answer, Event, IDLE, Op, READ, Setup};
 
-const PLAIN: Setup = Setup { idle: false, hook: false, moves: false };
+const PLAIN: Setup = Setup { idle: false, hook: false, moves: false, refresh: false };
 
 fn any(_: Op) -> bool {
     true
@@ -45,7 +45,7 @@ fn with_an_idle_time_and_a_clock_that_moves() {
 
 #[test]
 fn with_all_of_them() {
-    check(Setup { idle: true, hook: true, moves: true }, 7, &any);
+    check(Setup { idle: true, hook: true, moves: true, refresh: false }, 7, &any);
 }
 
 /// Loads among what overtakes them.
@@ -64,6 +64,32 @@ fn loads_that_come_to_nothing() {
     let of_loads = |op: Op| op.load().is_some() || matches!(op, Op::Remove | Op::Insert(_));
     check(PLAIN, 11, &of_loads);
     check(Setup { moves: true, ..PLAIN }, 12, &of_loads);
+}
+
+/// Reloads among all other operations: those that calls ask for, and those that reads trigger.
+/// Where the clock stands still, each read triggers one.
+#[test]
+fn reloads() {
+    for (number, moves) in [(13, false), (14, true)] {
+        check(Setup { refresh: true, moves, ..PLAIN }, number, &any);
+    }
+}
+
+#[test]
+fn reloads_with_an_idle_time() {
+    for (number, moves) in [(15, false), (16, true)] {
+        check(Setup { refresh: true, idle: true, moves, ..PLAIN }, number, &any);
+    }
+}
+
+/// Reloads among what overtakes them.
+#[test]
+fn reloads_that_are_overtaken() {
+    let of_reloads = |op: Op| {
+        use Op::{Clear, Get, Insert, Put, Reload, Remove};
+        matches!(op, Get | Reload(_) | Insert(_) | Remove | Clear | Put(_))
+    };
+    check(Setup { refresh: true, ..PLAIN }, 17, &of_reloads);
 }
 
 /// Terms that are set, also to nothing, under reads that prolong lives.
@@ -233,7 +259,7 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
     };
     let late = 10 + READ;
     let explains = |touched: u64| {
-        let setup = Setup { idle: true, hook: true, moves: true };
+        let setup = Setup { idle: true, hook: true, moves: true, refresh: false };
         setup.explains(&[
             of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
             of(Op::Touch, Answer::Was(true), (2, touched), &[10, late]),
@@ -244,7 +270,7 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
     assert!(explains(8));
     assert!(!explains(3), "the read ended before the computation began");
     // Or the computation looks after that.
-    let setup = Setup { idle: true, hook: true, moves: true };
+    let setup = Setup { idle: true, hook: true, moves: true, refresh: false };
     assert!(setup.explains(&[
         of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
         of(Op::Touch, Answer::Was(true), (2, 8), &[10, late]),

@@ -6,7 +6,8 @@
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
-//! * [`engine`], [`outcomes`]: whole caches; loads that come to nothing, and guards.
+//! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing, and guards;
+//!   reloads.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.
 #![cfg(cortado_loom)]
@@ -21,6 +22,7 @@ mod index_resize;
 mod outbox;
 mod outcomes;
 mod pool;
+mod refresh;
 mod scheduler;
 mod support;
 mod tasks;

@@ -106,7 +106,7 @@ fn main() {
     let settle = |cache: &cortado::Cache<u64, u64>| cache.run_pending_tasks();
     let lasting = || cortado().time_to_live(LIFETIME);
     table.add_row(measure(&options, "cortado", || lasting().build(), insert, settle));
-    let scheduled = || lasting().scheduler(cortado::Scheduler::system()).build();
+    let scheduled = || lasting().scheduler(true).build();
     table.add_row(measure(&options, "cortado, scheduled", scheduled, insert, settle));
     let moka = || {
         moka::sync::Cache::<u64, u64>::builder().max_capacity(capacity).time_to_live(LIFETIME).build()

@@ -118,7 +118,7 @@ impl Core {
     #[inline(always)]
     pub fn mark_gone(&self, (id, meta): (NodeId, &Meta)) -> Timestamp {
         if self.hot.reads_prolong() {
-            self.pool.life(id).mark_gone()
+            self.pool.life_at(id, meta).mark_gone()
         } else {
             meta.mark_gone_alone()
         }

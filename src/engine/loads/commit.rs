@@ -160,7 +160,7 @@ where
             if !basis.is_still(living) {
                 return Err(node);
             }
-            let mut put = self.prepare((&node, hash), old, terms, answer);
+            let mut put = self.prepare_any((&node, hash), old, terms, answer);
             if let (Some(reload), Some(living)) = (reload, living) {
                 self.keep_idle_time(&mut put, living.seen(), reload.read_at);
             }

@@ -66,7 +66,7 @@ impl Pass<'_> {
 
     fn expire_one(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        let life = self.core.pool.life(id);
+        let life = self.core.pool.life_at(id, meta);
         let mut judged = life.deadline();
         while judged != GONE && judged <= self.now {
             let ignores = seeded("expirer-ignores-extensions");

@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Kept> {
         let core = self.core;
         let deadline = match judged {
-            Judged::At(judged) if !core.pool.life(id).mark_gone_at(judged) => {
+            Judged::At(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
                 return Err(Kept::ForNow);
             }
             Judged::At(judged) => judged,

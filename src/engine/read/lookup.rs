@@ -137,7 +137,7 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
-        is_key_of(node, hash, key).then(|| self.judged(node.with_deadline(node.meta().deadline())))
+        is_key_of(node, hash, key).then(|| node.with_deadline(node.meta().deadline()))
     }
 
     /// The node, if it is the key's and in the index.
@@ -156,7 +156,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's slot in the index, for a write, and its node there, living or not. `None` if one
-    /// look at the home bucket is not enough, which is rare.
+    /// look at the home bucket is not enough, which is rare. Not for caches with refresh: the node
+    /// is not [judged](Self::judged).
     #[inline(always)]
     pub fn search_home<'g, Q>(
         &'g self,
@@ -208,14 +209,14 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         if let Some((found, node)) = self.search_home(guard, hash, key) {
-            return (Search::Versioned(found), node);
+            return (Search::Versioned(found), node.map(|node| self.judged(node)));
         }
         let mut hit = None;
         let found = self.core.index.search(guard, hash, |id| {
             hit = self.node_of(id, hash, key);
             hit.is_some()
         });
-        (Search::Versioned(found), hit)
+        (Search::Versioned(found), hit.map(|node| self.judged(node)))
     }
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).

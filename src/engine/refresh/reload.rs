@@ -130,13 +130,22 @@ where
         made
     }
 
-    /// Registers the reload; `None` if the key has another load or computation.
+    /// Registers the reload; `None` if the key has another load or computation. A reload of the
+    /// node's predecessor is none: it was overtaken when this node came, or began after that and
+    /// ends when it has looked.
     pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
         let (hash, key) = (node.meta().hash(), node.key());
         loop {
             match self.flight_of(hash, key) {
-                (_, Some(other)) if self.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
-                (_, Some(_)) => return None,
+                (_, Some(other)) => {
+                    let is_outdated = other.kind() == FlightKind::Reload
+                        && other.key_node().meta().deadline() == GONE
+                        && node.meta().deadline() != GONE;
+                    let on_load = if is_outdated { OnLoad::Overtake } else { OnLoad::Wait };
+                    if !self.dismiss_overtaken(hash, &other, on_load) {
+                        return None;
+                    }
+                }
                 (seen, None) => {
                     let share = node.raw().clone();
                     if let Some(flight) = self.register(FlightKind::Reload, share, seen) {
@@ -147,13 +156,10 @@ where
         }
     }
 
-    /// Another reload of the key sets the next trigger when it ends. Any other operation knows
-    /// nothing of the trigger, so a later read is to take it.
+    /// Leaves the trigger to a later read, since the key has a load or a computation.
     pub fn leave_to_another(&self, reloading: Reloading<K, V>) {
-        let node = &reloading.node;
-        let other = self.flight_of(node.meta().hash(), node.key()).1;
-        if other.is_some_and(|other| other.kind() == FlightKind::Reload) {
-            return reloading.leave();
+        if seeded("reloads-end-in-taken-triggers") {
+            return reloading.succeed();
         }
         let next = self.next_try();
         reloading.give_up(next);

@@ -97,11 +97,13 @@ impl<K, V, S> Engine<K, V, S> {
     /// What is to be known of a value before its commit: asks the weigher and the refresh policy.
     pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> Terms {
         let Lease { lifetime, refresh } = lease;
-        let refresh = refresh.or_else(|| self.ask_refresh(node));
+        let refresh =
+            refresh.or_else(|| if self.reloads.is_some() { self.ask_refresh(node) } else { None });
         Terms { weight: self.weigh(node), lifetime, refresh }
     }
 
     /// The refresh policy's answer: the time until the value is stale.
+    #[cold]
     pub fn ask_refresh(&self, node: &Local<'_, K, V>) -> Option<Nanos> {
         let policy = self.reloads.as_ref()?.policy.as_ref()?;
         let now = self.core.ticker.instant_of(self.core.ticker.coarse());

@@ -84,7 +84,10 @@ where
         lifetime: Lifetime,
     ) -> Waiting<K, V> {
         let node = self.pool.draft(hash, key).fill(value);
-        let terms = self.terms(&node, Lease { lifetime, refresh: None });
+        if self.reloads.is_some() {
+            return self.insert_refreshing(node, lifetime);
+        }
+        let terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
         if !self.is_asked(lifetime) {
             return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
         }
@@ -93,6 +96,19 @@ where
         }
         let answer = self.ask(&node, None, Readings::CoarseFirst);
         self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer))
+    }
+
+    /// [`insert`](Self::insert) in a cache with refresh.
+    #[cold]
+    #[inline(never)]
+    fn insert_refreshing(&self, node: Local<'_, K, V>, lifetime: Lifetime) -> Waiting<K, V> {
+        let terms = self.terms(&node, Lease { lifetime, refresh: None });
+        if self.is_asked(lifetime) && self.depends_on_entry() {
+            return self.insert_with_basis(node, terms);
+        }
+        let ask = || self.ask(&node, None, Readings::CoarseFirst);
+        let answered = Answered { answer: self.is_asked(lifetime).then(ask), basis: None };
+        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
     /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
@@ -229,7 +245,7 @@ where
         {
             return Err(Obstacle::EntryChanged);
         }
-        let put = self.prepare((node, node.meta().hash()), old, attempt.terms, *answer);
+        let put = self.prepare_any((node, node.meta().hash()), old, attempt.terms, *answer);
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
 

@@ -84,13 +84,19 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         self.step_write(
             (hash, key),
             clearance,
-            || self.clearance_for_lifetime(hash, key),
+            || self.clearance_for_lifetime((hash, key), || self.ends_now(hard_deadline)),
             |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
         )
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// Whether this hard deadline ends a life at once.
+    fn ends_now(&self, hard_deadline: &impl Fn(Timestamp) -> Timestamp) -> bool {
+        let now = self.core.ticker.now();
+        self.core.lifetimes.deadline(now, hard_deadline(now)) <= now
+    }
+
     fn try_set_hard_deadline<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),

@@ -8,7 +8,6 @@ use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
-use crate::links::NodeId;
 use crate::node::{Generation, ended_at};
 use crate::pool::{Handle, Local, RefreshMark};
 use crate::removal::RemovalCause;
@@ -47,14 +46,7 @@ impl<K, V, S> Engine<K, V, S> {
             ends = self.ends(terms.lifetime, hook, now);
         }
         let deadline = ends.deadline;
-        let act = match &self.reloads {
-            None => deadline,
-            Some(reloads) => {
-                let stale = now.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
-                self.begin_life(node.id(), deadline, stale)
-            }
-        };
-        node.meta().init(act, now, terms.weight, generation.mark());
+        node.meta().init(deadline, now, terms.weight, generation.mark());
         if let Some(word) = self.pool.raw().hard_deadline(node.id()) {
             word.store(ends.hard_deadline, self.mode.asks());
         }
@@ -68,15 +60,34 @@ impl<K, V, S> Engine<K, V, S> {
         Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
     }
 
-    /// Sets the words that a node has in a cache with refresh. Returns when a read must act.
+    /// [`prepare`](Self::prepare) for any cache. Inserts that do not wait take another path in a
+    /// cache with refresh, and call `prepare` alone.
+    #[inline]
+    pub fn prepare_any(
+        &self,
+        node: (&Local<'_, K, V>, Hash32),
+        old: Option<NodeRef<'_, K, V>>,
+        terms: Terms,
+        answer: Option<Answer>,
+    ) -> Put {
+        let put = self.prepare(node, old, terms, answer);
+        if let Some(reloads) = &self.reloads {
+            let created = node.0.meta().created();
+            let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
+            self.begin_life(&put, stale);
+        }
+        put
+    }
+
+    /// Sets the words that a node has in a cache with refresh.
     #[cold]
-    fn begin_life(&self, id: NodeId, deadline: Timestamp, stale: Timestamp) -> Timestamp {
+    fn begin_life(&self, put: &Put, stale: Timestamp) {
         let pool = self.pool.raw();
-        pool.life(id).begin(deadline);
-        if let Some(refresh) = pool.refresh(id) {
+        pool.life(put.id).begin(put.deadline);
+        if let Some(refresh) = pool.refresh(put.id) {
             refresh.set(stale);
         }
-        deadline.min(stale)
+        pool.meta(put.id).set_act(put.deadline.min(stale));
     }
 
     /// Has the idle time of a reloaded value go on from the last read: a reload is none. `old_end`
@@ -89,8 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
         let read = read_at.map_or(old_end, |read| self.core.lifetimes.deadline(read, NEVER));
         put.deadline = ended_at(old_end).max(read).min(hard_deadline);
         let stale = pool.refresh(put.id).map_or(NEVER, RefreshMark::instant);
-        let act = self.begin_life(put.id, put.deadline, stale);
-        self.pool.meta(put.id).set_act(act);
+        self.begin_life(put, stale);
         if put.deadline <= put.now {
             put.refused = Some(RemovalCause::Expired);
         }
@@ -159,7 +169,7 @@ where
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
-            let put = self.prepare((&node, hash), old, terms, answer);
+            let put = self.prepare_any((&node, hash), old, terms, answer);
             let put = Put { basis, ..put };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 let handle = node.handle();

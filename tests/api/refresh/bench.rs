@@ -79,7 +79,18 @@ impl Jobs {
         }
     }
 
+    pub fn run_one(&self) {
+        if let Some(job) = self.pop() {
+            job();
+        }
+    }
+
     /// As an executor may.
+    pub fn drop_one(&self) {
+        drop(self.pop());
+    }
+
+    /// The same for all.
     pub fn drop_all(&self) {
         while let Some(job) = self.pop() {
             drop(job);
@@ -100,20 +111,31 @@ pub struct Bench {
 
 /// A cache whose reloads wait in [`Bench::jobs`]. Its deliveries wait there, too.
 pub fn bench(configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>) -> Bench {
+    let told: Arc<Mutex<Told>> = Arc::default();
+    let log = Arc::clone(&told);
+    let listening = |builder: Builder<u32, u32>| {
+        configure(builder.removal_listener(move |removed| {
+            log.lock().unwrap().push((*removed.key(), *removed.value(), removed.cause()));
+        }))
+    };
+    Bench { told, ..bench_without_listener(listening) }
+}
+
+/// The same without deliveries.
+pub fn bench_without_listener(
+    configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>,
+) -> Bench {
     let (clock, hand) = Clock::manual();
-    let (upstream, jobs, told) = (Shared::default(), Jobs::default(), Arc::default());
-    let (queue, log): (Jobs, Arc<Mutex<Told>>) = (jobs.clone(), Arc::clone(&told));
+    let (upstream, jobs) = (Shared::default(), Jobs::default());
+    let queue = jobs.clone();
     let builder = Cache::builder()
         .time_to_live(HARD)
         .refresh_after_write(SOFT)
         .executor(move |job| queue.push(job))
-        .removal_listener(move |removed| {
-            log.lock().unwrap().push((*removed.key(), *removed.value(), removed.cause()));
-        })
         .record_stats(true)
         .clock(clock);
     let cache = loading_audited(configure(builder).build_with_loader(upstream.clone()));
-    Bench { cache, hand, upstream, jobs, told }
+    Bench { cache, hand, upstream, jobs, told: Arc::default() }
 }
 
 impl Bench {
@@ -137,6 +159,11 @@ impl Bench {
     /// How many reloads are under way.
     pub fn pending(&self) -> u64 {
         self.cache.stats().reloads_under_way
+    }
+
+    /// What the loader makes next if it has no plan.
+    pub fn next_made(&self) -> u32 {
+        self.upstream.0.lock().unwrap().made + 1
     }
 
     /// What the loader was asked since the last call.

@@ -4,5 +4,6 @@ mod bench;
 mod by_call;
 mod failing;
 mod limits;
+mod model;
 mod operations;
 mod renewals;

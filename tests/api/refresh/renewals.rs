@@ -127,7 +127,8 @@ fn a_policy_says_per_entry_when_it_is_stale() {
 #[test]
 fn writes_removals_and_clearings_overtake_a_reload() {
     type Meddle = fn(&Cache<u32, u32>);
-    let writes: [(&str, Meddle, Option<u32>); 8] = [
+    let writes: [(&str, Meddle, Option<u32>); 9] = [
+        ("set_ttl of zero", |cache| _ = cache.set_ttl(&7, Duration::ZERO), None),
         ("insert", |cache| cache.insert(7, 50), Some(50)),
         ("remove", |cache| _ = cache.remove(&7), None),
         ("invalidate", |cache| cache.invalidate(&7), None),

@@ -1,6 +1,6 @@
 //! What loads of a key mean, and which outcomes they share.
 
-use super::{Answer, Event, Moment, NEVER, Op, Setup, State};
+use super::{Answer, Event, Moment, NEVER, Op, RELOADED, Setup, State};
 
 /// An operation that loads.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,14 @@ impl Setup {
                 }
             }
             own => offer(own, state),
+        }
+        // What a reload has come to that it has waited for, whether or not that was kept.
+        if let Answer::Value(Some(value)) = event.answer
+            && others().any(|other| {
+                other.op == Op::Reload(value) || (value >= RELOADED && other.is_reload())
+            })
+        {
+            offer(event.answer, state);
         }
         // What another load has come to, whether or not it was kept. Only those count that ran
         // their own loader.

@@ -7,6 +7,7 @@
 
 mod loads;
 pub mod play;
+mod reloads;
 
 use std::collections::HashSet;
 
@@ -15,6 +16,8 @@ pub type Time = u64;
 pub const NEVER: Time = Time::MAX;
 /// The idle time of the caches that have one.
 pub const IDLE: Time = 12;
+/// What a reload adds to the value that it replaces.
+pub const RELOADED: u64 = 1 << 32;
 /// What the read hook of the caches that have one gives.
 pub const READ: Time = 7;
 
@@ -45,6 +48,11 @@ pub enum Op {
         value: u64,
         drops: bool,
     },
+    /// A reload that a call asks for: it adds [`RELOADED`] to the value that it replaces. Without
+    /// an entry it is a load of this value.
+    Reload(u64),
+    /// A reload that a read has triggered, at the end of that read's call.
+    Renewal,
     Remove,
     RemoveIfOdd,
     Clear,
@@ -126,6 +134,8 @@ pub struct Setup {
     pub hook: bool,
     /// Whether the clock moves.
     pub moves: bool,
+    /// Whether reads trigger reloads: at once if the clock stands still, or past this time.
+    pub refresh: bool,
 }
 
 impl Setup {
@@ -163,7 +173,7 @@ impl Setup {
     fn fits(self, expected: Answer, given: Answer) -> bool {
         match (expected, given) {
             (Answer::Entry(expected), Answer::Entry(given))
-                if self.hook || (self.idle && self.moves) =>
+                if self.hook || (self.idle && (self.moves || self.refresh)) =>
             {
                 expected.map(|(value, _)| value) == given.map(|(value, _)| value)
             }
@@ -286,6 +296,9 @@ impl Setup {
             }
             Op::Replace(new) => {
                 offer(Answer::Value(value), if living.is_some() { for_ever(new) } else { state });
+            }
+            Op::Reload(_) | Op::Renewal => {
+                self.reload((state, living), event, history, moment, offer);
             }
             Op::Load(_)
             | Op::LoadIf(_)

@@ -1,9 +1,12 @@
 //! Threads that play random histories on a cache, one key after the other.
 
-use super::{Answer, Event, IDLE, NEVER, Op, READ, Setup, Shown, Time};
-use crate::common::audited::{Audited, audited};
+use super::reloads::BEGUN;
+use super::{Answer, Event, IDLE, NEVER, Op, READ, RELOADED, Setup, Shown, Time};
+use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use cortado::{Cache, Clock, CompResult, Entry, Expiry, GuardResult, Op as Decision};
+use cortado::{
+    Cache, Clock, CompResult, Entry, Expiry, GuardResult, Loaded, Loader, Op as Decision, Reloaded,
+};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,6 +36,54 @@ impl Expiry<u64, u64> for ReadsGive {
         _: Instant,
     ) -> Option<Duration> {
         Some(Duration::from_secs(READ))
+    }
+}
+
+std::thread_local! {
+    /// What the next load of the stored loader makes on this thread.
+    static MAKES: Cell<u64> = const { Cell::new(0) };
+    /// Reloads on this thread.
+    static RELOADS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Makes a new value of the old one, so that a reload that has landed over a later value shows.
+struct Adds;
+
+impl Loader<u64, u64> for Adds {
+    type Error = ();
+
+    fn load(&self, _: &u64) -> Result<Loaded<u64>, ()> {
+        dwell();
+        Ok(Loaded::new(MAKES.get()))
+    }
+
+    fn reload(&self, _: &u64, old: &u64) -> Result<Reloaded<u64>, ()> {
+        RELOADS.set(RELOADS.get() + 1);
+        dwell();
+        Ok(Reloaded::new(old + RELOADED))
+    }
+}
+
+/// The cache of a test.
+enum Subject {
+    Plain(Audited<u64, u64>),
+    Refreshing(LoadingAudited<u64, u64, ()>),
+}
+
+impl Subject {
+    fn cache(&self) -> &Cache<u64, u64> {
+        match self {
+            Self::Plain(cache) => cache,
+            Self::Refreshing(cache) => cache,
+        }
+    }
+
+    /// Has the entry reloaded, or loaded.
+    fn refresh(&self, key: u64) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Refreshing(cache) => cache.refresh(&key),
+        }
     }
 }
 
@@ -94,7 +145,8 @@ fn load(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
     }
 }
 
-fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
+fn perform(subject: &Subject, key: u64, op: Op) -> Answer {
+    let cache = subject.cache();
     let compute = |decision: Decision<u64>| {
         let mut shown = None;
         let result = cache.entry(key).and_compute_with(|entry| {
@@ -155,6 +207,10 @@ fn perform(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
         Op::Look => compute(Decision::Nop),
         Op::SetTtl(life) => Answer::Was(cache.set_ttl(&key, Duration::from_secs(life))),
         Op::Persist => Answer::Was(cache.persist(&key)),
+        Op::Reload(value) => {
+            MAKES.set(value);
+            Answer::Was(subject.refresh(key))
+        }
         Op::ExpiresIn => Answer::Life(cache.expires_in(&key).into_options().map(seconds)),
         loads => load(cache, key, loads),
     }
@@ -187,6 +243,7 @@ fn random_op(setup: Setup, random: u64, value: u64) -> Op {
         41..44 if setup.hook || setup.idle => Op::Load(value),
         41..44 => Op::LoadIf(value),
         44..46 => Op::Upsert(value),
+        _ if setup.refresh && one => Op::Reload(value),
         _ => Op::Replace(value),
     }
 }
@@ -274,7 +331,10 @@ impl Dial {
     }
 }
 
-fn build(setup: Setup) -> (Audited<u64, u64>, Dial) {
+/// The time until an entry is stale, where the clock moves.
+const SOFT: Time = 3;
+
+fn build(setup: Setup) -> (Subject, Dial) {
     let time = Arc::new(AtomicU64::new(0));
     let reading = Arc::clone(&time);
     let clock = Clock::custom(move || {
@@ -289,7 +349,14 @@ fn build(setup: Setup) -> (Audited<u64, u64>, Dial) {
     if setup.hook {
         builder = builder.expire_after(ReadsGive);
     }
-    (audited(builder.build()), Dial { time, read: Mutex::default() })
+    let subject = if setup.refresh {
+        let soft = Duration::from_secs(if setup.moves { SOFT } else { 0 });
+        let builder = builder.refresh_inline(true).refresh_after_write(soft);
+        Subject::Refreshing(loading_audited(builder.build_with_loader(Adds)))
+    } else {
+        Subject::Plain(audited(builder.build()))
+    };
+    (subject, Dial { time, read: Mutex::default() })
 }
 
 /// Plays histories, one per key, and has each explained. Some of its operations are of the kind
@@ -298,14 +365,25 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     let (cache, dial) = build(setup);
     let (order, meeting) = (AtomicU64::new(0), Meeting::default());
     let history = Mutex::new(Vec::new());
-    let one = |key: u64, op: Op| {
-        let began = order.fetch_add(1, Ordering::SeqCst);
+    let one = |key: u64, op: Op, mine: &mut Vec<Event>| {
+        // Two more for the reload that a read triggers, and for one that it runs for another
+        // reader.
+        let began = order.fetch_add(3, Ordering::SeqCst);
         let from = dial.now();
+        RELOADS.set(0);
         let answer = perform(&cache, key, op);
         let to = dial.now();
         let ended = order.fetch_add(1, Ordering::SeqCst);
         // The readings are filled in when nobody moves the clock any more.
-        Event { op, answer, began, ended, readings: vec![from, to] }
+        let event =
+            |op, answer, began| Event { op, answer, began, ended, readings: vec![from, to] };
+        mine.push(event(op, answer, began));
+        let own = u64::from(matches!(op, Op::Reload(_)));
+        let renewals = RELOADS.get().saturating_sub(own);
+        assert!(renewals <= 2, "{op:?} has run {renewals} reloads");
+        for n in 1..=renewals {
+            mine.push(event(Op::Renewal, BEGUN, began + n));
+        }
     };
     let work = |thread: usize| {
         let _attendance = Attendance(&meeting);
@@ -327,7 +405,7 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
                 while !favoured(random_op(setup, drawn, value)) {
                     drawn = draw(&mut random);
                 }
-                mine.push(one(round, random_op(setup, drawn, value)));
+                one(round, random_op(setup, drawn, value), &mut mine);
             }
             history.lock().unwrap().append(&mut mine);
             if !meeting.wait(2 * round as usize) {
@@ -342,7 +420,7 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
                 }
                 assert!(setup.explains(&history), "{setup:?}: {}", told(&history));
                 if round.is_multiple_of(1000) {
-                    cache.invalidate_all();
+                    cache.cache().invalidate_all();
                 }
             }
         }

@@ -1,0 +1,342 @@
+//! Random programs of all operations and of reloads in flight, against a model: what is there,
+//! until when, which reloads are under way, what was counted.
+//!
+//! `CORTADO_REFRESH_PROGRAMS` sets the number of programs.
+
+use super::bench::{Bench, HARD, SOFT, bench_without_listener};
+use crate::common::crowd::{draw, scale, seed};
+use cortado::{Loaded, Op, Reloaded};
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::time::Duration;
+
+const KEYS: u32 = 3;
+const LIMIT: usize = 2;
+const RETRY: u64 = 4;
+const LENGTH: usize = 60;
+
+/// Seconds.
+type Time = u64;
+const NEVER: Time = Time::MAX;
+
+#[derive(Clone, Copy, Debug)]
+enum Brings {
+    New,
+    NewFor(Time),
+    NotModified,
+    NotModifiedFor(Time),
+    Gone,
+    Error,
+    Panic,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Advance(Time),
+    Get(u32),
+    LoadingGet(u32),
+    Insert(u32),
+    InsertFor(u32, Time),
+    Remove(u32),
+    SetTtl(u32, Time),
+    Clear,
+    Put(u32),
+    Look(u32),
+    Refresh(u32),
+    RunJob(Brings),
+    DropJob,
+}
+
+fn step(random: u64) -> Step {
+    let key = (random >> 8) as u32 % KEYS;
+    let life = [0, 3, 12, 60][(random >> 16) as usize % 4];
+    let brings = match (random >> 24) % 10 {
+        0..4 => Brings::New,
+        4 => Brings::NewFor(life),
+        5 => Brings::NotModified,
+        6 => Brings::NotModifiedFor(life),
+        7 => Brings::Gone,
+        8 => Brings::Error,
+        _ => Brings::Panic,
+    };
+    match random % 32 {
+        0..5 => Step::Advance([1, 2, 5, 20][(random >> 16) as usize % 4]),
+        5..11 => Step::Get(key),
+        11..14 => Step::LoadingGet(key),
+        14 => Step::Insert(key),
+        15 => Step::InsertFor(key, life),
+        16 => Step::Remove(key),
+        17..19 => Step::SetTtl(key, life),
+        19 => Step::Clear,
+        20 => Step::Put(key),
+        21 => Step::Look(key),
+        22..25 => Step::Refresh(key),
+        25..30 => Step::RunJob(brings),
+        _ => Step::DropJob,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// Tells it from its successors.
+    id: u32,
+    value: u32,
+    /// When a read triggers a reload; [`NEVER`] while one is under way.
+    soft: Time,
+    end: Time,
+    failed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Reload { key: u32, id: u32, soft: Time },
+    Load(u32),
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    now: Time,
+    nodes: HashMap<u32, Node>,
+    jobs: VecDeque<Job>,
+    next: u32,
+    reloads: u64,
+    failures: u64,
+    skipped: u64,
+}
+
+impl Model {
+    fn node(&mut self, value: u32, life: Time) -> Node {
+        self.next += 1;
+        let (soft, end) = (self.now + SOFT.as_secs(), self.now + life);
+        Node { id: self.next, value, soft, end, failed: 0 }
+    }
+
+    fn put(&mut self, key: u32, value: u32, life: Time) {
+        let node = self.node(value, life);
+        self.nodes.insert(key, node);
+        self.expire();
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        self.nodes.retain(|_, node| node.end > now);
+    }
+
+    fn value(&self, key: u32) -> Option<u32> {
+        self.nodes.get(&key).map(|node| node.value)
+    }
+
+    /// A place for a reload.
+    fn place(&mut self) -> bool {
+        let is_free = self.jobs.len() < LIMIT;
+        self.skipped += u64::from(!is_free);
+        is_free
+    }
+
+    fn read(&mut self, key: u32) -> Option<u32> {
+        let node = *self.nodes.get(&key)?;
+        if node.soft <= self.now && self.place() {
+            self.take(key, node);
+        }
+        Some(node.value)
+    }
+
+    fn take(&mut self, key: u32, node: Node) {
+        self.jobs.push_back(Job::Reload { key, id: node.id, soft: node.soft });
+        self.nodes.insert(key, Node { soft: NEVER, ..node });
+    }
+
+    fn refresh(&mut self, key: u32) -> bool {
+        if !self.place() {
+            return false;
+        }
+        match self.nodes.get(&key).copied() {
+            None => self.jobs.push_back(Job::Load(key)),
+            Some(node) if node.soft == NEVER => return false,
+            Some(node) => self.take(key, node),
+        }
+        true
+    }
+
+    /// The node that a reload is of, if it is still there.
+    fn of(&self, key: u32, id: u32) -> Option<Node> {
+        self.nodes.get(&key).copied().filter(|node| node.id == id)
+    }
+
+    /// Whether the upstream is asked for a reload by the next job.
+    fn asks(&self) -> bool {
+        match self.jobs.front() {
+            Some(&Job::Reload { key, id, .. }) => self.of(key, id).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Runs the next job. `made` is the value that a load or a reload would make.
+    fn run(&mut self, brings: Brings, made: u32) {
+        let (key, id) = match self.jobs.pop_front() {
+            None => return,
+            Some(Job::Load(key)) => {
+                if self.value(key).is_none() {
+                    self.put(key, made, HARD.as_secs());
+                }
+                return;
+            }
+            Some(Job::Reload { key, id, .. }) => (key, id),
+        };
+        let Some(node) = self.of(key, id) else {
+            self.reloads += 1;
+            return;
+        };
+        let (now, soft) = (self.now, self.now + SOFT.as_secs());
+        self.reloads += 1;
+        match brings {
+            Brings::New => self.put(key, made, HARD.as_secs()),
+            Brings::NewFor(life) => self.put(key, made, life),
+            Brings::NotModified => {
+                let end = now + HARD.as_secs();
+                self.nodes.insert(key, Node { soft, end, failed: 0, ..node });
+            }
+            Brings::NotModifiedFor(life) => {
+                self.nodes.insert(key, Node { soft, end: now + life, failed: 0, ..node });
+            }
+            Brings::Gone => drop(self.nodes.remove(&key)),
+            Brings::Error | Brings::Panic => {
+                (self.reloads, self.failures) = (self.reloads - 1, self.failures + 1);
+                let failed = node.failed + 1;
+                self.nodes.insert(key, Node { soft: now + RETRY, failed, ..node });
+            }
+        }
+        self.expire();
+    }
+
+    fn drop_job(&mut self) {
+        if let Some(Job::Reload { key, id, soft }) = self.jobs.pop_front()
+            && let Some(node) = self.of(key, id)
+        {
+            self.nodes.insert(key, Node { soft, ..node });
+        }
+    }
+}
+
+fn agree<T: PartialEq + Debug>(what: &str, given: T, expected: T) {
+    assert_eq!(given, expected, "{what}");
+}
+
+fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
+    let seconds = Duration::from_secs;
+    let hard = HARD.as_secs();
+    let cache = b.cache.cache();
+    match step {
+        Step::Advance(by) => {
+            b.advance(by);
+            model.now += by;
+            model.expire();
+        }
+        Step::Get(key) => agree("get", cache.get(&key), model.read(key)),
+        Step::LoadingGet(key) => {
+            let expected = model.read(key).unwrap_or_else(|| {
+                let made = b.next_made();
+                model.put(key, made, hard);
+                made
+            });
+            agree("loading get", b.cache.get(&key), Ok(expected));
+        }
+        Step::Insert(key) => {
+            cache.insert(key, value);
+            model.put(key, value, hard);
+        }
+        Step::InsertFor(key, life) => {
+            cache.insert_with_ttl(key, value, seconds(life));
+            model.put(key, value, life);
+        }
+        Step::Remove(key) => {
+            let removed = model.nodes.remove(&key).map(|node| node.value);
+            agree("remove", cache.remove(&key), removed);
+        }
+        Step::SetTtl(key, life) => {
+            let now = model.now;
+            let node = model.nodes.get_mut(&key).map(|node| node.end = now + life);
+            agree("set_ttl", cache.set_ttl(&key, seconds(life)), node.is_some());
+            model.expire();
+        }
+        Step::Clear => {
+            cache.invalidate_all();
+            model.nodes.clear();
+        }
+        Step::Put(key) => {
+            let put = cache.entry(key).and_upsert_with(|_| value);
+            agree("put", put.is_old_value_replaced(), model.value(key).is_some());
+            model.put(key, value, hard);
+        }
+        Step::Look(key) => {
+            let mut seen = None;
+            cache.entry(key).and_compute_with(|entry| {
+                seen = entry.map(|entry| *entry);
+                Op::Nop
+            });
+            agree("look", seen, model.value(key));
+        }
+        Step::Refresh(key) => agree("refresh", b.cache.refresh(&key), model.refresh(key)),
+        Step::RunJob(brings) => {
+            let is_asked = model.asks();
+            if is_asked {
+                b.plan(match brings {
+                    Brings::New => Ok(Reloaded::new(value)),
+                    Brings::NewFor(life) => Ok(Loaded::with_ttl(value, seconds(life)).into()),
+                    Brings::NotModified => Ok(Reloaded::not_modified()),
+                    Brings::NotModifiedFor(life) => {
+                        Ok(Reloaded::not_modified_with_ttl(seconds(life)))
+                    }
+                    Brings::Gone => Ok(Reloaded::gone()),
+                    Brings::Error => Err("down"),
+                    Brings::Panic => Err("panic"),
+                });
+            }
+            let made = if is_asked { value } else { b.next_made() };
+            b.jobs.run_one();
+            model.run(brings, made);
+        }
+        Step::DropJob => {
+            b.jobs.drop_one();
+            model.drop_job();
+        }
+    }
+}
+
+fn compare(b: &Bench, model: &Model) {
+    for key in 0..KEYS {
+        let node = model.nodes.get(&key);
+        agree("value", b.cache.peek(&key).map(|entry| *entry), node.map(|node| node.value));
+        let left = node.map(|node| Duration::from_secs(node.end - model.now));
+        agree("life", b.cache.expires_in(&key).due(), left);
+        let failed = node.map(|node| node.failed).filter(|failed| *failed > 0);
+        agree("failure", b.cache.last_failure(&key).map(|failure| failure.times()), failed);
+    }
+    let stats = b.cache.stats();
+    agree("under way", stats.reloads_under_way, model.jobs.len() as u64);
+    let counted = (stats.reloads, stats.reload_failures, stats.reloads_skipped);
+    agree("counts", counted, (model.reloads, model.failures, model.skipped));
+}
+
+#[test]
+fn random_programs_do_what_the_model_does() {
+    for program in 0..scale("CORTADO_REFRESH_PROGRAMS", 2_000) {
+        let b = bench_without_listener(|builder| {
+            builder.refresh_limit(LIMIT).refresh_retry(Duration::from_secs(RETRY))
+        });
+        let (mut model, mut random) = (Model::default(), seed(program));
+        let mut steps = Vec::new();
+        for value in 0..LENGTH {
+            let step = step(draw(&mut random));
+            steps.push(step);
+            let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                play(&b, &mut model, step, 1000 + value as u32);
+                compare(&b, &model);
+            }));
+            if let Err(panic) = played {
+                eprintln!("program {program}: {steps:#?}\n{model:#?}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}

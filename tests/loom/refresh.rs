@@ -1,0 +1,179 @@
+//! Loom models of reloads: of one entry, against what overtakes them and against its end.
+//!
+//! | model | shows | fails under |
+//! |---|---|---|
+//! | `reload_vs_insert` | a write during a reload stays, and each value leaves once | `loads-land-overtaken` |
+//! | `reload_vs_remove` | what was removed is not brought back | `loads-land-overtaken` |
+//! | `reload_vs_invalidate_all` | nor what was cleared | `loads-land-overtaken` |
+//! | `reload_vs_expiry` | of a reload that prolongs a life and the expirer exactly one wins | `expirer-ignores-extensions` |
+//! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
+//! | `shorten_vs_read` | a life that was made shorter is over for plain hits when it is over for others | `ends-before-acts` |
+//!
+//! The entry has the value 1, is stale at 10 s and ends at 100 s; its reload brings the value 2.
+
+use crate::support::engine_world::{Ledger, Plain, Store, Value, finish, model, race};
+use cortado::{Builder, Loaded, Loader, LoadingCache, Reloaded, RemovalCause};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Upstream {
+    ledger: &'static Ledger,
+    prolongs: bool,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Loader<u8, Value> for Upstream {
+    type Error = ();
+
+    fn load(&self, _: &u8) -> Result<Loaded<Value>, ()> {
+        unreachable!("no model loads")
+    }
+
+    fn reload(&self, _: &u8, old: &Value) -> Result<Reloaded<Value>, ()> {
+        assert_eq!(old.number(), 1);
+        self.asked.fetch_add(1, Relaxed);
+        if self.prolongs {
+            return Ok(Reloaded::not_modified());
+        }
+        Ok(Reloaded::new(self.ledger.value(2)))
+    }
+}
+
+struct World {
+    ledger: &'static Ledger,
+    cache: LoadingCache<u8, Value, (), Plain>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl World {
+    /// The cache, with the entry, at 20 s.
+    fn new(prolongs: bool) -> Self {
+        let ledger = Ledger::new();
+        let asked = Arc::default();
+        let upstream = Upstream { ledger, prolongs, asked: Arc::clone(&asked) };
+        let builder: Builder<u8, Value> = ledger.listening_builder();
+        let cache = builder
+            .time_to_live(100 * SECOND)
+            .refresh_after_write(10 * SECOND)
+            .refresh_inline(true)
+            .try_build_with_loader(upstream, Plain)
+            .unwrap();
+        cache.insert(1, ledger.value(1));
+        cache.run_pending_tasks();
+        ledger.set_seconds(20);
+        Self { ledger, cache, asked }
+    }
+
+    /// Races a read that reloads against something else. Returns the value that is there at last.
+    fn race(&self, other: impl FnOnce(&Store) + Send + 'static) -> Option<u8> {
+        let cache = self.cache.cache().clone();
+        race(
+            || {
+                let found = self.cache.cache().get_entry(&1);
+                assert!(found.is_none_or(|found| matches!(found.number(), 1 | 3)));
+            },
+            [Box::new(move || other(&cache))],
+        );
+        self.cache.peek(&1).map(|entry| entry.number())
+    }
+
+    fn settle(self, last: u8) {
+        self.ledger.settle(&self.cache, last);
+    }
+}
+
+#[test]
+fn reload_vs_insert() {
+    model(|| {
+        let world = World::new(false);
+        let ledger = world.ledger;
+        let last = world.race(move |cache| cache.insert(1, ledger.value(3)));
+        assert_eq!(last, Some(3));
+        // The value 2 was inside only if the insert came after it.
+        if let Some(cause) = ledger.cause(2) {
+            assert_eq!(cause, RemovalCause::Replaced);
+        }
+        assert_eq!(ledger.cause(1), Some(RemovalCause::Replaced));
+        finish(&world.cache);
+    });
+}
+
+#[test]
+fn reload_vs_remove() {
+    model(|| {
+        let world = World::new(false);
+        assert_eq!(world.race(|cache| cache.invalidate(&1)), None);
+        finish(&world.cache);
+    });
+}
+
+#[test]
+fn reload_vs_invalidate_all() {
+    model(|| {
+        let world = World::new(false);
+        assert_eq!(world.race(|cache| cache.invalidate_all()), None);
+        finish(&world.cache);
+    });
+}
+
+#[test]
+fn reload_vs_expiry() {
+    model(|| {
+        let world = World::new(true);
+        let ledger = world.ledger;
+        let last = world.race(move |cache| {
+            ledger.set_seconds(110);
+            cache.run_pending_tasks_within(8);
+        });
+        let (asked, reloads) = (world.asked.load(Relaxed), world.cache.stats().reloads);
+        if (asked, reloads) == (1, 1) {
+            assert_eq!(last, Some(1), "prolonged and gone: {:?}", ledger.notices());
+        } else {
+            assert_eq!(last, None);
+        }
+        world.settle(1);
+    });
+}
+
+#[test]
+fn read_vs_read() {
+    model(|| {
+        let world = World::new(true);
+        let last = world.race(|cache| {
+            assert_eq!(cache.get_entry(&1).map(|entry| entry.number()), Some(1));
+        });
+        assert_eq!((last, world.asked.load(Relaxed)), (Some(1), 1));
+        world.settle(1);
+    });
+}
+
+/// The entry is not stale when its life is cut to 5 s, at 5 s or at 15 s. In the former case it
+/// ends at 10 s, before it is stale.
+#[test]
+fn shorten_vs_read() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache: Store = ledger
+            .builder()
+            .refresh_after_write(50 * SECOND)
+            .refresh_inline(true)
+            .build_with_hasher(Plain);
+        cache.insert(1, ledger.value(1));
+        cache.run_pending_tasks();
+        ledger.set_seconds(5);
+        let other = cache.clone();
+        race(
+            || {
+                ledger.set_seconds(15);
+                let first = cache.contains_key(&1);
+                let second = cache.get_entry(&1).is_some();
+                assert!(first || !second, "what has expired came back");
+            },
+            [Box::new(move || drop(other.set_ttl(&1, 5 * SECOND)))],
+        );
+        finish(&cache);
+    });
+}
