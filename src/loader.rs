@@ -176,11 +176,13 @@ where
     L: AsyncLoader<K, V>,
 {
     fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, L::Error> {
-        Box::pin(AsyncLoader::load(self, key))
+        // Not before the first poll, which comes when this call's load is registered: what a
+        // closure does before it returns its future is part of the load.
+        Box::pin(async move { AsyncLoader::load(self, key).await })
     }
 
     fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, L::Error> {
-        Box::pin(AsyncLoader::reload(self, key, old))
+        Box::pin(async move { AsyncLoader::reload(self, key, old).await })
     }
 }
 

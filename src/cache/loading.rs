@@ -207,8 +207,10 @@ where
         let engine = self.cache.engine();
         if let Some(entry) = self.cache.get_entry(key) {
             engine.await_reload(entry.node(), soft);
-            let present = self.cache.peek(key);
-            return Ok(present.unwrap_or(entry).into_value());
+            drop(entry);
+            if let Some(present) = self.cache.peek(key) {
+                return Ok(present.into_value());
+            }
         }
         let loader = Arc::clone(&self.loader);
         match engine.load_until(key, move |key: &K| loader.load(key), hard) {

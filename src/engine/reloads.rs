@@ -75,10 +75,11 @@ impl Drop for Place {
 
 /// The right to reload a node.
 pub struct Reloading<K, V> {
+    // Declared, and so dropped, before the count on the node, whose id may be reused then.
+    trigger: Trigger,
     pub node: Handle<K, V>,
     /// The read that triggered the reload; `None` if a call asked for it.
     pub read_at: Option<Timestamp>,
-    trigger: Trigger,
 }
 
 /// The place and the trigger of one reload.

@@ -105,7 +105,9 @@ impl Wake for Task {
         let next = |state| match state {
             IDLE => Some(QUEUED),
             RUNNING => Some(WOKEN),
-            _ => None,
+            DONE => None,
+            // The poll that follows sees what came before this wake, too.
+            queued_or_woken => Some(queued_or_woken),
         };
         if self.state.fetch_update(AcqRel, Acquire, next) == Ok(IDLE) {
             submit(self);

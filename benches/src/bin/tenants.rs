@@ -51,7 +51,8 @@ fn measure<C>(
     let first = build();
     insert(&first, 1);
     settle(&first);
-    let per_cache = |bytes: i64| format!("{:.1} KiB", bytes as f64 / options.caches as f64 / 1024.0);
+    let per_cache =
+        |bytes: i64| format!("{:.1} KiB", bytes as f64 / options.caches as f64 / 1024.0);
     let count = Count::start();
     let mut caches = Vec::with_capacity(options.caches as usize);
     let room = count.bytes();
@@ -72,7 +73,8 @@ fn measure<C>(
     let start = Instant::now();
     drop((caches, first));
     let dropped = start.elapsed();
-    let each = |time: Duration| format!("{:.1} µs", time.as_secs_f64() * 1e6 / options.caches as f64);
+    let each =
+        |time: Duration| format!("{:.1} µs", time.as_secs_f64() * 1e6 / options.caches as f64);
     vec![
         name.to_owned(),
         per_cache(empty),
@@ -109,7 +111,10 @@ fn main() {
     let scheduled = || lasting().scheduler(true).build();
     table.add_row(measure(&options, "cortado, scheduled", scheduled, insert, settle));
     let moka = || {
-        moka::sync::Cache::<u64, u64>::builder().max_capacity(capacity).time_to_live(LIFETIME).build()
+        moka::sync::Cache::<u64, u64>::builder()
+            .max_capacity(capacity)
+            .time_to_live(LIFETIME)
+            .build()
     };
     let settle = |cache: &moka::sync::Cache<u64, u64>| cache.run_pending_tasks();
     table.add_row(measure(&options, "moka", moka, |cache, key| cache.insert(key, key), settle));

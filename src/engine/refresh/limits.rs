@@ -2,8 +2,10 @@
 
 use crate::engine::Engine;
 use crate::engine::loads::ValueOrLoad;
+use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::loaded::LoaderResult;
+use crate::node::GONE;
 use crate::pool::Handle;
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
@@ -74,13 +76,18 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Waits while the node's reload is under way, until `deadline`.
+    /// Waits while the node's reload is under way, until `deadline`. A node that has left the index
+    /// stays marked, whatever came of its reload. Inside user code this does not wait: the reload
+    /// may be the caller's own.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
         let (Some(reloads), Some(refresh)) = (&self.reloads, self.pool.raw().refresh(node.id()))
         else {
             return;
         };
-        reloads.wait_while(deadline, || refresh.is_taken());
+        if !reentrancy::is_in_user_code() {
+            let is_there = || node.meta().deadline() != GONE;
+            reloads.wait_while(deadline, || refresh.is_taken() && is_there());
+        }
     }
 }
 

@@ -251,7 +251,9 @@ where
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
                 let raw = || node.raw().clone();
-                let outcome = prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: true });
+                // A caller with a condition judges the old value, as it would have before.
+                let outcome =
+                    prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: false });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
                 if prolonged.is_some() { Ended::Done(None) } else { Ended::Overtaken }
             }

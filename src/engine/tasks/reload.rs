@@ -127,8 +127,11 @@ where
         let Some(engine) = self.starter.0.upgrade() else { return };
         let loader = Arc::clone(&self.loader);
         let execute = engine.core.executing();
-        // The task keeps the cache while its loader works, as a caller's load does.
+        let engine = Arc::downgrade(&engine);
+        // The task keeps the cache while its loader works, as a caller's load does. A job that
+        // waits keeps nothing: the executor may be the cache's own.
         let reload = async move {
+            let Some(engine) = engine.upgrade() else { return };
             let (node, key) = (reloading.node.clone(), reloading.node.key().clone());
             let answer = pin!(asked(loader.reload(&key, node.value())));
             let reloading = Box::new(reloading);
