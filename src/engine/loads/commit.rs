@@ -8,6 +8,7 @@ use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hash32;
 use crate::pool::{Handle, HardDeadline, Local};
+use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
 
 /// The entries that a load replaces: none, or those for which a condition holds. An operation keeps
@@ -84,7 +85,9 @@ where
         if replaces.judged.as_ref().is_some_and(|judged| judged.id() == entry.node().id()) {
             return true;
         }
-        let Some(condition) = &mut replaces.condition else { return false };
+        let Some(condition) = &mut replaces.condition else {
+            return replaces.reload.is_some() && seeded("loads-land-overtaken");
+        };
         let holds = self.judge(entry.node(), *condition);
         if holds {
             replaces.judged = Some(entry.node().clone());
