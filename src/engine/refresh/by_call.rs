@@ -21,7 +21,7 @@ pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
 impl<K, V, S> Engine<K, V, S> {
     /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
     /// entry is not stale, or its reload is somebody else's.
-    fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+    pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
         let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
         let refresh = self.pool.raw().refresh(entry.node().id())?;
         let stale_from = refresh.instant();
