@@ -72,6 +72,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Put {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
+            reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
             let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
             self.begin_life(&put, stale);
