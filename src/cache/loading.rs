@@ -177,7 +177,8 @@ where
     /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
     /// then.
     ///
-    /// A thread of the executor that calls this for a key without a value needs another one to be
+    /// A loader that asks so for its own key waits for itself, until the limit. A thread of the
+    /// executor that calls this for a key without a value needs another one to be
     /// free for the load, or times out.
     ///
     /// # Errors
