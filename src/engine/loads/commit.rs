@@ -3,7 +3,7 @@
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, LoadedNode, Obstacle};
-use crate::engine::write::{Answer, Basis, Condition, Readings, Terms, fresh};
+use crate::engine::write::{Answer, Basis, Condition, FullTerms, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hash32;
@@ -143,7 +143,7 @@ where
     fn try_commit_load<'p>(
         &self,
         node: Local<'p, K, V>,
-        terms: Terms,
+        terms: FullTerms,
         (basis, answer): (&Basis<K, V>, Option<Answer>),
         (flight, reload): (&EnteredFlight, Option<ReloadOf>),
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
@@ -174,7 +174,7 @@ where
                         self.note_reloaded(old);
                     }
                     let handle = node.handle();
-                    self.finish_put(node, done, terms.weight, put.now);
+                    self.finish_put(node, done, terms.0.weight, put.now);
                     let entry = fresh(handle, put.now, put.deadline);
                     let replaced = matches!(basis, Basis::Entry { .. });
                     let entry = if replaced { entry.in_place_of_another() } else { entry };
