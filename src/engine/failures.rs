@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn a_record_is_of_one_life_of_a_node() {
         let failures = Failures::new();
-        let (id, times) = (NodeId::from_raw(1), || failures.of(id).map(|failed| failed.times));
+        let id = NodeId::from_raw(1);
+        let times = || failures.of(id).map(|failed| failed.times);
         for n in 1..4 {
             failures.note(id, (None, NOW), |_| true);
             assert_eq!(times(), Some(n));
