@@ -6,9 +6,9 @@ use super::bench::{HARD, SOFT, bench};
 use crate::common::SECOND;
 use cortado::{GuardResult, Reloaded, RemovalCause};
 
-/// "Refreshing a key loads a new value for the key asynchronously. The old value (if any) is still
+/// Refreshing a key loads a new value for the key asynchronously. The old value (if any) is still
 /// returned while the key is being refreshed, in contrast to eviction, which forces retrievals to
-/// wait until the value is loaded anew."
+/// wait until the value is loaded anew.
 #[test]
 fn the_old_value_is_returned_while_the_key_is_being_refreshed() {
     let b = bench(|builder| builder);
@@ -20,8 +20,8 @@ fn the_old_value_is_returned_while_the_key_is_being_refreshed() {
     assert_eq!(b.cache.get(&7), Ok(2));
 }
 
-/// "`refreshAfterWrite` will make a key eligible for refresh after the specified duration, but a
-/// refresh will only be actually initiated when the entry is queried."
+/// `refreshAfterWrite` will make a key eligible for refresh after the specified duration, but a
+/// refresh will only be actually initiated when the entry is queried.
 #[test]
 fn a_refresh_is_initiated_by_a_query_only() {
     let b = bench(|builder| builder);
@@ -33,10 +33,10 @@ fn a_refresh_is_initiated_by_a_query_only() {
     assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 1));
 }
 
-/// "You can specify both `refreshAfterWrite` and `expireAfterWrite` on the same cache, so that the
+/// You can specify both `refreshAfterWrite` and `expireAfterWrite` on the same cache, so that the
 /// expiration timer on an entry isn't blindly reset whenever an entry becomes eligible for a
 /// refresh. If an entry isn't queried after it comes eligible for refreshing, it is allowed to
-/// expire."
+/// expire.
 #[test]
 fn an_entry_that_is_not_queried_is_allowed_to_expire() {
     let b = bench(|builder| builder);
@@ -46,7 +46,7 @@ fn an_entry_that_is_not_queried_is_allowed_to_expire() {
     assert_eq!((b.cache.get(&7), b.asked()), (Ok(2), vec![(7, None), (7, None)]));
 }
 
-/// "The request triggering refresh will … immediately return the old value."
+/// The request triggering refresh will … immediately return the old value.
 #[test]
 fn the_query_that_triggers_returns_the_old_value() {
     for inline in [false, true] {
@@ -57,8 +57,8 @@ fn the_query_that_triggers_returns_the_old_value() {
     }
 }
 
-/// "A `CacheLoader` may specify smart behavior to use on a refresh by overriding
-/// `CacheLoader.reload(K, V)`, which allows you to use the old value in computing the new value."
+/// A `CacheLoader` may specify smart behavior to use on a refresh by overriding
+/// `CacheLoader.reload(K, V)`, which allows you to use the old value in computing the new value.
 #[test]
 fn a_reload_gets_the_old_value() {
     let b = bench(|builder| builder);
@@ -67,7 +67,7 @@ fn a_reload_gets_the_old_value() {
     assert_eq!(b.asked(), [(7, Some(1))]);
 }
 
-/// "Refresh operations are executed asynchronously using an `Executor`."
+/// Refresh operations are executed asynchronously using an `Executor`.
 #[test]
 fn nothing_is_loaded_before_the_executor_runs_the_job() {
     let b = bench(|builder| builder);
@@ -77,8 +77,8 @@ fn nothing_is_loaded_before_the_executor_runs_the_job() {
     assert_eq!((b.pending(), b.asked().len()), (0, 1));
 }
 
-/// "If an exception is thrown while refreshing, the old value is kept, and the exception is logged
-/// and swallowed."
+/// If an exception is thrown while refreshing, the old value is kept, and the exception is logged
+/// and swallowed.
 #[test]
 fn failures_are_swallowed_and_the_old_value_is_kept() {
     for error in ["down", "panic"] {
@@ -90,7 +90,7 @@ fn failures_are_swallowed_and_the_old_value_is_kept() {
     }
 }
 
-/// "If the cache loader … returns null, the mapping is removed" (`reload`).
+/// If the cache loader … returns null, the mapping is removed (`reload`).
 #[test]
 fn a_reload_that_finds_nothing_removes_the_entry() {
     let b = bench(|builder| builder);
@@ -100,9 +100,9 @@ fn a_reload_that_finds_nothing_removes_the_entry() {
     assert_eq!(b.told(), [(7, 1, RemovalCause::Explicit)]);
 }
 
-/// `refresh`: "If the cache currently contains a value for the key, then … loads a new value; … the
+/// `refresh`: If the cache currently contains a value for the key, then … loads a new value; … the
 /// previous value (if any) will continue to be returned by `get(key)` unless it is evicted. If it
-/// is refreshed successfully, it will replace the previous value."
+/// is refreshed successfully, it will replace the previous value.
 #[test]
 fn a_call_refreshes_a_fresh_entry_and_loads_an_absent_one() {
     let b = bench(|builder| builder);
@@ -114,8 +114,8 @@ fn a_call_refreshes_a_fresh_entry_and_loads_an_absent_one() {
     assert_eq!(b.told(), [(7, 1, RemovalCause::Replaced)]);
 }
 
-/// `refresh`: "Returns an existing future without doing anything if another thread is currently
-/// loading the value for the key."
+/// `refresh`: Returns an existing future without doing anything if another thread is currently
+/// loading the value for the key.
 #[test]
 fn a_call_does_nothing_while_the_key_is_being_loaded() {
     let b = bench(|builder| builder);
@@ -130,7 +130,7 @@ fn a_call_does_nothing_while_the_key_is_being_loaded() {
     drop(guard);
 }
 
-/// "The refreshed value is discarded if the mapping was changed or removed meanwhile."
+/// The refreshed value is discarded if the mapping was changed or removed meanwhile.
 #[test]
 fn a_refreshed_value_is_discarded_if_the_mapping_was_changed() {
     let b = bench(|builder| builder);
@@ -142,7 +142,7 @@ fn a_refreshed_value_is_discarded_if_the_mapping_was_changed() {
     assert_eq!(b.told(), [(7, 1, RemovalCause::Replaced)]);
 }
 
-/// "`loadSuccessCount` and `loadFailureCount` … are incremented by refreshes."
+/// `loadSuccessCount` and `loadFailureCount` … are incremented by refreshes.
 #[test]
 fn refreshes_count_as_loads() {
     let b = bench(|builder| builder);
