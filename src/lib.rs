@@ -108,6 +108,10 @@
 //! A call can set the lifetime itself, in place of all of these but the idle time:
 //! [`Cache::insert_with_ttl`], [`Cache::insert_until`], [`Cache::set_ttl`], [`Cache::persist`].
 //!
+//! With [`refresh_after_write`](Builder::refresh_after_write) an entry has a *soft* deadline, too.
+//! Past it the entry is stale: it is still a living entry for every operation, and one of its
+//! readers has it reloaded by a [`Loader`]. `docs/guide/refresh.md` has a program for each point.
+//!
 //! In tests use [`Clock::manual`] and never sleep.
 //!
 //! ## Precision of the clock
@@ -225,6 +229,8 @@ mod guide {
     mod dns {}
     #[doc = include_str!("../docs/guide/http.md")]
     mod http {}
+    #[doc = include_str!("../docs/guide/refresh.md")]
+    mod refresh {}
     #[doc = include_str!("../docs/guide/sessions.md")]
     mod sessions {}
     #[doc = include_str!("../docs/guide/idempotency.md")]

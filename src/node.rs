@@ -387,19 +387,6 @@ impl Meta {
     pub fn refs(&self) -> u32 {
         self.refs.load(Ordering::Acquire)
     }
-
-    /// The deadline, if the entry lives at `now`.
-    #[inline]
-    pub fn living(&self, now: Timestamp, generation: GenerationMark) -> Option<Timestamp> {
-        let deadline = self.deadline();
-        (deadline > now && self.generation() == generation).then_some(deadline)
-    }
-
-    /// Whether the entry lives at `now`.
-    #[inline]
-    pub fn is_live(&self, now: Timestamp, generation: GenerationMark) -> bool {
-        self.living(now, generation).is_some()
-    }
 }
 
 /// The time that is left at `now` until `deadline`, in the form that the expiry hooks take: `None`

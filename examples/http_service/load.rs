@@ -7,6 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand_distr::{Distribution, Zipf};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -20,17 +21,23 @@ pub type Latencies = Histogram<u64>;
 /// What the clients measure.
 pub struct Meters {
     latencies: Mutex<Latencies>,
+    /// Requests that were not answered with a page.
+    failed: AtomicU64,
 }
 
 impl Meters {
     pub fn new() -> Self {
-        Self { latencies: Mutex::new(latencies()) }
+        Self { latencies: Mutex::new(latencies()), failed: AtomicU64::new(0) }
     }
 
     /// The latencies since the last call.
     pub fn take(&self) -> Latencies {
         let mut measured = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut measured, latencies())
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
     }
 
     fn record(&self, latency: Duration) {
@@ -53,8 +60,9 @@ pub async fn ask(service: SocketAddr, pages: u64, meters: Arc<Meters>) -> Result
     loop {
         let page = popularity.sample(&mut random) as u64 - 1;
         let begun = Instant::now();
-        client.get(&format!("/pages/{page}")).await?;
+        let response = client.get(&format!("/pages/{page}"), None).await?;
         meters.record(begun.elapsed());
+        meters.failed.fetch_add(u64::from(response.status != 200), Relaxed);
         sleep(PAUSE).await;
     }
 }

@@ -4,11 +4,12 @@
 
 use crate::Options;
 use crate::load::{Latencies, Meters, latencies};
-use crate::upstream::Upstream;
+use crate::service::Service;
+use crate::upstream::{Server, Upstream};
 use comfy_table::modifiers::UTF8_ROUND_CORNERS;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use cortado::{RemovalCause, Stats};
+use cortado::RemovalCause;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ struct Counts {
     hits: u64,
     misses: u64,
     calls: u64,
+    despite_errors: u64,
+    failed: u64,
 }
 
 pub struct Screen {
@@ -38,8 +41,8 @@ impl Screen {
         println!("service   http://{service}/pages/0   a cache of {} pages", options.capacity);
         println!("clients   {}, which ask for {} pages\n", options.clients, options.pages);
         println!(
-            "{:>6}  {:>10}  {:<24} {:>8}  {:>10}  {:>8}  {:>8}  {:>8}",
-            "second", "requests/s", "hit ratio", "waited/s", "upstream/s", "p50", "p99", "max"
+            "{:>6}  {:>10}  {:<24}  {:>10}  {:>7}  {:>8}  {:>8}  {:>8}  upstream",
+            "second", "requests/s", "hit ratio", "upstream/s", "stale/s", "failed/s", "p50", "p99"
         );
         let bar = ProgressBar::new(options.seconds * 10);
         bar.set_style(
@@ -58,8 +61,9 @@ impl Screen {
     }
 
     /// Moves the bar, and prints a line if a second is over.
-    pub fn tick(&mut self, meters: &Meters, stats: &Stats, upstream: &Upstream) {
+    pub fn tick(&mut self, meters: &Meters, service: &Service, server: &Server) {
         let elapsed = self.begun.elapsed();
+        let stats = service.pages().stats();
         self.bar.set_position(elapsed.as_millis() as u64 / 100);
         self.bar.set_message(format!("{} entries", stats.entries));
         if elapsed < SECOND * (self.shown + 1) {
@@ -67,19 +71,26 @@ impl Screen {
         }
         self.shown += 1;
         let latencies = meters.take();
-        let now = Counts { hits: stats.hits, misses: stats.misses, calls: upstream.calls() };
+        let now = Counts {
+            hits: stats.hits,
+            misses: stats.misses,
+            calls: server.calls(),
+            despite_errors: service.despite_errors(),
+            failed: meters.failed(),
+        };
         let (hits, misses) = (now.hits - self.last.hits, now.misses - self.last.misses);
-        let calls = now.calls - self.last.calls;
         let ratio = percent(hits, hits + misses);
         let line = format!(
-            "{:>6}  {:>10}  {} {ratio:>6.2} %  {:>8}  {calls:>10}  {:>8}  {:>8}  {:>8}",
+            "{:>6}  {:>10}  {} {ratio:>6.2} %  {:>10}  {:>7}  {:>8}  {:>8}  {:>8}  {}",
             self.shown,
             thousands(latencies.len()),
             gauge(ratio),
-            misses.saturating_sub(calls),
+            now.calls - self.last.calls,
+            thousands(now.despite_errors - self.last.despite_errors),
+            now.failed - self.last.failed,
             millis(latencies.value_at_quantile(0.5)),
             millis(latencies.value_at_quantile(0.99)),
-            millis(latencies.max()),
+            if server.is_stopped() { "STOPPED" } else { "up" },
         );
         self.bar.suspend(|| println!("{line}"));
         self.last = now;
@@ -87,19 +98,24 @@ impl Screen {
     }
 
     /// Prints the last line, if it is missing, and the summary.
-    pub fn finish(mut self, meters: &Meters, stats: &Stats, upstream: &Upstream) {
+    pub fn finish(
+        mut self,
+        meters: &Meters,
+        service: &Service,
+        (server, upstream): (&Server, &Upstream),
+    ) {
         if self.shown < self.seconds {
-            self.tick(meters, stats, upstream);
+            self.tick(meters, service, server);
         }
         self.bar.finish_and_clear();
         self.all += meters.take();
-        println!("\n{}", self.summary(stats, upstream));
+        println!("\n{}", self.summary(meters, service, upstream));
     }
 
-    fn summary(&self, stats: &Stats, upstream: &Upstream) -> Table {
+    fn summary(&self, meters: &Meters, service: &Service, upstream: &Upstream) -> Table {
+        let stats = service.pages().stats();
         let requests = stats.hits + stats.misses;
         let calls = upstream.calls();
-        let waited = stats.misses.saturating_sub(calls);
         let share = requests as f64 / calls.max(1) as f64;
         let left = |cause| thousands(stats.removed(cause));
         let mut table = Table::new();
@@ -110,7 +126,15 @@ impl Screen {
         row("requests", thousands(requests), format!("in {} s", self.begun.elapsed().as_secs()));
         let note = "answered from the cache".to_owned();
         row("hit ratio", format!("{:.2} %", percent(stats.hits, requests)), note);
-        row("waited", thousands(waited), "shared the call of another request".to_owned());
+        let note = "in the background: those requests had the stale page at once".to_owned();
+        row("reloads", thousands(stats.reloads), note);
+        let note = "the page was the same: no transfer".to_owned();
+        row("… not modified", thousands(upstream.not_modified()), note);
+        let note = format!("reloads; {} pages were answered despite", service.despite_errors());
+        row("… failed", thousands(stats.reload_failures), note);
+        let note =
+            "requests for pages that were not there while the upstream was stopped".to_owned();
+        row("failed", thousands(meters.failed()), note);
         row("upstream calls", thousands(calls), format!("one for {share:.1} requests"));
         let note = "for one page: the others wait".to_owned();
         row("… most at once", upstream.most_at_once().to_string(), note);

@@ -101,7 +101,8 @@ where
     /// default they run on the [`executor`](Self::executor).
     ///
     /// That read still returns the old value, and takes as long as the loader. Other reads do not
-    /// wait.
+    /// wait. A read of a view ([`pin`](Cache::pin)) runs the loader while the view is held, which
+    /// holds back memory.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
         self.reloads.inline = inline;
         self

@@ -147,9 +147,9 @@ where
     /// let version = AtomicU32::new(0);
     /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
     /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
-    /// assert_eq!(settings.get("k"), Ok(0));
+    /// assert_eq!(settings.get(&"k"), Ok(0));
     /// assert!(settings.refresh(&"k"));
-    /// assert_eq!(settings.get("k"), Ok(1));
+    /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
     pub fn refresh(&self, key: &K) -> bool {
         let loader = Arc::clone(&self.loader);
@@ -177,7 +177,8 @@ where
     /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
     /// then.
     ///
-    /// A thread of the executor that calls this for a key without a value needs another one to be
+    /// A loader that asks so for its own key waits for itself, until the limit. A thread of the
+    /// executor that calls this for a key without a value needs another one to be
     /// free for the load, or times out.
     ///
     /// # Errors
@@ -236,10 +237,10 @@ where
     ///     false => Err("no answer"),
     /// };
     /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
-    /// assert_eq!(settings.get("k"), Ok(7));
+    /// assert_eq!(settings.get(&"k"), Ok(7));
     /// IS_UP.store(false, Ordering::Relaxed);
     /// settings.refresh(&"k");
-    /// assert_eq!(settings.get("k"), Ok(7)); // the old value stays
+    /// assert_eq!(settings.get(&"k"), Ok(7)); // the old value stays
     /// let failure = settings.last_failure("k").unwrap();
     /// assert_eq!((failure.error().map(|it| **it), failure.times()), (Some("no answer"), 1));
     /// ```

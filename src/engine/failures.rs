@@ -1,12 +1,15 @@
 //! The last failure of each entry's reloads, for those who ask.
 //!
-//! A record names its node and the time of that node's writing, and counts on nothing: it keeps no
-//! key and no value. So a record may outlive its node. Such records go when the table has doubled.
+//! A record is of a node, by its id, and counts on nothing: it keeps no key and no value. So a
+//! record may outlive its node. It goes when the id is given to another node
+//! ([`Failures::begin_life`]), or when the table has doubled. A reload has a count on its node, so
+//! its record is of that node.
 
 use crate::clock::Timestamp;
 use crate::links::NodeId;
 use crate::loaded::NoValue;
-use crate::primitives::Mutex;
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::{Mutex, seeded};
 use std::collections::HashMap;
 
 /// The table is cleaned for the first time when it has this many records.
@@ -22,62 +25,82 @@ pub struct Failed {
     pub times: u32,
 }
 
-struct Record {
-    /// When the entry's value was written.
-    created: Timestamp,
-    failed: Failed,
-}
-
 #[derive(Default)]
 struct Table {
-    records: HashMap<NodeId, Record>,
+    records: HashMap<NodeId, Failed>,
     next_cleaning: usize,
+    /// Records to be dropped where errors may be: their destructors are the user's.
+    discarded: Vec<Failed>,
 }
 
 /// See the [module](self).
-pub struct Failures(Mutex<Table>);
+pub struct Failures {
+    table: Mutex<Table>,
+    /// The number of records. Relaxed: whoever gives an id to a node has got it from the thread
+    /// that freed it, which came after the record.
+    len: AtomicUsize,
+}
 
 impl Failures {
     pub fn new() -> Self {
-        Self(Mutex::new(Table { records: HashMap::new(), next_cleaning: FIRST_CLEANING }))
+        let table = Table { next_cleaning: FIRST_CLEANING, ..Table::default() };
+        Self { table: Mutex::new(table), len: AtomicUsize::new(0) }
     }
 
-    /// Notes a failure. `is_there` says whether the node of a record still is the one that was
-    /// written then; it must not run user code.
+    /// Notes a failure of a node on which the caller has a count. `is_there` says whether a node is
+    /// still in the cache; it must not run user code.
     pub fn note(
         &self,
-        (id, created): (NodeId, Timestamp),
+        id: NodeId,
         (reason, at): (Option<NoValue>, Timestamp),
-        is_there: impl Fn(NodeId, Timestamp) -> bool,
+        is_there: impl Fn(NodeId) -> bool,
     ) {
-        let mut gone = Vec::new();
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
+        let mut gone = std::mem::take(&mut table.discarded);
         if table.records.len() >= table.next_cleaning {
-            // Errors are the user's, so their destructors run without the lock.
-            gone.extend(table.records.extract_if(|&id, record| !is_there(id, record.created)));
+            gone.extend(table.records.extract_if(|&id, _| !is_there(id)).map(|(_, it)| it));
             table.next_cleaning = (2 * table.records.len()).max(FIRST_CLEANING);
         }
-        let before = table.records.get(&id).filter(|record| record.created == created);
-        let times = before.map_or(0, |record| record.failed.times).saturating_add(1);
-        let failed = Failed { reason, at, times };
-        let replaced = table.records.insert(id, Record { created, failed });
+        let times = table.records.get(&id).map_or(0, |before| before.times).saturating_add(1);
+        let replaced = table.records.insert(id, Failed { reason, at, times });
+        self.len.store(table.records.len(), Relaxed);
         drop(table);
         drop((replaced, gone));
     }
 
-    /// The failure of the node's last reload.
-    pub fn of(&self, id: NodeId, created: Timestamp) -> Option<Failed> {
-        let table = self.0.lock();
-        let record = table.records.get(&id).filter(|record| record.created == created)?;
-        Some(record.failed.clone())
+    /// The failure of the node's last reload. The caller has a count on the node, or a guard
+    /// protects it.
+    pub fn of(&self, id: NodeId) -> Option<Failed> {
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        self.table.lock().records.get(&id).cloned()
     }
 
     /// Forgets the node's failures: a reload has succeeded.
     pub fn forget(&self, id: NodeId) {
-        let mut table = self.0.lock();
-        let removed = table.records.remove(&id);
-        drop(table);
-        drop(removed);
+        drop(self.take(id));
+    }
+
+    /// Forgets the failures of the node that had this id before.
+    pub fn begin_life(&self, id: NodeId) {
+        if self.len.load(Relaxed) == 0 || seeded("failures-outlive-their-nodes") {
+            return;
+        }
+        if let Some(failed) = self.take(id) {
+            // The caller has a guard.
+            self.table.lock().discarded.push(failed);
+        }
+    }
+
+    fn take(&self, id: NodeId) -> Option<Failed> {
+        if self.len.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut table = self.table.lock();
+        let failed = table.records.remove(&id);
+        self.len.store(table.records.len(), Relaxed);
+        failed
     }
 }
 
@@ -85,31 +108,32 @@ impl Failures {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_raw(7);
+
     #[test]
     fn records_of_nodes_that_are_gone_do_not_pile_up() {
         let failures = Failures::new();
-        let at = Timestamp::from_raw(7);
         for n in 1..100_000 {
-            let is_there = |id: NodeId, _| id.raw() + 100 > n;
-            failures.note((NodeId::from_raw(n), at), (None, at), is_there);
-            let records = failures.0.lock().records.len();
+            failures.note(NodeId::from_raw(n), (None, NOW), |id| id.raw() + 100 > n);
+            let records = failures.table.lock().records.len();
             assert!(records <= 201, "{records} records of 100 nodes");
         }
     }
 
     #[test]
-    fn a_record_is_of_one_writing_of_a_node() {
+    fn a_record_is_of_one_life_of_a_node() {
         let failures = Failures::new();
-        let (id, at) = (NodeId::from_raw(1), |n| Timestamp::from_raw(n));
-        for times in 1..4 {
-            failures.note((id, at(7)), (None, at(times)), |_, _| true);
-            let failed = failures.of(id, at(7)).expect("it has failed");
-            assert_eq!((u64::from(failed.times), failed.at), (times, at(times)));
+        let id = NodeId::from_raw(1);
+        let times = || failures.of(id).map(|failed| failed.times);
+        for n in 1..4 {
+            failures.note(id, (None, NOW), |_| true);
+            assert_eq!(times(), Some(n));
         }
-        assert!(failures.of(id, at(8)).is_none());
-        failures.note((id, at(8)), (None, at(9)), |_, _| true);
-        assert_eq!(failures.of(id, at(8)).map(|failed| failed.times), Some(1));
+        failures.begin_life(id);
+        assert_eq!(times(), None);
+        failures.note(id, (None, NOW), |_| true);
+        assert_eq!((times(), failures.table.lock().discarded.len()), (Some(1), 0));
         failures.forget(id);
-        assert!(failures.of(id, at(8)).is_none());
+        assert_eq!(times(), None);
     }
 }

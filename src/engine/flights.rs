@@ -4,6 +4,8 @@
 //!   alone.
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*. The result of an overtaken load reaches its waiters but not the cache.
+//! * A **reload** is a load of a key that has an entry. A computation of the key does not wait for
+//!   it but overtakes it, and a change of the entry's lifetime leaves it alone.
 //! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
 //!   while its hooks were asked, and a conditional removal.
 //! * Loads and computations make other loads and computations of the key wait. An overtaken load

@@ -10,7 +10,7 @@ pub enum Obstacle {
     /// The bucket changed since the search. The operation must search again.
     Changed,
     /// A load or computation in the same shard may have the key. The operation must compare keys
-    /// and come back with a [`Clearance`].
+    /// and come back with a [`Clearance`](super::flights::Clearance).
     Flight,
     /// The load's key was written, or everything was cleared, since the load began.
     Overtaken,

@@ -84,7 +84,7 @@ pub struct Reloading<K, V> {
 
 /// The place and the trigger of one reload.
 struct Trigger {
-    core: Arc<Core>,
+    core: plain::Arc<Core>,
     place: Place,
     id: NodeId,
     /// What to restore; `None` once the reload has ended.
@@ -158,13 +158,13 @@ impl<K, V> Reloads<K, V> {
     /// caller has a count on the node, or a guard protects it.
     pub fn take(
         &self,
-        core: &Arc<Core>,
+        core: &plain::Arc<Core>,
         take: impl FnOnce() -> Option<(Handle<K, V>, Timestamp)>,
         read_at: Option<Timestamp>,
     ) -> Option<Reloading<K, V>> {
         let place = self.place()?;
         let (node, instant) = take()?;
-        let core = Arc::clone(core);
+        let core = plain::Arc::clone(core);
         let trigger = Trigger { core, place, id: node.id(), instant: Some(instant) };
         Some(Reloading { node, read_at, trigger })
     }

@@ -20,6 +20,7 @@ use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Alarm, Scheduled, Scheduler};
 use crate::stats::Stats;
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
@@ -80,8 +81,9 @@ pub struct Engine<K, V, S> {
     pub asks_about_values: bool,
     /// In a cache with refresh.
     pub reloads: Option<Box<Reloads<K, V>>>,
-    /// The cache itself, for reloads on an executor.
-    pub myself: OnceLock<Weak<Self>>,
+    /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
+    /// traits would else depend on it.
+    pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
     name: Option<String>,
     eviction: EvictionPolicy,
 }
@@ -134,7 +136,8 @@ where
             engine.core.set_alarm(alarm_of(&config.clock, client)?);
         }
         if engine.reloads.is_some() {
-            let _ = engine.myself.set(Arc::downgrade(&engine));
+            let myself = Arc::downgrade(&engine) as Weak<dyn Any + Send + Sync>;
+            let _ = engine.myself.set(myself);
         }
         let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
         engine.core.set_client(client);

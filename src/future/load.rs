@@ -210,4 +210,39 @@ where
         self.tell().await;
         answers.map(values)
     }
+
+    /// See [`crate::Cache::load_refreshing`]. In the background, the executor polls `loader`: one
+    /// job per poll ([`build_with_loader`](super::CacheBuilder::build_with_loader)).
+    ///
+    /// ```
+    /// use cortado::{Clock, Job, Loaded, future::Cache};
+    /// use std::{sync::mpsc::channel, time::Duration};
+    ///
+    /// # pollster::block_on(async {
+    /// let (clock, hand) = Clock::manual();
+    /// let (jobs, queue) = channel::<Job>();
+    /// let pages: Cache<&str, u32> = Cache::builder()
+    ///     .refresh_after_write(Duration::from_secs(60))
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .clock(clock)
+    ///     .build();
+    /// assert_eq!(pages.load_refreshing("/", async { Loaded::new(1) }).await, 1);
+    /// hand.advance(Duration::from_secs(60));
+    /// assert_eq!(pages.load_refreshing("/", async { Loaded::new(2) }).await, 1);
+    /// queue.recv().unwrap()(); // as one of the executor's threads does
+    /// assert_eq!(pages.get("/").await, Some(2));
+    /// # });
+    /// ```
+    pub async fn load_refreshing<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        loader: impl Future<Output = R> + Send + 'static,
+    ) -> R::Shared<V>
+    where
+        V: Clone,
+    {
+        let loaded = self.engine().load_refreshing_async(key, loader).await;
+        self.tell().await;
+        R::shared(loaded.map(crate::Entry::into_value))
+    }
 }

@@ -143,8 +143,8 @@ where
     ///     let version = version.fetch_add(1, Ordering::Relaxed);
     ///     async move { Ok::<_, ()>(Loaded::new(version)) }
     /// });
-    /// assert_eq!(settings.get("k").await, Ok(0));
-    /// assert_eq!(settings.refresh("k").await, Ok(1));
+    /// assert_eq!(settings.get(&"k").await, Ok(0));
+    /// assert_eq!(settings.refresh(&"k").await, Ok(1));
     /// # });
     /// ```
     pub async fn refresh<Q>(&self, key: &Q) -> Result<V, Arc<E>>

@@ -1,15 +1,20 @@
 //! Threads insert, update, replace, remove, drain, expire, evict, compute, load (by closures, by
-//! guards, several keys at once) and clear tagged values: each value leaves once, with one cause,
-//! and is dropped once.
+//! guards, several keys at once), reload and clear tagged values: each value leaves once, with one
+//! cause, and is dropped once.
 //!
 //! `CORTADO_ONCE_OPS` scales the number of operations per thread.
 
-use crate::common::audited::{Audited, audited};
+use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use cortado::{Cache, Clock, GuardResult, Loaded, ManualClock, Op, RemovalCause};
-use std::collections::HashMap;
+use cortado::{
+    Cache, Clock, GuardResult, Job, Loaded, Loader, ManualClock, Op, Reloaded, RemovalCause,
+};
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 3;
@@ -59,14 +64,83 @@ impl Drop for Tagged {
 /// Every removal that was announced: tag and cause, in the order of announcement per key.
 type Log = Arc<Mutex<Vec<(u64, u64, RemovalCause)>>>;
 
+/// Reloads make values, or say that the old one is right, or gone, or that they have failed.
+struct Reloads {
+    register: Arc<Register>,
+    /// What they made, which is perhaps not kept.
+    made: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Loader<u64, Tagged> for Reloads {
+    type Error = ();
+
+    fn load(&self, key: &u64) -> Result<Loaded<Tagged>, ()> {
+        let value = Tagged::new(&self.register, *key);
+        self.made.lock().unwrap().push(value.tag);
+        Ok(Loaded::new(value))
+    }
+
+    fn reload(&self, key: &u64, old: &Tagged) -> Result<Reloaded<Tagged>, ()> {
+        assert_eq!(*key, old.key);
+        match old.tag % 8 {
+            0 => Ok(Reloaded::not_modified()),
+            1 => Ok(Reloaded::gone()),
+            2 => Err(()),
+            3 => Ok(Reloaded::not_modified_with_ttl(Duration::from_millis(old.tag % 3))),
+            _ => self.load(key).map(Reloaded::from),
+        }
+    }
+}
+
+enum Subject {
+    Plain(Audited<u64, Tagged>),
+    Refreshing(LoadingAudited<u64, Tagged, ()>),
+}
+
+impl Deref for Subject {
+    type Target = Cache<u64, Tagged>;
+
+    fn deref(&self) -> &Cache<u64, Tagged> {
+        match self {
+            Self::Plain(cache) => cache,
+            Self::Refreshing(cache) => cache,
+        }
+    }
+}
+
+/// Where the reloads of a run are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Inline,
+    Threads,
+}
+
 struct Bench {
-    cache: Audited<u64, Tagged>,
+    cache: Subject,
+    /// The values of reloads.
+    reloaded: Arc<Mutex<Vec<u64>>>,
+    workers: Vec<JoinHandle<()>>,
     register: Arc<Register>,
     hand: ManualClock,
     log: Log,
 }
 
-fn bench(bounded: bool, scheduled: bool) -> Bench {
+/// Two threads that run jobs.
+fn workers() -> (Sender<Job>, Vec<JoinHandle<()>>) {
+    let (jobs, queue) = channel::<Job>();
+    let queue = Arc::new(Mutex::new(queue));
+    let work = |queue: Arc<Mutex<Receiver<Job>>>| {
+        move || {
+            let next = || queue.lock().unwrap().recv().ok();
+            std::iter::from_fn(next).for_each(|job| job());
+        }
+    };
+    let workers = (0..2).map(|_| std::thread::spawn(work(Arc::clone(&queue)))).collect();
+    (jobs, workers)
+}
+
+fn bench(bounded: bool, scheduled: bool, place: Place) -> Bench {
     let (clock, hand) = Clock::manual();
     let log = Log::default();
     let seen = Arc::clone(&log);
@@ -83,7 +157,24 @@ fn bench(bounded: bool, scheduled: bool) -> Bench {
     if bounded {
         builder = builder.max_capacity(KEYS / 4);
     }
-    Bench { cache: audited(builder.build()), register: Arc::default(), hand, log }
+    let (register, reloaded) = (Arc::<Register>::default(), Arc::default());
+    let mut threads = Vec::new();
+    if place == Place::Threads {
+        let (jobs, workers) = workers();
+        builder = builder.executor(move |job| drop(jobs.send(job)));
+        threads = workers;
+    }
+    let cache = if place == Place::Nowhere {
+        Subject::Plain(audited(builder.build()))
+    } else {
+        let reloads = Reloads { register: Arc::clone(&register), made: Arc::clone(&reloaded) };
+        let builder = builder
+            .refresh_after_write(Duration::from_millis(2))
+            .refresh_retry(Duration::from_millis(1))
+            .refresh_inline(place == Place::Inline);
+        Subject::Refreshing(loading_audited(builder.build_with_loader(reloads)))
+    };
+    Bench { cache, reloaded, workers: threads, register, hand, log }
 }
 
 /// One random operation. The values of loads, which are perhaps not kept, are noted.
@@ -194,8 +285,12 @@ fn load(bench: &Bench, (key, ttl): (u64, Duration), random: u64, loaded: &mut Ve
 }
 
 fn run(bounded: bool, scheduled: bool) {
-    let bench = bench(bounded, scheduled);
-    let loaded: Vec<u64> = std::thread::scope(|scope| {
+    run_reloading(bounded, scheduled, Place::Nowhere);
+}
+
+fn run_reloading(bounded: bool, scheduled: bool, place: Place) {
+    let bench = bench(bounded, scheduled, place);
+    let mut loaded: Vec<u64> = std::thread::scope(|scope| {
         let work = |thread: u64| {
             let bench = &bench;
             move || {
@@ -208,11 +303,22 @@ fn run(bounded: bool, scheduled: bool) {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(work(thread))).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let Bench { cache, register, log, .. } = bench;
+    let Bench { cache, reloaded, workers, register, log, .. } = bench;
+    let begun = Instant::now();
+    while cache.stats().reloads_under_way > 0 {
+        assert!(begun.elapsed() < PATIENCE, "reloads that never end");
+        std::thread::yield_now();
+    }
     cache.audit();
     cache.close();
     let stats = cache.stats();
     drop(cache);
+    // They end with the cache, which has their queue.
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    loaded.append(&mut reloaded.lock().unwrap());
+    let loaded: HashSet<u64> = loaded.into_iter().collect();
+    let (reloads, failures) = (stats.reloads, stats.reload_failures);
+    assert_eq!((reloads > 0, failures > 0), (place != Place::Nowhere, place != Place::Nowhere));
 
     let log = log.lock().unwrap();
     let mut causes: HashMap<u64, RemovalCause> = HashMap::new();
@@ -262,10 +368,24 @@ fn bounded_and_scheduled() {
     run(true, true);
 }
 
+#[test]
+fn with_reloads() {
+    for place in [Place::Inline, Place::Threads] {
+        run_reloading(false, false, place);
+    }
+}
+
+#[test]
+fn with_reloads_bounded_and_scheduled() {
+    for place in [Place::Inline, Place::Threads] {
+        run_reloading(true, true, place);
+    }
+}
+
 /// Writers and readers race on a few keys; what replaces a value is younger than it.
 #[test]
 fn per_key_the_announcements_follow_the_removals() {
-    let bench = bench(false, false);
+    let bench = bench(false, false, Place::Nowhere);
     std::thread::scope(|scope| {
         // One writer per key, so that the order of its values is known.
         for key in 0..THREADS {

@@ -321,6 +321,39 @@ fn past_the_soft_deadline_a_load_awaits_its_own_loader_or_returns_the_stale_valu
 }
 
 #[test]
+fn a_loader_that_may_leave_its_task_runs_in_the_background() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let jobs = Jobs::default();
+        let queue = jobs.clone();
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(move |job| queue.0.lock().unwrap().push_back(job))
+            .clock(clock);
+        let cache = tasks_audited(builder.build());
+        let load = |value: u32| {
+            cache.load_refreshing("k", async move {
+                pends(1).await;
+                Loaded::new(value)
+            })
+        };
+        let mut first = Task::new(load(1));
+        first.run();
+        assert_eq!((first.result(), jobs.run()), (1, 0));
+        hand.advance(SOFT);
+        // The second caller finds it under way, and its loader is dropped.
+        assert_eq!((at_once(load(2)), at_once(load(3))), (1, 1));
+        // It wakes itself during its first poll, and is polled again by the same job.
+        assert_eq!((jobs.run(), at_once(cache.get("k"))), (1, Some(2)));
+        hand.advance(SOFT);
+        let fails = async { if true { panic!("planned") } else { Loaded::new(9) } };
+        assert_eq!(at_once(cache.load_refreshing("k", fails)), 2);
+        jobs.run();
+        assert_eq!((cache.stats().reload_failures, at_once(cache.get("k"))), (1, Some(2)));
+    });
+}
+
+#[test]
 fn a_runtime_reloads_by_its_own_timers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::Reloaded;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// A loader's result as that of a reload.
 pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
@@ -21,7 +21,7 @@ pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
 impl<K, V, S> Engine<K, V, S> {
     /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
     /// entry is not stale, or its reload is somebody else's.
-    fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+    pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
         let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
         let refresh = self.pool.raw().refresh(entry.node().id())?;
         let stale_from = refresh.instant();
@@ -39,11 +39,20 @@ impl<K, V, S> Engine<K, V, S> {
         let is_inline = self.reloads.as_ref().is_some_and(|reloads| reloads.settings.inline);
         if is_inline { self.take_stale(entry) } else { None }
     }
+}
 
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
     /// The cache for a job of the executor; `None` if reloads run inline.
     pub fn executed(&self) -> Option<Weak<Self>> {
-        let reloads = self.reloads.as_ref()?;
-        self.myself.get().cloned().filter(|_| !reloads.settings.inline)
+        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.settings.inline);
+        let myself = reloads.and_then(|_| self.myself.get()).and_then(Weak::upgrade)?;
+        let myself = myself.downcast::<Self>().ok()?;
+        Some(Arc::downgrade(&myself))
     }
 }
 

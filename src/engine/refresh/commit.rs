@@ -9,7 +9,7 @@ use crate::engine::flights::{CommitPermit, EnteredFlight, Obstacle};
 use crate::engine::write::{Basis, Readings};
 use crate::expiration::{Lease, Lifetime};
 use crate::links::NodeId;
-use crate::node::{ended_at, life};
+use crate::node::ended_at;
 use crate::pool::{Handle, HardDeadline};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
@@ -185,12 +185,5 @@ where
                 Err(_) => {}
             }
         }
-    }
-
-    /// Whether the node that was written at `created` is still in the cache. For records that count
-    /// on nothing.
-    pub(super) fn is_there(&self, id: NodeId, created: Timestamp) -> bool {
-        let meta = self.pool.raw().meta(id);
-        meta.created() == created && meta.life() & life::REMOVED == 0
     }
 }

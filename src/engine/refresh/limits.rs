@@ -127,7 +127,9 @@ where
                 State::Dropped if deadline.is_some_and(|it| it <= resubmit) => {
                     return Waited::TimedOut;
                 }
-                State::Dropped => std::thread::sleep(resubmit - Instant::now()),
+                State::Dropped => {
+                    std::thread::sleep(resubmit.saturating_duration_since(Instant::now()))
+                }
             }
         }
     }

@@ -272,7 +272,7 @@ where
         ended: Ended<K, V>,
     ) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
-        let (id, created) = (reloading.node.id(), reloading.node.meta().created());
+        let id = reloading.node.id();
         match ended {
             Ended::Done(made) => {
                 reloads.failures.forget(id);
@@ -286,8 +286,8 @@ where
             }
             Ended::Failed(reason) => {
                 let now = self.core.ticker.now();
-                let is_there = |id, created| self.is_there(id, created);
-                reloads.failures.note((id, created), (reason, now), is_there);
+                let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
+                reloads.failures.note(id, (reason, now), is_there);
                 let next = self.next_try();
                 reloading.fail(next);
                 None

@@ -67,6 +67,6 @@ where
         let reloads = self.reloads.as_ref()?;
         let guard = crate::epoch::pin();
         let node = self.peek(&guard, key)?;
-        reloads.failures.of(node.id(), node.meta().created())
+        reloads.failures.of(node.id())
     }
 }

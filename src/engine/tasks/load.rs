@@ -1,13 +1,14 @@
 //! Loads by tasks.
 
 use super::drive::{as_task, drive, fly};
-use super::reload::Panics;
+use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::LoadOutcome;
 use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
+use crate::executor::spawn;
 use crate::loaded::{LoaderResult, Reason};
 use equivalent::Equivalent;
 use std::future::Future;
@@ -166,5 +167,42 @@ where
                 Err(reason)
             }
         }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes its
+    /// successor on the executor; where reloads run inline, in this task.
+    ///
+    /// # Errors
+    /// As [`load_async`](Self::load_async).
+    pub async fn load_refreshing_async<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl Future<Output = R> + Send + 'static,
+    ) -> Loaded<K, V, R> {
+        let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
+            .lend(|replaces| self.read_for_load(&key, replaces));
+        let Some(entry) = entry else { return self.load_after_miss_async(key, init).await };
+        let Some(reloading) = self.take_stale(&entry) else {
+            drop(key);
+            return Ok(entry);
+        };
+        let reloading = Box::new(reloading);
+        let Some(engine) = self.executed().and_then(|engine| engine.upgrade()) else {
+            return Ok(self.reload_own_async(reloading, entry, || key, init).await);
+        };
+        let execute = self.core.executing();
+        let reload = async move {
+            let answer = pin!(caught(async { answer(init.await) }));
+            drop(engine.reload_async(reloading, |_| key, (answer, Panics::Count)).await);
+        };
+        spawn(Box::pin(reload), execute);
+        Ok(entry)
     }
 }

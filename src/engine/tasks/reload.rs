@@ -28,13 +28,17 @@ pub enum Panics {
 
 /// The answer of a stored loader.
 pub async fn asked<V, E: Send + Sync + 'static>(
-    mut asked: AsyncAnswer<'_, Reloaded<V>, E>,
+    asked: AsyncAnswer<'_, Reloaded<V>, E>,
 ) -> Answer<V> {
-    poll_fn(|context| match catch_user_panic(|| asked.as_mut().poll(context)) {
-        Some(poll) => {
-            poll.map(|result| result.map_err(|error| Some(NoValue::Failed(Arc::new(error)))))
-        }
-        None => Poll::Ready(Err(None)),
+    caught(async { asked.await.map_err(|error| Some(NoValue::Failed(Arc::new(error)))) }).await
+}
+
+/// An answer, of which a panic is a failure.
+pub async fn caught<V>(answer: impl Future<Output = Answer<V>>) -> Answer<V> {
+    let mut answer = pin!(answer);
+    poll_fn(|context| {
+        let poll = catch_user_panic(|| answer.as_mut().poll(context));
+        poll.unwrap_or(Poll::Ready(Err(None)))
     })
     .await
 }

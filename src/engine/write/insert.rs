@@ -1,7 +1,7 @@
 //! Inserts of single keys.
 
 use super::commit::Done;
-use super::hooks::{Answer, Basis, Readings, Terms};
+use super::hooks::{Answer, Basis, FullTerms, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
@@ -21,7 +21,7 @@ struct Answered<K, V> {
 
 /// The state of an insert on the slow path.
 struct InsertState<K, V> {
-    terms: Terms,
+    terms: FullTerms,
     answered: Answered<K, V>,
     /// What kept the last attempt from committing.
     obstacle: Obstacle,
@@ -71,7 +71,7 @@ where
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime, refresh: None }, None)
+        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None)
     }
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
@@ -87,12 +87,12 @@ where
         if self.reloads.is_some() {
             return self.insert_refreshing(node, lifetime);
         }
-        let terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
+        let terms = Terms { weight: self.weigh(&node), lifetime };
         if !self.is_asked(lifetime) {
             return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
         }
         if self.depends_on_entry() {
-            return self.insert_with_basis(node, terms);
+            return self.insert_with_basis(node, (terms, None));
         }
         let answer = self.ask(&node, None, Readings::CoarseFirst);
         self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer))
@@ -113,7 +113,7 @@ where
 
     /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
     #[inline(never)]
-    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: Terms) -> Waiting<K, V> {
+    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: FullTerms) -> Waiting<K, V> {
         let hash = node.meta().hash();
         let basis = self.basis_of(hash, node.key());
         let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
@@ -130,7 +130,12 @@ where
         answer: Option<Answer>,
     ) -> Waiting<K, V> {
         let slow = |guard, node, obstacle| {
-            self.insert_slow(guard, node, (terms, Answered { answer, basis: None }), obstacle)
+            self.insert_slow(
+                guard,
+                node,
+                ((terms, None), Answered { answer, basis: None }),
+                obstacle,
+            )
         };
         let Some((found, old)) = self.search_home(&guard, hash, node.key()) else {
             return slow(guard, node, Obstacle::Changed);
@@ -155,7 +160,7 @@ where
         &self,
         guard: Guard,
         node: Local<'_, K, V>,
-        (terms, answered): (Terms, Answered<K, V>),
+        (terms, answered): (FullTerms, Answered<K, V>),
         obstacle: Obstacle,
     ) -> Waiting<K, V> {
         let clearance = Clearance::Idle;
@@ -225,7 +230,7 @@ where
             attempt.exact = true;
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
-                    self.finish_put(node, done, attempt.terms.weight, now);
+                    self.finish_put(node, done, attempt.terms.0.weight, now);
                     return Ok(());
                 }
                 Err(obstacle) => attempt.obstacle = obstacle,

@@ -8,6 +8,6 @@ mod lifetimes;
 mod prepare;
 mod remove;
 
-pub use hooks::{Answer, Basis, Readings, Terms};
+pub use hooks::{Answer, Basis, FullTerms, Readings};
 pub use prepare::fresh;
 pub use remove::{Allowed, Condition, Removal, RemoveOutcome};

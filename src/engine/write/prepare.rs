@@ -1,7 +1,7 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{Done, Put};
-use super::hooks::{Answer, Basis, HookLifetime, Readings, Terms};
+use super::hooks::{Answer, Basis, FullTerms, HookLifetime, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
@@ -67,13 +67,14 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: (&Local<'_, K, V>, Hash32),
         old: Option<NodeRef<'_, K, V>>,
-        terms: Terms,
+        (terms, refresh): FullTerms,
         answer: Option<Answer>,
     ) -> Put {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
+            reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
-            let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
+            let stale = created.saturating_add(refresh.unwrap_or(reloads.after_write()));
             self.begin_life(&put, stale);
         }
         put
@@ -155,7 +156,7 @@ where
     pub fn put_owning(
         &self,
         node: Local<'_, K, V>,
-        terms: Terms,
+        terms: FullTerms,
         basis: Option<Generation>,
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
@@ -173,7 +174,7 @@ where
             let put = Put { basis, ..put };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 let handle = node.handle();
-                self.finish_put(node, done, terms.weight, put.now);
+                self.finish_put(node, done, terms.0.weight, put.now);
                 return (fresh(handle, put.now, put.deadline), asked_about);
             }
         }

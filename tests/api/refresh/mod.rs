@@ -2,6 +2,7 @@
 
 mod bench;
 mod by_call;
+mod caffeine;
 mod failing;
 mod limits;
 mod model;

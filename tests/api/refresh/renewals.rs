@@ -212,6 +212,34 @@ fn a_dropped_job_leaves_the_reload_to_a_later_read() {
     assert_eq!(b.cache.stats().reloads_skipped, 0);
 }
 
+/// The job has neither the cache nor its last handle.
+#[test]
+fn a_job_may_outlive_its_cache() {
+    for runs in [false, true] {
+        let b = bench(|builder| builder);
+        b.trigger();
+        let (jobs, upstream) = (b.jobs.clone(), b.upstream.clone());
+        drop(b);
+        if runs {
+            jobs.run()
+        } else {
+            jobs.drop_all()
+        }
+        assert_eq!(upstream.0.lock().unwrap().asked, []);
+    }
+}
+
+#[test]
+fn a_closed_cache_keeps_nothing_that_a_reload_brings() {
+    let b = bench(|builder| builder);
+    b.trigger();
+    let cache = b.cache.cache().clone();
+    *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.close()));
+    b.jobs.run();
+    assert!(!b.cache.contains_key(&7));
+    assert_eq!(b.told(), [(7, 1, RemovalCause::Explicit)]);
+}
+
 #[test]
 fn beyond_the_limit_reloads_are_skipped_and_counted() {
     let b = bench(|builder| builder.refresh_limit(2));
