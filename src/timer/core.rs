@@ -81,6 +81,11 @@ impl<T> Core<T> {
         &mut self.slab
     }
 
+    /// The number of items that wait in the wheel.
+    pub fn waiting(&self) -> usize {
+        self.wheel.len()
+    }
+
     /// # Errors
     ///
     /// Gives the value back if there are as many as ids can name.
@@ -144,6 +149,11 @@ impl<T> Core<T> {
         let next = self.wheel.next_deadline().filter(|_| !seeded("timer-steps-too-far"));
         self.wheel.advance(&self.slab, next.map_or(now, |next| next.min(now)));
         true
+    }
+
+    /// The start of the tick at which an item of this deadline is due.
+    pub fn tick_start(&self, deadline: u64) -> u64 {
+        self.slab.start_of(self.slab.tick_at_or_after(deadline))
     }
 
     /// The earliest instant at which [`poll`](Self::poll) has something to do, if it was idle

@@ -27,7 +27,7 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 ///   tick was over when it was inserted comes with the items of the tick that the queue is at.
 /// * Memory is that of the items: 24 to 40 bytes beside each, in chunks of 1,024 that are released
 ///   when they are empty.
-/// * Deadlines beyond 584 years count as 584 years.
+/// * Deadlines and times beyond 584 years count as 584 years. Then everything is due.
 ///
 /// ```
 /// use cortado::timer::{DelayQueue, Polled};

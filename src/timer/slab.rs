@@ -146,13 +146,16 @@ pub struct Slab<T> {
     base: u32,
     /// The length of a tick. The wheel counts in ticks, slots keep nanoseconds.
     tick: u64,
+    /// The start of the last tick.
+    last_tick: u64,
 }
 
 impl<T> Slab<T> {
     pub fn new(tick: Duration) -> Self {
         let tick = crate::clock::nanos(tick).raw();
+        let last_tick = u64::MAX / tick * tick;
         let (chunks, roomy) = (Vec::new(), Vec::new());
-        Self { chunks, roomy, spare: None, len: 0, base: 1, tick }
+        Self { chunks, roomy, spare: None, len: 0, base: 1, tick, last_tick }
     }
 
     pub fn len(&self) -> usize {
@@ -167,7 +170,9 @@ impl<T> Slab<T> {
     /// The first tick that does not begin before `nanos`.
     #[inline]
     pub fn tick_at_or_after(&self, nanos: u64) -> Timestamp {
-        Timestamp::from_raw(nanos.div_ceil(self.tick))
+        // The last tick that begins is the last that there is, so that everything is due in the
+        // end.
+        Timestamp::from_raw(nanos.min(self.last_tick).div_ceil(self.tick))
     }
 
     /// The tick that contains `nanos`.

@@ -6,6 +6,7 @@
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
+//! * [`timers`]: jobs, their thread, and the end of both.
 //! * [`engine`], [`outcomes`]: whole caches; loads that come to nothing, and guards.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.
@@ -24,3 +25,4 @@ mod pool;
 mod scheduler;
 mod support;
 mod tasks;
+mod timers;

@@ -1,15 +1,23 @@
-//! Timers: the queue of delayed items.
+//! Timers: the queue of delayed items, and jobs.
 //!
 //! * [`queue`]: what the queue promises, one promise at a time.
 //! * [`cases`]: the facts of `tests/wheel/data/wheel_cases.json`, through the queue.
 //! * [`random`]: random programs against an ordered map.
 //! * [`streams`]: the queue on a tokio runtime.
+//! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
+//! * [`threads`]: timers with a thread.
+//! * [`tasks`]: async jobs.
 #![cfg(not(cortado_loom))]
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod cases;
+mod ends;
+mod jobs;
 mod queue;
 mod random;
+mod series;
 mod streams;
+mod tasks;
+mod threads;
