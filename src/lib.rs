@@ -129,7 +129,8 @@
 //!
 //! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
-//! * `timer` adds the module `timer`: delayed items and jobs, on the wheel that the cache has.
+//! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
+//!   cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it.
 //!
 //! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.

@@ -2,6 +2,7 @@
 //! `timer`.
 //!
 //! * [`Timer`] runs jobs when their time has come: once or in series, on an executor.
+//! * [`DelayedOps`] are operations that an event completes, or else a timeout.
 //! * [`DelayQueue`] is the structure alone: it has no thread and reads no clock.
 //! * `tokio::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream of
 //!   due items.
@@ -23,6 +24,7 @@ mod error;
 mod execute;
 mod handle;
 mod id;
+mod operations;
 mod queue;
 mod run;
 mod schedule;
@@ -41,6 +43,7 @@ pub use builder::Builder;
 pub use error::TimerError;
 pub use handle::Handle;
 pub use id::TimerId;
+pub use operations::{DelayedOp, DelayedOps, OpHandle, Outcome, Watch, Watched};
 pub use queue::{DelayQueue, Expired, Polled};
 pub use run::{Cancel, Run};
 pub use schedule::{Missed, Next, Repeat, Schedule, Turn};

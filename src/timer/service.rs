@@ -10,7 +10,7 @@ use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
 use super::shutdown::{Stop, Unfired, shutdown, stop_now};
-use super::stats::TimerStats;
+use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
 use std::future::Future;
@@ -291,6 +291,11 @@ impl Timer {
     fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<Handle, TimerError> {
         let id = self.shared().insert(deadline, plan, body)?;
         Ok(Handle::new(Arc::clone(self.shared()), id))
+    }
+
+    /// A callback of an operation has panicked.
+    pub(super) fn note_panic(&self) {
+        Counters::add(&self.shared().counters.panicked, 1);
     }
 
     /// Cancels a job by its id. Takes effect at once, in constant time.

@@ -7,13 +7,18 @@
 //! | `an_insertion_meets_the_end` | a job that is inserted during a shutdown is refused, runs, or is returned | `timer-accepts-after-the-end` |
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
+//! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
+//! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
+//! | `an_event_meets_the_timeout` | either ends the operation, once, and nothing of it stays behind | `operations-end-twice` |
 
 use crate::support::explore::model;
 use cortado::Clock;
-use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use cortado::internals::sync::atomic::{
+    AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
+};
 use cortado::internals::sync::plain::Arc as Plain;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
-use cortado::timer::{Builder, Cancel, Stop, Timer, TimerError};
+use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Stop, Timer, TimerError};
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -145,5 +150,88 @@ fn a_future_is_woken_while_it_is_polled() {
         drive(&timer);
         opener.join().unwrap();
         assert_eq!(timer.running(), 0, "it was woken");
+    });
+}
+
+/// An operation whose condition is two relaxed flags, which nothing but the operations orders.
+struct Both {
+    flags: [AtomicBool; 2],
+    completions: AtomicUsize,
+}
+
+impl Both {
+    fn new() -> Plain<Self> {
+        let flags = [AtomicBool::new(false), AtomicBool::new(false)];
+        Plain::new(Self { flags, completions: AtomicUsize::new(0) })
+    }
+}
+
+impl DelayedOp for Both {
+    fn try_complete(&self) -> bool {
+        self.flags.iter().all(|flag| flag.load(Relaxed))
+    }
+
+    fn on_complete(&self) {
+        self.completions.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn an_event_that_finds_the_operation_busy_is_not_lost() {
+    model(|| {
+        let timer = builder().manual();
+        let ops: Arc<DelayedOps<u8>> = Arc::new(DelayedOps::new(&timer));
+        let op = Both::new();
+        let watch = ops.try_complete_else_watch(Plain::clone(&op), Duration::MAX, [1, 2]);
+        drop(watch.unwrap());
+        let event = |flag: usize, ops: Arc<DelayedOps<u8>>, op: Plain<Both>| {
+            op.flags[flag].store(true, Relaxed);
+            ops.check(&(flag as u8 + 1))
+        };
+        let (other_ops, other) = (Arc::clone(&ops), Plain::clone(&op));
+        let thread = thread::spawn(move || event(0, other_ops, other));
+        let own = event(1, Arc::clone(&ops), Plain::clone(&op));
+        assert_eq!(own + thread.join().unwrap(), 1, "completed by one of them");
+        assert_eq!(op.completions.load(SeqCst), 1);
+        assert_eq!((ops.pending(), ops.watched()), (0, 0));
+    });
+}
+
+#[test]
+fn an_event_meets_an_operation_that_begins_to_watch() {
+    model(|| {
+        let timer = builder().manual();
+        let ops: Arc<DelayedOps<u8>> = Arc::new(DelayedOps::new(&timer));
+        let op = Both::new();
+        op.flags[0].store(true, Relaxed);
+        let (other_ops, other) = (Arc::clone(&ops), Plain::clone(&op));
+        let thread = thread::spawn(move || {
+            other.flags[1].store(true, Relaxed);
+            other_ops.check(&2);
+        });
+        drop(ops.try_complete_else_watch(Plain::clone(&op), HOUR, [1, 2]).unwrap());
+        thread.join().unwrap();
+        assert_eq!(op.completions.load(SeqCst), 1, "it was completed");
+        assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0), "it left nothing");
+    });
+}
+
+#[test]
+fn an_event_meets_the_timeout() {
+    model(|| {
+        let timer = builder().manual();
+        let ops: Arc<DelayedOps<u8>> = Arc::new(DelayedOps::new(&timer));
+        let op = Both::new();
+        let watch = ops.try_complete_else_watch(Plain::clone(&op), Duration::ZERO, [1]);
+        drop(watch.unwrap());
+        let (other_ops, other) = (Arc::clone(&ops), Plain::clone(&op));
+        let thread = thread::spawn(move || {
+            other.flags.iter().for_each(|flag| flag.store(true, Relaxed));
+            other_ops.check(&1)
+        });
+        drive(&timer);
+        thread.join().unwrap();
+        assert_eq!(op.completions.load(SeqCst), 1, "exactly once");
+        assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0));
     });
 }

@@ -1,4 +1,4 @@
-//! Timers: the queue of delayed items, and jobs.
+//! Timers: the queue of delayed items, jobs, and delayed operations.
 //!
 //! * [`queue`]: what the queue promises, one promise at a time.
 //! * [`cases`]: the facts of `tests/wheel/data/wheel_cases.json`, through the queue.
@@ -7,6 +7,7 @@
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
+//! * [`operations`]: delayed operations.
 #![cfg(not(cortado_loom))]
 
 #[path = "../common/mod.rs"]
@@ -15,6 +16,7 @@ mod common;
 mod cases;
 mod ends;
 mod jobs;
+mod operations;
 mod queue;
 mod random;
 mod series;
