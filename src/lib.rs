@@ -240,6 +240,11 @@ mod guide {
     mod tasks {}
 }
 
+/// Compiles the programs of the page about timers.
+#[cfg(all(doctest, feature = "timer"))]
+#[doc = include_str!("../docs/timers.md")]
+mod timers_page {}
+
 /// Compiles the programs for those that come from another cache.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/changing-over.md")]

@@ -8,6 +8,8 @@
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
 //! * [`operations`]: delayed operations.
+//! * [`systems`]: what the first examples of other systems' documentation do.
+//! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
 #![cfg(not(cortado_loom))]
 
 #[path = "../common/mod.rs"]
@@ -15,11 +17,16 @@ mod common;
 
 mod cases;
 mod ends;
+mod examples;
 mod jobs;
 mod operations;
 mod queue;
 mod random;
 mod series;
+#[allow(dead_code, reason = "the program plays on the real clock")]
+#[path = "../../examples/timers/stage.rs"]
+mod stage;
 mod streams;
+mod systems;
 mod tasks;
 mod threads;
