@@ -253,7 +253,12 @@ impl Wheel {
     /// looks at.
     pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
         let backlog = self.buckets.backlog();
+        // Walks towards the ids that are looked at, from the end of the backlog, and so loads the
+        // links of every other id before their turn. Each walk waits for memory at each step; the
+        // waits of the two overlap.
+        let mut ahead = self.buckets.last(store, backlog);
         while let Some(id) = self.buckets.first(store, backlog) {
+            ahead = ahead.filter(|&ahead| ahead != id);
             let Some(rest) = budget.checked_sub(1) else {
                 return Poll::Exhausted;
             };
@@ -270,6 +275,7 @@ impl Wheel {
                 Some(deadline) => self.link_by_deadline(store, (id, links), deadline),
                 None => {}
             }
+            ahead = ahead.and_then(|ahead| self.buckets.before(store, ahead));
         }
         Poll::Idle
     }
