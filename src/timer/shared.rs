@@ -215,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Takes a batch of due jobs. Returns whether there may be more.
+    /// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
     pub fn collect(&self, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
         let now = self.scale.now();
         let mut jobs = self.jobs.lock();
@@ -224,8 +224,11 @@ impl Shared {
             Some(Stopping::FireAll) => u64::MAX,
             _ => now,
         };
-        while batch.len() < self.settings.max_batch as usize {
-            match jobs.core.poll(now, budget) {
+        // Jobs that only move closer count, too.
+        let limit = (*budget).min(self.settings.max_batch);
+        let mut looks = limit;
+        let has_more = loop {
+            match jobs.core.poll(now, &mut looks) {
                 Poll::Due(id) => {
                     if let Some(entry) = jobs.entry(id) {
                         entry.state = State::Queued;
@@ -233,11 +236,12 @@ impl Shared {
                         batch.push(Due { id, ticket: entry.ticket, here: entry.runs_here });
                     }
                 }
-                Poll::Exhausted => return true,
-                Poll::Idle => return false,
+                Poll::Exhausted => break true,
+                Poll::Idle => break false,
             }
-        }
-        true
+        };
+        *budget -= limit - looks;
+        has_more
     }
 
     /// Begins the run that a ticket is good for.
