@@ -34,6 +34,10 @@ const CHUNK: usize = 1024;
 /// More chunks than this would need ids that the wheel reserves.
 const MAX_CHUNKS: usize = (NodeId::FIRST_RESERVED.index() - 1) / CHUNK;
 
+/// The usual tick, in nanoseconds. The compiler turns a division by this constant into a
+/// multiplication. An item is divided at each look of the wheel.
+const MILLISECOND: u64 = 1_000_000;
+
 /// No vacant slot. Others are numbered from one.
 const NONE: u32 = 0;
 
@@ -163,13 +167,20 @@ impl<T> Slab<T> {
     pub fn tick_at_or_after(&self, nanos: u64) -> Timestamp {
         // The last tick that begins is the last that there is, so that everything is due in the
         // end.
-        Timestamp::from_raw(nanos.min(self.last_tick).div_ceil(self.tick))
+        let nanos = nanos.min(self.last_tick);
+        Timestamp::from_raw(match self.tick {
+            MILLISECOND => nanos.div_ceil(MILLISECOND),
+            tick => nanos.div_ceil(tick),
+        })
     }
 
     /// The tick that contains `nanos`.
     #[inline]
     pub fn tick_of(&self, nanos: u64) -> Timestamp {
-        Timestamp::from_raw(nanos / self.tick)
+        Timestamp::from_raw(match self.tick {
+            MILLISECOND => nanos / MILLISECOND,
+            tick => nanos / tick,
+        })
     }
 
     /// The instant at which a tick begins.
