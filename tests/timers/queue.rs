@@ -51,7 +51,7 @@ fn an_overdue_item_is_due_at_once() {
     assert_eq!(queue.poll(10 * MS, &mut 1).due().unwrap().into_inner(), 1);
     queue.insert(3, Duration::ZERO);
     queue.insert(4, 10 * MS);
-    assert_eq!(names(&mut queue, 10 * MS), [3, 2, 4], "2 is of a later tick");
+    assert_eq!(names(&mut queue, 10 * MS), [2, 3, 4], "2 waits to be handed out");
     queue.insert(5, Duration::ZERO);
     assert!(queue.next_deadline().unwrap() <= 10 * MS);
     assert_eq!(names(&mut queue, 10 * MS), [5]);
