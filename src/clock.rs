@@ -211,6 +211,12 @@ impl Clock {
         Self(Source::Tokio(RuntimeTime::of_current()))
     }
 
+    /// Whether it goes on while nobody moves it.
+    #[cfg(feature = "timer")]
+    pub(crate) fn moves_by_itself(&self) -> bool {
+        matches!(self.0, Source::System | Source::Custom(_))
+    }
+
     /// The runtime whose clock this is.
     #[cfg(feature = "tokio")]
     pub(crate) fn runtime(&self) -> Option<&RuntimeTime> {
@@ -358,13 +364,8 @@ impl Ticker {
     /// How long the scheduler has to sleep until `time`. `None` if its time does not drive the
     /// clock.
     pub fn real_delay(&self, time: Timestamp) -> Option<Duration> {
-        let drives = match &self.source {
-            Source::System => true,
-            Source::Manual(_) | Source::Custom(_) => false,
-            // The scheduler is a task that sleeps by the same clock.
-            #[cfg(feature = "tokio")]
-            Source::Tokio(_) => true,
-        };
+        // On a runtime's clock, the scheduler is a task that sleeps by the same clock.
+        let drives = !matches!(self.source, Source::Manual(_) | Source::Custom(_));
         drives.then(|| time.saturating_since(self.now()).to_duration())
     }
 }

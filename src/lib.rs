@@ -133,7 +133,8 @@
 //!
 //! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
-//! * `timer` adds the module `timer`: delayed items, on the wheel that the cache has.
+//! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
+//!   cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it.
 //!
 //! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
@@ -246,6 +247,11 @@ mod guide {
     #[doc = include_str!("../docs/guide/async.md")]
     mod tasks {}
 }
+
+/// Compiles the programs of the page about timers.
+#[cfg(all(doctest, feature = "timer"))]
+#[doc = include_str!("../docs/timers.md")]
+mod timers_page {}
 
 /// Compiles the programs for those that come from another cache.
 #[cfg(doctest)]

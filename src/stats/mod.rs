@@ -4,6 +4,7 @@ mod lateness;
 #[cfg(feature = "serde")]
 mod serial;
 
+pub(crate) use lateness::Histogram;
 pub use lateness::Lateness;
 
 use crate::clock::{Nanos, nanos};
@@ -11,7 +12,6 @@ use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::primitives::thread_stripe;
 use crate::removal::RemovalCause;
 use crossbeam_utils::CachePadded;
-use lateness::Histogram;
 use std::time::Duration;
 
 const STRIPES: usize = 8;

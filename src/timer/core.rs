@@ -8,16 +8,18 @@
 //! # Order
 //!
 //! One step of the wheel over many ticks would hand out a fine bucket before a coarse one that
-//! cascades, although the coarse one may hold earlier deadlines. It would also hand out an item
-//! that was extended to the last of these ticks among those of its old bucket. So [`Core::poll`]
-//! goes from one occupied bucket to the next, and works off the backlog in between. Each step but
-//! the last finds at least one item.
+//! cascades, although the coarse one may hold earlier deadlines. So [`Core::poll`] goes from one
+//! cascade to the next, and works off the backlog in between. Up to a cascade only finest buckets
+//! are due, each of which holds the items of one tick.
 //!
 //! # Extensions
 //!
 //! A later deadline is only written down. The wheel looks at the item when its old bucket is due,
 //! and moves it then. So an item that is extended again and again, as the idle timeout of a
 //! connection is, costs one write for each extension and one move for each timeout.
+//!
+//! Items that may be in a finest bucket are the exception, which keeps the order: they are moved at
+//! once.
 
 use super::id::TimerId;
 use super::slab::Slab;
@@ -81,6 +83,11 @@ impl<T> Core<T> {
         &mut self.slab
     }
 
+    /// The number of items that wait in the wheel.
+    pub fn waiting(&self) -> usize {
+        self.wheel.len()
+    }
+
     /// # Errors
     ///
     /// Gives the value back if there are as many as ids can name.
@@ -96,7 +103,8 @@ impl<T> Core<T> {
         let is_linked = self.is_linked(slot);
         let before = self.slab.deadline_of(id);
         self.slab.set_deadline(slot, deadline);
-        let is_lazy = is_linked && before.is_some_and(|before| deadline >= before);
+        let is_lazy = is_linked
+            && before.is_some_and(|before| deadline >= before && !self.may_be_finest(before));
         if !is_lazy && !seeded("timer-overlooks-shortening") {
             self.link(slot, deadline);
         }
@@ -135,15 +143,28 @@ impl<T> Core<T> {
         }
     }
 
-    /// Moves the wheel's clock towards `now`, up to the next occupied bucket. False if it was
-    /// there.
+    /// Moves the wheel's clock towards `now`, up to the next cascade. False if it was there.
     fn step(&mut self, now: Timestamp) -> bool {
-        if now <= self.wheel.clock() {
+        let clock = self.wheel.clock();
+        if now <= clock {
             return false;
         }
-        let next = self.wheel.next_deadline().filter(|_| !seeded("timer-steps-too-far"));
-        self.wheel.advance(&self.slab, next.map_or(now, |next| next.min(now)));
+        let cascade = self.wheel.next_cascade().filter(|_| !seeded("timer-steps-too-far"));
+        let target = match cascade.filter(|&at| at <= now) {
+            // What is due before the cascade comes first.
+            Some(at) if self.wheel.has_finest() && at.raw() - clock.raw() > 1 => {
+                Timestamp::from_raw(at.raw() - 1)
+            }
+            Some(at) => at,
+            None => now,
+        };
+        self.wheel.advance(&self.slab, target);
         true
+    }
+
+    /// The start of the tick at which an item of this deadline is due.
+    pub fn tick_start(&self, deadline: u64) -> u64 {
+        self.slab.start_of(self.slab.tick_at_or_after(deadline))
     }
 
     /// The earliest instant at which [`poll`](Self::poll) has something to do, if it was idle
@@ -204,6 +225,12 @@ impl<T> Core<T> {
     pub fn validate(&self) -> Result<(), String> {
         self.slab.validate()?;
         self.wheel.validate(&self.slab)
+    }
+
+    /// Whether an item of this deadline may be in a bucket of the finest level, or overdue.
+    fn may_be_finest(&self, deadline: u64) -> bool {
+        let reach = u64::from(LEVELS[0].buckets());
+        self.slab.tick_of(deadline).raw() < self.wheel.clock().raw() + reach
     }
 
     fn is_linked(&self, slot: NodeId) -> bool {

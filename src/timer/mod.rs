@@ -1,8 +1,10 @@
 //! Timers: items that wait for their time, on the wheel that the cache has. With the feature
 //! `timer`.
 //!
+//! * [`Timer`] runs jobs when their time has come: once or in series, on an executor.
+//! * [`DelayedOps`] are operations that an event completes, or else a timeout.
 //! * [`DelayQueue`] is the structure alone: it has no thread and reads no clock.
-//! * [`tokio::DelayQueue`](self::tokio::DelayQueue) is the same for a tokio runtime: a stream of
+//! * `tokio::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream of
 //!   due items.
 //!
 //! # Time
@@ -14,14 +16,38 @@
 //! the length of the suspension. A queue takes its time from you, and may count it by another
 //! clock.
 
+mod body;
+mod builder;
 mod core;
+mod driver;
 mod error;
+mod execute;
+mod handle;
 mod id;
+mod operations;
 mod queue;
+mod run;
+mod schedule;
+mod series;
+mod service;
+mod settings;
+mod shared;
+mod shutdown;
 mod slab;
+mod stats;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use body::JobFuture;
+pub use builder::Builder;
 pub use error::TimerError;
+pub use handle::Handle;
 pub use id::TimerId;
+pub use operations::{DelayedOp, DelayedOps, OpHandle, Outcome, Watch, Watched};
 pub use queue::{DelayQueue, Expired, Polled};
+pub use run::{Cancel, Run};
+pub use schedule::{Missed, Next, Repeat, Schedule, Turn};
+pub use service::Timer;
+pub use settings::{OnPanic, Rejection, TaskPanic};
+pub use shutdown::{Stop, Unfired};
+pub use stats::TimerStats;

@@ -23,11 +23,11 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// * [`insert`](Self::insert), [`cancel`](Self::cancel) and [`reschedule`](Self::reschedule) take
 ///   constant time, whatever the lifetime and however many items there are.
 /// * A call of [`poll`](Self::poll) looks at no more items than its budget says.
-/// * Items come in the order of their ticks. Within a tick the order is unspecified. An item whose
-///   tick was over when it was inserted comes with the items of the tick that the queue is at.
+/// * Items come in the order of their ticks. Within a tick the order is unspecified. An item that
+///   is inserted with a deadline that has passed comes after those that wait to be handed out.
 /// * Memory is that of the items: 24 to 40 bytes beside each, in chunks of 1,024 that are released
 ///   when they are empty.
-/// * Deadlines beyond 584 years count as 584 years.
+/// * Deadlines and times beyond 584 years count as 584 years. Then everything is due.
 ///
 /// ```
 /// use cortado::timer::{DelayQueue, Polled};

@@ -5,9 +5,6 @@
 //! roomy    3, 2, 0        a stack of the chunks that have room, each once
 //! ```
 //!
-//! What the wheel reads of a slot when it moves it (links and deadline, 16 bytes) is in an array of
-//! its own. Moves of a million items then touch half of their memory.
-//!
 //! # Rules
 //!
 //! 1. A slot is vacant exactly if it has no value. A vacant slot is in no ring of the wheel, and
@@ -37,29 +34,29 @@ const CHUNK: usize = 1024;
 /// More chunks than this would need ids that the wheel reserves.
 const MAX_CHUNKS: usize = (NodeId::FIRST_RESERVED.index() - 1) / CHUNK;
 
+/// The usual tick, in nanoseconds. The compiler turns a division by this constant into a
+/// multiplication. An item is divided at each look of the wheel.
+const MILLISECOND: u64 = 1_000_000;
+
 /// No vacant slot. Others are numbered from one.
 const NONE: u32 = 0;
 
 /// A slot of this generation has retired. The first generation is 1.
 const LAST: u32 = u32::MAX;
 
-/// The part of a slot that the wheel reads.
+/// Everything about an item is in one place, since a cancellation or an expiration needs it all.
+/// (Links and deadlines in an array of their own were slower: one more page to be found.)
 #[derive(Debug)]
-struct Node {
+struct Slot<T> {
     links: Links,
     deadline: u64,
-}
-
-#[derive(Debug)]
-struct Item<T> {
     generation: u32,
     value: Option<T>,
 }
 
 #[derive(Debug)]
 struct Chunk<T> {
-    nodes: Vec<Node>,
-    items: Vec<Item<T>>,
+    slots: Vec<Slot<T>>,
     /// The first vacant slot.
     free: u32,
     live: u32,
@@ -70,13 +67,11 @@ struct Chunk<T> {
 
 impl<T> Chunk<T> {
     fn new(base: u32) -> Self {
-        Self { nodes: Vec::new(), items: Vec::new(), free: NONE, live: 0, retired: 0, base }
+        Self { slots: Vec::new(), free: NONE, live: 0, retired: 0, base }
     }
 
     fn reserve(&mut self, slots: usize) {
-        let additional = slots.saturating_sub(self.items.len());
-        self.nodes.reserve_exact(additional);
-        self.items.reserve_exact(additional);
+        self.slots.reserve_exact(slots.saturating_sub(self.slots.len()));
     }
 
     fn is_full(&self) -> bool {
@@ -87,28 +82,28 @@ impl<T> Chunk<T> {
     fn fill(&mut self, deadline: u64, value: T) -> (usize, u32) {
         self.live += 1;
         let Some(index) = (self.free as usize).checked_sub(1) else {
-            self.nodes.push(Node { links: Links::new(), deadline });
-            self.items.push(Item { generation: self.base, value: Some(value) });
-            return (self.items.len() - 1, self.base);
+            let (links, generation) = (Links::new(), self.base);
+            self.slots.push(Slot { links, deadline, generation, value: Some(value) });
+            return (self.slots.len() - 1, generation);
         };
-        let (node, item) = (&mut self.nodes[index], &mut self.items[index]);
-        self.free = node.links.number();
-        node.links.clear();
-        node.deadline = deadline;
-        item.value = Some(value);
-        (index, item.generation)
+        let slot = &mut self.slots[index];
+        self.free = slot.links.number();
+        slot.links.clear();
+        slot.deadline = deadline;
+        slot.value = Some(value);
+        (index, slot.generation)
     }
 
     /// Takes the value out of a slot, which is vacant then.
     fn take(&mut self, index: usize) -> Option<T> {
-        let item = self.items.get_mut(index)?;
-        let value = item.value.take()?;
-        item.generation += 1;
+        let slot = self.slots.get_mut(index)?;
+        let value = slot.value.take()?;
+        slot.generation += 1;
         self.live -= 1;
-        if item.generation == LAST && !seeded("slab-retires-none") {
+        if slot.generation == LAST && !seeded("slab-retires-none") {
             self.retired += 1;
         } else {
-            self.nodes[index].links.set_number(self.free);
+            slot.links.set_number(self.free);
             self.free = index as u32 + 1;
         }
         Some(value)
@@ -117,7 +112,7 @@ impl<T> Chunk<T> {
     /// Gives back the memory, unless a retired slot has to be remembered.
     fn release(&mut self) {
         if self.retired == 0 {
-            let used = self.items.iter().map(|item| item.generation).max();
+            let used = self.slots.iter().map(|slot| slot.generation).max();
             *self = Self::new(used.unwrap_or(self.base));
         }
     }
@@ -146,13 +141,16 @@ pub struct Slab<T> {
     base: u32,
     /// The length of a tick. The wheel counts in ticks, slots keep nanoseconds.
     tick: u64,
+    /// The start of the last tick.
+    last_tick: u64,
 }
 
 impl<T> Slab<T> {
     pub fn new(tick: Duration) -> Self {
         let tick = crate::clock::nanos(tick).raw();
+        let last_tick = u64::MAX / tick * tick;
         let (chunks, roomy) = (Vec::new(), Vec::new());
-        Self { chunks, roomy, spare: None, len: 0, base: 1, tick }
+        Self { chunks, roomy, spare: None, len: 0, base: 1, tick, last_tick }
     }
 
     pub fn len(&self) -> usize {
@@ -161,19 +159,28 @@ impl<T> Slab<T> {
 
     /// The number of slots that have memory.
     pub fn capacity(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.items.capacity()).sum()
+        self.chunks.iter().map(|chunk| chunk.slots.capacity()).sum()
     }
 
     /// The first tick that does not begin before `nanos`.
     #[inline]
     pub fn tick_at_or_after(&self, nanos: u64) -> Timestamp {
-        Timestamp::from_raw(nanos.div_ceil(self.tick))
+        // The last tick that begins is the last that there is, so that everything is due in the
+        // end.
+        let nanos = nanos.min(self.last_tick);
+        Timestamp::from_raw(match self.tick {
+            MILLISECOND => nanos.div_ceil(MILLISECOND),
+            tick => nanos.div_ceil(tick),
+        })
     }
 
     /// The tick that contains `nanos`.
     #[inline]
     pub fn tick_of(&self, nanos: u64) -> Timestamp {
-        Timestamp::from_raw(nanos / self.tick)
+        Timestamp::from_raw(match self.tick {
+            MILLISECOND => nanos / MILLISECOND,
+            tick => nanos / tick,
+        })
     }
 
     /// The instant at which a tick begins.
@@ -277,39 +284,39 @@ impl<T> Slab<T> {
     #[inline]
     pub fn get(&self, id: TimerId) -> Option<&T> {
         let (number, index) = place(id.slot());
-        let item = self.chunks.get(number)?.items.get(index)?;
-        item.value.as_ref().filter(|_| item.generation == id.generation())
+        let slot = self.chunks.get(number)?.slots.get(index)?;
+        slot.value.as_ref().filter(|_| slot.generation == id.generation())
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
         let (number, index) = place(id.slot());
-        let item = self.chunks.get_mut(number)?.items.get_mut(index)?;
-        item.value.as_mut().filter(|_| item.generation == id.generation())
+        let slot = self.chunks.get_mut(number)?.slots.get_mut(index)?;
+        slot.value.as_mut().filter(|_| slot.generation == id.generation())
     }
 
     /// The deadline in nanoseconds.
     pub fn deadline_of(&self, id: TimerId) -> Option<u64> {
-        self.contains(id).then(|| self.node(id.slot()).deadline)
+        self.contains(id).then(|| self.slot(id.slot()).deadline)
     }
 
     pub fn set_deadline(&mut self, slot: NodeId, deadline: u64) {
         let (number, index) = place(slot);
-        self.chunks[number].nodes[index].deadline = deadline;
+        self.chunks[number].slots[index].deadline = deadline;
     }
 
     /// The id and the deadline of the item in `slot`; `None` if it is vacant.
-    pub fn named(&self, slot: NodeId) -> Option<(TimerId, u64)> {
-        let (number, index) = place(slot);
-        let item = self.chunks.get(number)?.items.get(index)?;
-        item.value.as_ref()?;
-        Some((TimerId::new(slot, item.generation), self.node(slot).deadline))
+    pub fn named(&self, id: NodeId) -> Option<(TimerId, u64)> {
+        let (number, index) = place(id);
+        let slot = self.chunks.get(number)?.slots.get(index)?;
+        slot.value.as_ref()?;
+        Some((TimerId::new(id, slot.generation), slot.deadline))
     }
 
     #[inline]
-    fn node(&self, slot: NodeId) -> &Node {
-        let (number, index) = place(slot);
-        &self.chunks[number].nodes[index]
+    fn slot(&self, id: NodeId) -> &Slot<T> {
+        let (number, index) = place(id);
+        &self.chunks[number].slots[index]
     }
 
     /// Takes everything out, in no order that means anything: ids, deadlines and values.
@@ -320,7 +327,7 @@ impl<T> Slab<T> {
         self.len = 0;
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             // The generations go on, so that ids stay invalid. Slots of the last one retire.
-            let used = chunk.items.iter().map(|item| item.generation).max();
+            let used = chunk.slots.iter().map(|slot| slot.generation).max();
             let next = used.map_or(chunk.base, |used| used.saturating_add(1));
             let mut empty = Chunk::new(next);
             if next == LAST {
@@ -331,10 +338,9 @@ impl<T> Slab<T> {
             full.push(std::mem::replace(chunk, empty));
         }
         full.into_iter().enumerate().flat_map(|(number, chunk)| {
-            let slots = chunk.nodes.into_iter().zip(chunk.items).enumerate();
-            slots.filter_map(move |(index, (node, item))| {
-                let id = TimerId::new(id_of(number, index), item.generation);
-                Some((id, node.deadline, item.value?))
+            chunk.slots.into_iter().enumerate().filter_map(move |(index, slot)| {
+                let id = TimerId::new(id_of(number, index), slot.generation);
+                Some((id, slot.deadline, slot.value?))
             })
         })
     }
@@ -347,21 +353,21 @@ impl<T> Slab<T> {
     pub fn validate(&self) -> Result<(), String> {
         let (mut len, mut roomy, mut empty) = (0, Vec::new(), 0);
         for (number, chunk) in self.chunks.iter().enumerate() {
-            let live = chunk.items.iter().filter(|item| item.value.is_some()).count();
+            let live = chunk.slots.iter().filter(|slot| slot.value.is_some()).count();
             let retired = if chunk.base == LAST {
                 CHUNK
             } else {
-                chunk.items.iter().filter(|item| item.generation == LAST).count()
+                chunk.slots.iter().filter(|slot| slot.generation == LAST).count()
             };
             let (mut vacant, mut next) = (0, chunk.free);
             while let Some(index) = (next as usize).checked_sub(1) {
-                let item = chunk.items.get(index).ok_or(format!("chunk {number}: slot {index}"))?;
-                (vacant, next) = (vacant + 1, chunk.nodes[index].links.number());
-                if item.value.is_some() || item.generation == LAST || vacant > CHUNK {
+                let slot = chunk.slots.get(index).ok_or(format!("chunk {number}: slot {index}"))?;
+                (vacant, next) = (vacant + 1, slot.links.number());
+                if slot.value.is_some() || slot.generation == LAST || vacant > CHUNK {
                     return Err(format!("chunk {number}: slot {index} is not vacant"));
                 }
             }
-            let slots = if chunk.base == LAST { CHUNK } else { chunk.items.len() };
+            let slots = if chunk.base == LAST { CHUNK } else { chunk.slots.len() };
             let counts = (live, retired, live + retired + vacant);
             if counts != (chunk.live as usize, chunk.retired as usize, slots) {
                 return Err(format!("chunk {number} counts {}, not {counts:?}", chunk.live));
@@ -369,7 +375,7 @@ impl<T> Slab<T> {
             if !chunk.is_full() {
                 roomy.push(number as u32);
             }
-            empty += usize::from(live + retired == 0 && !chunk.items.is_empty());
+            empty += usize::from(live + retired == 0 && !chunk.slots.is_empty());
             len += live;
         }
         let mut stack = self.roomy.clone();
@@ -384,11 +390,11 @@ impl<T> Slab<T> {
 impl<T> TimerStore for Slab<T> {
     #[inline]
     fn links(&self, id: NodeId) -> &Links {
-        &self.node(id).links
+        &self.slot(id).links
     }
 
     #[inline]
     fn deadline(&self, id: NodeId) -> Option<Timestamp> {
-        Some(self.tick_at_or_after(self.node(id).deadline))
+        Some(self.tick_at_or_after(self.slot(id).deadline))
     }
 }

@@ -90,6 +90,17 @@ impl Buckets {
         (next != ring.head()).then_some(next)
     }
 
+    /// The last id of a ring.
+    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
+        self.before(store, ring.head())
+    }
+
+    /// The id before this one, if it is not the first of its ring.
+    pub fn before<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
+        let before = self.links(store, id).prev();
+        (before < NodeId::FIRST_RESERVED).then_some(before)
+    }
+
     pub fn is_empty(&self, ring: Ring) -> bool {
         self.heads[ring.0 as usize].next() == ring.head()
     }

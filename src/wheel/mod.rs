@@ -253,7 +253,12 @@ impl Wheel {
     /// looks at.
     pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
         let backlog = self.buckets.backlog();
+        // Walks towards the ids that are looked at, from the end of the backlog, and so loads the
+        // links of every other id before their turn. Each walk waits for memory at each step; the
+        // waits of the two overlap.
+        let mut ahead = self.buckets.last(store, backlog);
         while let Some(id) = self.buckets.first(store, backlog) {
+            ahead = ahead.filter(|&ahead| ahead != id);
             let Some(rest) = budget.checked_sub(1) else {
                 return Poll::Exhausted;
             };
@@ -270,6 +275,7 @@ impl Wheel {
                 Some(deadline) => self.link_by_deadline(store, (id, links), deadline),
                 None => {}
             }
+            ahead = ahead.and_then(|ahead| self.buckets.before(store, ahead));
         }
         Poll::Idle
     }
@@ -284,8 +290,13 @@ impl Wheel {
         if self.has_backlog() {
             return Some(Nanos::ZERO);
         }
+        self.delay_from(0)
+    }
+
+    /// The time until the next occupied bucket is due, of this level or a coarser one.
+    fn delay_from(&self, first: usize) -> Option<Nanos> {
         let mut least: Option<Nanos> = None;
-        for (number, level) in self.geometry.levels().iter().enumerate() {
+        for (number, level) in self.geometry.levels().iter().enumerate().skip(first) {
             // No bucket of this level, nor of a coarser one, is due before its current tick ends.
             if least.is_some_and(|least| least <= level.delay(self.clock, 0)) {
                 break;
@@ -297,6 +308,18 @@ impl Wheel {
             }
         }
         least
+    }
+
+    /// The instant at which the next occupied bucket is due that is not of the finest level; `None`
+    /// if there is none. [`advance`](Self::advance) to an earlier instant appends finest buckets to
+    /// the backlog, in their order, and nothing else.
+    pub fn next_cascade(&self) -> Option<Timestamp> {
+        self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
+    }
+
+    /// Whether an id is in a bucket of the finest level.
+    pub fn has_finest(&self) -> bool {
+        self.buckets.occupied(0) != 0
     }
 
     /// The instant at which [`next_delay`](Self::next_delay) ends.

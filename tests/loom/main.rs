@@ -8,6 +8,7 @@
 //! * [`scheduler`], [`executor`]: the background threads.
 //! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing, and guards;
 //!   reloads.
+//! * [`timers`]: jobs, their thread, and the end of both.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.
 #![cfg(cortado_loom)]
@@ -26,3 +27,4 @@ mod refresh;
 mod scheduler;
 mod support;
 mod tasks;
+mod timers;

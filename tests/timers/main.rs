@@ -1,15 +1,32 @@
-//! Timers: the queue of delayed items.
+//! Timers: the queue of delayed items, jobs, and delayed operations.
 //!
 //! * [`queue`]: what the queue promises, one promise at a time.
 //! * [`cases`]: the facts of `tests/wheel/data/wheel_cases.json`, through the queue.
 //! * [`random`]: random programs against an ordered map.
 //! * [`streams`]: the queue on a tokio runtime.
+//! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
+//! * [`threads`]: timers with a thread.
+//! * [`tasks`]: async jobs.
+//! * [`operations`]: delayed operations.
+//! * [`systems`]: what the first examples of other systems' documentation do.
+//! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
 #![cfg(not(cortado_loom))]
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod cases;
+mod ends;
+mod examples;
+mod jobs;
+mod operations;
 mod queue;
 mod random;
+mod series;
+#[allow(dead_code, reason = "the program plays on the real clock")]
+#[path = "../../examples/timers/stage.rs"]
+mod stage;
 mod streams;
+mod systems;
+mod tasks;
+mod threads;

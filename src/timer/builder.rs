@@ -1,0 +1,232 @@
+//! How a timer is set up.
+
+use super::driver::{Pace, serve};
+use super::queue::TICK;
+use super::schedule::Scale;
+use super::service::Timer;
+use super::settings::{Executor, OnPanic, PanicHook, Rejection, Settings, TaskPanic};
+use super::shared::Shared;
+use crate::clock::{Clock, Ticker};
+use crate::error::BuildError;
+use crate::executor::Execute;
+use crate::primitives::plain::Arc;
+use crate::primitives::thread;
+use std::fmt;
+use std::time::Duration;
+
+/// So many due jobs are handed out under one hold of the lock.
+const MAX_BATCH: u32 = 1024;
+
+/// Sets up a [`Timer`].
+#[must_use = "a builder does nothing until it starts a timer"]
+pub struct Builder {
+    tick: Duration,
+    clock: Clock,
+    executor: Option<Executor>,
+    max_pending: usize,
+    max_batch: u32,
+    on_panic: OnPanic,
+    panic_hook: Option<PanicHook>,
+    rejection: Rejection,
+    thread_name: String,
+}
+
+impl Timer {
+    /// Starts a timer with the default settings: ticks of a millisecond, jobs on the crate's worker
+    /// threads.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the system refuses to start a thread; [`Builder::start`] does not.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().start().expect("the system starts a thread")
+    }
+
+    /// Sets up a timer.
+    pub fn builder() -> Builder {
+        Builder {
+            tick: TICK,
+            clock: Clock::system(),
+            executor: None,
+            max_pending: usize::MAX,
+            max_batch: MAX_BATCH,
+            on_panic: OnPanic::default(),
+            panic_hook: None,
+            rejection: Rejection::default(),
+            thread_name: "cortado-timer".to_owned(),
+        }
+    }
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// The length of a tick: how exact deadlines are. A millisecond by default, and at least.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// The clock. By default the system's monotonic clock, which on Linux stands still while the
+    /// machine is suspended: deadlines move by the length of the suspension. A clock of yours may
+    /// count suspended time (`CLOCK_BOOTTIME`); the timer looks at it every second while jobs wait.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Runs the jobs on this executor, which may drop jobs ([`rejection`](Self::rejection)).
+    ///
+    /// By default they run on the worker threads that the crate has for the listeners of its
+    /// caches. Their number follows the jobs that block: short jobs run one after the other, and a
+    /// job that blocks for 10 ms delays no other.
+    pub fn executor(mut self, executor: impl Execute) -> Self {
+        self.executor = Some(Executor::Elsewhere(Box::new(executor)));
+        self
+    }
+
+    /// Runs the jobs on the timer's own thread. This is for jobs of microseconds that do not block:
+    /// while one runs, no other begins.
+    pub fn run_here(mut self) -> Self {
+        self.executor = Some(Executor::Here);
+        self
+    }
+
+    /// Runs the jobs in `spawn_blocking` of the current tokio runtime. Async jobs are polled there
+    /// too, and may use the runtime. With the feature `tokio`.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[cfg(feature = "tokio")]
+    pub fn on_tokio(self) -> Self {
+        let runtime = ::tokio::runtime::Handle::current();
+        self.executor(move |job| drop(runtime.spawn_blocking(job)))
+    }
+
+    /// How many jobs may wait. More are refused with [`Full`](super::TimerError::Full). No limit by
+    /// default.
+    pub fn max_pending(mut self, jobs: usize) -> Self {
+        self.max_pending = jobs;
+        self
+    }
+
+    /// How many due jobs are taken under one hold of the lock: 1,024 by default. Callers that
+    /// insert or cancel wait for that long at most.
+    pub fn max_batch(mut self, jobs: u32) -> Self {
+        self.max_batch = jobs.max(1);
+        self
+    }
+
+    /// What becomes of a series whose job has panicked. By default it goes on.
+    pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
+        self.on_panic = on_panic;
+        self
+    }
+
+    /// Calls this hook with each panic of a job, on the thread of the job, with no lock held. By
+    /// default panics are only [counted](super::TimerStats::panicked).
+    pub fn panic_hook(mut self, hook: impl Fn(TaskPanic) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Box::new(hook));
+        self
+    }
+
+    /// What to do with a run that the executor has dropped. By default it is submitted again after
+    /// 10 ms.
+    pub fn rejection(mut self, rejection: Rejection) -> Self {
+        self.rejection = rejection;
+        self
+    }
+
+    /// The name of the timer's thread: `cortado-timer` by default.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// Starts the timer with a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// * `tick`: it is shorter than a millisecond.
+    /// * `clock`: real time does not move it (a manual clock, a runtime's clock). Use
+    ///   [`manual`](Self::manual).
+    /// * `thread_name`: the system refused to start the thread.
+    pub fn start(self) -> Result<Timer, BuildError> {
+        self.check()?;
+        let ticker = Ticker::new(self.clock.clone());
+        let pace = if ticker.real_delay(ticker.now()).is_some() { Pace::Real } else { Pace::Users };
+        if !self.clock.moves_by_itself() {
+            return Err(BuildError::new("clock", "real time does not move it: use `manual`"));
+        }
+        let name = self.thread_name.clone();
+        let shared = self.shared(Executor::Elsewhere(workers()), ticker);
+        shared.jobs.lock().has_driver = true;
+        let driven = Arc::clone(&shared);
+        let refused = |error: std::io::Error| BuildError::new("thread_name", error.to_string());
+        let thread = thread::Builder::new().name(name);
+        thread.spawn(move || serve(&driven, pace)).map_err(refused)?;
+        Ok(Timer::of(shared))
+    }
+
+    /// Makes a timer without a thread: you call [`Timer::poll`]. Jobs run in that call unless an
+    /// [`executor`](Self::executor) was set.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the tick is shorter than a millisecond.
+    #[must_use]
+    pub fn manual(self) -> Timer {
+        if let Err(error) = self.check() {
+            panic!("{error}");
+        }
+        let ticker = Ticker::new(self.clock.clone());
+        Timer::of(self.shared(Executor::Here, ticker))
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        if self.tick < TICK {
+            return Err(BuildError::new("tick", "it is shorter than a millisecond"));
+        }
+        Ok(())
+    }
+
+    fn shared(self, default: Executor, ticker: Ticker) -> Arc<Shared> {
+        let settings = Settings {
+            max_pending: self.max_pending,
+            max_batch: self.max_batch,
+            on_panic: self.on_panic,
+            panic_hook: self.panic_hook,
+            rejection: self.rejection,
+            executor: self.executor.unwrap_or(default),
+        };
+        Shared::new(Scale::new(ticker), self.tick, settings)
+    }
+}
+
+/// The worker threads of the process.
+#[cfg(not(cortado_loom))]
+fn workers() -> Box<dyn Execute> {
+    Box::new(|job| crate::executor::Workers::global().execute(job))
+}
+
+/// A model says where its jobs run.
+#[cfg(cortado_loom)]
+fn workers() -> Box<dyn Execute> {
+    Box::new(|job: crate::executor::Job| job())
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("tick", &self.tick)
+            .field("clock", &self.clock)
+            .field("max_pending", &self.max_pending)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! The driver: takes what is due, hands it out, and sleeps until the next deadline.
+
+use super::execute::dispatch;
+use super::shared::{AWAKE, Due, Left, Shared, Stopping, drop_user_code};
+use super::stats::Counters;
+use crate::primitives::catch_user_panic;
+use crate::primitives::plain::Arc;
+use std::time::Duration;
+
+/// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
+/// know how fast that clock goes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Whether real time drives the clock of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Real,
+    Users,
+}
+
+/// Takes one batch of due jobs and hands them out. Returns how many, and whether there may be more.
+pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> (usize, bool) {
+    let has_more = shared.collect(batch, budget);
+    let taken = batch.len();
+    for due in batch.drain(..) {
+        dispatch(shared, due);
+    }
+    (taken, has_more)
+}
+
+/// The main loop of the driver's thread.
+pub fn serve(shared: &Arc<Shared>, pace: Pace) {
+    let mut batch = Vec::new();
+    loop {
+        // A source of time of the user's may panic.
+        let goes_on = catch_user_panic(|| {
+            let mut budget = shared.settings.max_batch;
+            let (_, has_more) = turn(shared, &mut batch, &mut budget);
+            has_more || park(shared, pace)
+        });
+        match goes_on {
+            Some(true) => {}
+            Some(false) => break,
+            None => drop(shared.wake.wait_timeout(shared.jobs.lock(), LOOK)),
+        }
+    }
+    shared.jobs.lock().has_driver = false;
+    shared.done.notify_all();
+}
+
+/// Sleeps until the next deadline, or until it is woken. False if the timer has ended.
+fn park(shared: &Shared, pace: Pace) -> bool {
+    let now = shared.scale.now();
+    let mut jobs = shared.jobs.lock();
+    match jobs.stopping {
+        Some(Stopping::Cancel) => return false,
+        Some(Stopping::FireAll | Stopping::Drain(_)) if jobs.is_done() => return false,
+        Some(Stopping::Drain(until)) if until <= now && !jobs.is_awaited => {
+            jobs.stopping = Some(Stopping::Cancel);
+            let left: Left = jobs.take_all().collect();
+            drop(jobs);
+            Counters::add(&shared.counters.cancelled, left.len());
+            left.into_iter().for_each(drop_user_code);
+            return false;
+        }
+        _ => {}
+    }
+    let mut until = jobs.core.next_deadline().unwrap_or(u64::MAX);
+    if let (Some(Stopping::Drain(end)), false) = (jobs.stopping, jobs.is_awaited) {
+        until = until.min(end);
+    }
+    if until <= now || jobs.stopping == Some(Stopping::FireAll) && jobs.core.waiting() > 0 {
+        return true;
+    }
+    jobs.parked_until = until;
+    let mut jobs = if until == u64::MAX {
+        shared.wake.wait(jobs)
+    } else {
+        let delay = Duration::from_nanos(until - now);
+        shared.wake.wait_timeout(jobs, if pace == Pace::Users { delay.min(LOOK) } else { delay })
+    };
+    jobs.parked_until = AWAKE;
+    drop(jobs);
+    Counters::add(&shared.counters.wake_ups, 1);
+    true
+}

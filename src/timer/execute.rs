@@ -1,0 +1,206 @@
+//! Runs: a ticket goes to the executor, the job runs, a future is polled until it ends.
+
+use super::body::{Body, JobFuture};
+use super::settings::{Executor, TaskPanic};
+use super::shared::{Begun, Due, Shared, drop_user_code};
+use super::stats::Counters;
+use crate::executor::{Handoff, Ticket as PollTicket};
+use crate::primitives::plain::Arc;
+use crate::primitives::{Mutex, catch_user_panic, thread_cells};
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// A poll that an executor has dropped is made on the driver's thread after this time.
+const POLL_AGAIN: Duration = Duration::from_millis(10);
+
+thread_cells! {
+    /// The timers whose jobs run on this thread, innermost last. While the thread ends, nothing is
+    /// noted any more.
+    static INSIDE: RefCell<Vec<usize>> = RefCell::new(Vec::new());
+}
+
+fn address(shared: &Shared) -> usize {
+    std::ptr::from_ref(shared).addr()
+}
+
+/// Whether the caller is a job of this timer.
+pub fn is_inside(shared: &Shared) -> bool {
+    let is_noted = |timers: &RefCell<Vec<usize>>| timers.borrow().contains(&address(shared));
+    INSIDE.try_with(is_noted).unwrap_or(false)
+}
+
+/// While it exists, this thread runs a job of the timer.
+struct Inside;
+
+impl Inside {
+    fn enter(shared: &Shared) -> Self {
+        let _ = INSIDE.try_with(|timers| timers.borrow_mut().push(address(shared)));
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|timers| timers.borrow_mut().pop());
+    }
+}
+
+/// Runs code of a job.
+fn user_code<T>(shared: &Shared, run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+    let _inside = Inside::enter(shared);
+    catch_unwind(AssertUnwindSafe(run))
+}
+
+fn report(shared: &Shared, begun: &Begun, payload: Box<dyn Any + Send>) {
+    Counters::add(&shared.counters.panicked, 1);
+    match &shared.settings.panic_hook {
+        Some(hook) => {
+            let panic = TaskPanic { id: begun.run.id(), payload };
+            let _: Option<()> = catch_user_panic(|| hook(panic));
+        }
+        None => drop_user_code(payload),
+    }
+}
+
+/// The right to run a job once. A ticket that is dropped means that the executor refused.
+struct Ticket {
+    shared: Arc<Shared>,
+    due: Due,
+    is_used: bool,
+}
+
+impl Ticket {
+    fn run(mut self) {
+        self.is_used = true;
+        let Some(mut begun) = self.shared.begin(self.due) else { return };
+        let run = begun.run.clone();
+        match user_code(&self.shared, || Body::run(&mut begun.body, &run)) {
+            Ok(None) => self.shared.settle(begun, false),
+            Ok(Some(future)) => Task::start(Arc::clone(&self.shared), begun, future),
+            Err(payload) => {
+                report(&self.shared, &begun, payload);
+                self.shared.settle(begun, true);
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.shared.reject(self.due);
+        }
+    }
+}
+
+/// Gives a due job to the executor.
+pub fn dispatch(shared: &Arc<Shared>, due: Due) {
+    let ticket = Ticket { shared: Arc::clone(shared), due, is_used: false };
+    match &shared.settings.executor {
+        Executor::Elsewhere(executor) if !due.here => {
+            // If the executor panics, it drops the ticket.
+            let _: Option<()> = catch_user_panic(|| executor.execute(Box::new(|| ticket.run())));
+        }
+        _ => ticket.run(),
+    }
+}
+
+/// An async job that runs. A [`Handoff`] keeps at most one poll outstanding and loses no wake-up.
+struct Task {
+    shared: Arc<Shared>,
+    handoff: Handoff,
+    work: Mutex<Option<(Begun, JobFuture)>>,
+}
+
+impl Task {
+    fn start(shared: Arc<Shared>, begun: Begun, future: JobFuture) {
+        let work = Mutex::new(Some((begun, future)));
+        let task = Arc::new(Self { shared, handoff: Handoff::new(), work });
+        if let Some(ticket) = task.handoff.request() {
+            Self::poll(task, ticket);
+        }
+    }
+
+    fn poll(task: Arc<Self>, ticket: PollTicket) {
+        let running = ticket.begin();
+        let Some((begun, mut future)) = task.work.lock().take() else { return };
+        let waker = Waker::from(Arc::clone(&task));
+        let mut context = Context::from_waker(&waker);
+        match user_code(&task.shared, || future.as_mut().poll(&mut context)) {
+            Ok(Poll::Pending) => {
+                *task.work.lock() = Some((begun, future));
+                if let Some(ticket) = running.finish() {
+                    Self::submit(task, ticket);
+                }
+            }
+            Ok(Poll::Ready(())) => {
+                drop_user_code(future);
+                task.shared.settle(begun, false);
+            }
+            Err(payload) => {
+                drop_user_code(future);
+                report(&task.shared, &begun, payload);
+                task.shared.settle(begun, true);
+            }
+        }
+    }
+
+    fn submit(task: Arc<Self>, ticket: PollTicket) {
+        let shared = Arc::clone(&task.shared);
+        match &shared.settings.executor {
+            Executor::Elsewhere(executor) => {
+                let job = PollJob { task, ticket: Some(ticket) };
+                let _: Option<()> = catch_user_panic(|| executor.execute(Box::new(|| job.run())));
+            }
+            // Not here: this may be the thread of whoever wakes, with locks held.
+            Executor::Here => Self::poll_on_the_driver(task, ticket, Duration::ZERO),
+        }
+    }
+
+    fn poll_on_the_driver(task: Arc<Self>, ticket: PollTicket, delay: Duration) {
+        let job = PollJob { task: Arc::clone(&task), ticket: Some(ticket) };
+        if let Err(mut job) = task.shared.errand(delay, job, PollJob::run) {
+            // The timer has no driver any more: the run ends here.
+            job.ticket = None;
+            let work = task.work.lock().take();
+            if let Some((begun, future)) = work {
+                drop_user_code(future);
+                task.shared.settle(begun, false);
+            }
+        }
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if let Some(ticket) = self.handoff.request() {
+            Self::submit(self, ticket);
+        }
+    }
+}
+
+/// A poll that waits in an executor.
+struct PollJob {
+    task: Arc<Task>,
+    ticket: Option<PollTicket>,
+}
+
+impl PollJob {
+    fn run(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            Task::poll(Arc::clone(&self.task), ticket);
+        }
+    }
+}
+
+/// The executor has dropped the poll.
+impl Drop for PollJob {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            Task::poll_on_the_driver(Arc::clone(&self.task), ticket, POLL_AGAIN);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The owner's end of a job.
+
+use super::id::TimerId;
+use super::run::{Cancel, Series};
+use super::shared::Shared;
+use crate::primitives::plain::Arc;
+use std::fmt;
+use std::time::Duration;
+
+/// A job that waits or runs. **Dropping the handle cancels the job**, as
+/// [`cancel`](Self::cancel) does; [`detach`](Self::detach) lets it go on.
+///
+/// So a timeout that lives in a struct ends with it, and cannot be forgotten.
+#[must_use = "dropping it cancels the job; `detach` lets it go on"]
+pub struct Handle {
+    shared: Arc<Shared>,
+    id: TimerId,
+    is_attached: bool,
+}
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Shared>, id: TimerId) -> Self {
+        Self { shared, id, is_attached: true }
+    }
+
+    /// The id of the job, for [`Timer::cancel`](super::Timer::cancel) and
+    /// [`Timer::reschedule`](super::Timer::reschedule).
+    #[must_use]
+    pub fn id(&self) -> TimerId {
+        self.id
+    }
+
+    /// Cancels the job. Takes effect at once, in constant time. Does not wait for a run that is in
+    /// progress.
+    pub fn cancel(mut self) -> Cancel {
+        self.is_attached = false;
+        self.shared.cancel(self.id)
+    }
+
+    /// Moves the next run to `delay` from now. False if there is none: the job has ended, or it is
+    /// the one run of `after` or `at` that is in progress.
+    pub fn reschedule(&self, delay: Duration) -> bool {
+        self.shared.reschedule(self.id, delay)
+    }
+
+    /// Lets the job go on without a handle.
+    pub fn detach(mut self) -> TimerId {
+        self.is_attached = false;
+        self.id
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.is_attached {
+            let _: Cancel = self.shared.cancel(self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

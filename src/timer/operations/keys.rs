@@ -1,0 +1,102 @@
+//! Which operations watch which key: locked shards of a hash table.
+
+use super::op::Op;
+use crate::primitives::Mutex;
+use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::plain::Arc;
+use ahash::RandomState;
+use equivalent::Equivalent;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+
+/// Events of different keys rarely meet in one of so many shards. A model has one.
+const SHARDS: usize = if cfg!(cortado_loom) { 1 } else { 64 };
+
+/// The operations of a key, by number.
+type Watchers<K> = BTreeMap<u64, Arc<Op<K>>>;
+
+type Shard<K> = Mutex<HashTable<(K, Watchers<K>)>>;
+
+pub struct Keys<K> {
+    shards: Box<[Shard<K>]>,
+    hasher: RandomState,
+    /// The number of pairs of an operation and a key.
+    watched: AtomicUsize,
+}
+
+impl<K: Hash + Eq + Clone> Keys<K> {
+    pub fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
+            hasher: RandomState::new(),
+            watched: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn watched(&self) -> usize {
+        self.watched.load(Relaxed)
+    }
+
+    fn shard(&self, hash: u64) -> &Shard<K> {
+        // The table itself uses the other bits.
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// Links an operation to all of its keys.
+    pub fn link(&self, op: &Arc<Op<K>>) {
+        for key in &op.keys {
+            let hash = self.hasher.hash_one(key);
+            let own = key.clone();
+            let mut table = self.shard(hash).lock();
+            let rehash = |entry: &(K, Watchers<K>)| self.hasher.hash_one(&entry.0);
+            let entry = table.entry(hash, |entry| entry.0 == *key, rehash);
+            let watchers = &mut entry.or_insert_with(|| (own, Watchers::new())).into_mut().1;
+            if watchers.insert(op.number, Arc::clone(op)).is_none() {
+                self.watched.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Unlinks an operation from all keys that it is linked to. A key without operations leaves the
+    /// table.
+    pub fn unlink(&self, op: &Op<K>) {
+        for key in &op.keys {
+            let hash = self.hasher.hash_one(key);
+            let mut table = self.shard(hash).lock();
+            let rehash = |entry: &(K, Watchers<K>)| self.hasher.hash_one(&entry.0);
+            let Entry::Occupied(mut entry) = table.entry(hash, |entry| entry.0 == *key, rehash)
+            else {
+                continue;
+            };
+            let removed = entry.get_mut().1.remove(&op.number);
+            let emptied = entry.get().1.is_empty().then(|| entry.remove().0);
+            drop(table);
+            if removed.is_some() {
+                self.watched.fetch_sub(1, Relaxed);
+            }
+            // Keys and operations of the user's are dropped with no lock held.
+            drop((removed, emptied));
+        }
+    }
+
+    /// The operations of a key, in the order of their numbers.
+    pub fn of<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Arc<Op<K>>> {
+        let hash = self.hasher.hash_one(key);
+        let table = self.shard(hash).lock();
+        let found = table.find(hash, |entry| key.equivalent(&entry.0));
+        found.map_or_else(Vec::new, |entry| entry.1.values().cloned().collect())
+    }
+
+    /// All operations, each once.
+    pub fn all(&self) -> Vec<Arc<Op<K>>> {
+        let mut all = BTreeMap::new();
+        for shard in &self.shards {
+            let table = shard.lock();
+            let ops = table.iter().flat_map(|(_, watchers)| watchers.values());
+            all.extend(ops.map(|op| (op.number, Arc::clone(op))));
+        }
+        all.into_values().collect()
+    }
+}

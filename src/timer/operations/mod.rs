@@ -1,0 +1,349 @@
+//! Delayed operations: each completes by an event on one of its keys or by its timeout, exactly
+//! once, whichever is first.
+//!
+//! # Rules
+//!
+//! 1. One compare-exchange decides how an operation ends. The thread that makes it unlinks the
+//!    operation from all keys, cancels its timeout, and calls its callbacks, in this order. Nothing
+//!    of an operation that has ended stays behind.
+//! 2. A new operation is tried, linked to its keys, and tried again. An event before the linking is
+//!    seen by the second look; an event after it finds the operation. So no event is lost.
+//! 3. An event that finds another look under way leaves a mark ([`Handoff`]), and does not wait.
+//!    Whoever looks finds the mark when the look is over, and looks again. So no event is lost
+//!    here, either, and two events cannot wait for each other.
+//! 4. An operation may end while it is being linked: then its unlinking may have come too early. So
+//!    whoever links looks at the state afterwards, and unlinks again.
+//! 5. Conditions and callbacks run with no lock held.
+//!
+//! [`Handoff`]: crate::executor::Handoff
+
+mod keys;
+mod op;
+mod watch;
+
+use super::error::TimerError;
+use super::id::TimerId;
+use super::service::Timer;
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::plain::{Arc, Weak};
+use crate::primitives::{catch_user_panic, seeded};
+use equivalent::Equivalent;
+use keys::Keys;
+use op::{Attempt, Op};
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+pub use op::{DelayedOp, Outcome};
+pub use watch::Watched;
+
+/// The result of [`DelayedOps::try_complete_else_watch`].
+#[derive(Debug)]
+pub enum Watch<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    /// The condition held. The operation is completed.
+    Completed,
+    /// The operation waits for an event or for its timeout.
+    Watching(OpHandle<K>),
+}
+
+/// Operations that wait for events on keys, or for their timeouts: what Kafka calls a purgatory. A
+/// clone is another handle of the same operations.
+///
+/// An operation is any [`DelayedOp`]: a condition and callbacks. It watches one key or several.
+/// [`check`](Self::check) says that something has happened to a key: the operations of the key are
+/// tried, and those whose condition holds are completed. What is not completed in time expires.
+///
+/// Dropping the last handle cancels all operations.
+///
+/// `Hash` and `Eq` of keys are called under a lock: they must not call the operations.
+///
+/// ```
+/// use cortado::Clock;
+/// use cortado::timer::{DelayedOp, DelayedOps, Timer, Watch};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+/// use std::time::Duration;
+///
+/// /// A write that is complete when three replicas have it.
+/// struct Write { acknowledged: AtomicU32 }
+///
+/// impl DelayedOp for Write {
+///     fn try_complete(&self) -> bool { self.acknowledged.load(SeqCst) >= 3 }
+///     fn on_complete(&self) { println!("answer the client") }
+///     fn on_expire(&self) { println!("with an error: not enough replicas") }
+/// }
+///
+/// let (clock, _hand) = Clock::manual();
+/// let timer = Timer::builder().clock(clock).manual();
+/// let writes = DelayedOps::new(&timer);
+/// let write = Arc::new(Write { acknowledged: AtomicU32::new(1) });
+/// let timeout = Duration::from_secs(30);
+/// let watch = writes.try_complete_else_watch(Arc::clone(&write), timeout, ["partition 7"])?;
+/// assert!(matches!(watch, Watch::Watching(_)));
+///
+/// write.acknowledged.fetch_add(1, SeqCst);
+/// assert_eq!(writes.check("partition 7"), 0);
+/// write.acknowledged.fetch_add(1, SeqCst);
+/// assert_eq!(writes.check("partition 7"), 1);
+/// assert_eq!((writes.pending(), writes.watched(), timer.len()), (0, 0, 0));
+/// # Ok::<(), cortado::timer::TimerError>(())
+/// ```
+pub struct DelayedOps<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    owner: Arc<Owner<K>>,
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Clone for DelayedOps<K> {
+    fn clone(&self) -> Self {
+        Self { owner: Arc::clone(&self.owner) }
+    }
+}
+
+/// Cancels all operations when it is dropped.
+struct Owner<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    keys: Keys<K>,
+    timer: Timer,
+    next: AtomicU64,
+    pending: AtomicUsize,
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
+    /// Ends an operation, if nobody else has.
+    fn end(&self, op: &Op<K>, outcome: Outcome) -> bool {
+        if !op.end(outcome) {
+            return false;
+        }
+        self.untie(op);
+        let user_code = |call: &dyn Fn()| {
+            if catch_user_panic(call).is_none() {
+                self.timer.note_panic();
+            }
+        };
+        if outcome != Outcome::Cancelled {
+            user_code(&|| op.user.on_complete());
+        }
+        if outcome == Outcome::Expired {
+            user_code(&|| op.user.on_expire());
+        }
+        if outcome == Outcome::Cancelled {
+            user_code(&|| op.user.on_cancel());
+        }
+        true
+    }
+
+    /// Unlinks an operation that has ended from everything. It may be called again.
+    fn untie(&self, op: &Op<K>) {
+        self.keys.unlink(op);
+        let mut ties = op.ties.lock();
+        let timeout = ties.timeout.take();
+        let was_counted = std::mem::take(&mut ties.is_counted);
+        drop(ties);
+        if was_counted {
+            self.pending.fetch_sub(1, Relaxed);
+        }
+        if let Some(timeout) = timeout {
+            self.timer.cancel(timeout);
+        }
+    }
+
+    /// Looks at the condition, and completes the operation if it holds.
+    fn attempt(&self, op: &Op<K>) -> bool {
+        match op.attempt() {
+            Attempt::Holds => self.end(op, Outcome::Completed),
+            Attempt::No => false,
+            Attempt::Panicked => {
+                self.timer.note_panic();
+                false
+            }
+        }
+    }
+
+    /// Links an operation to its keys (rule 4).
+    fn link(&self, op: &Arc<Op<K>>) {
+        op.ties.lock().is_counted = true;
+        self.pending.fetch_add(1, Relaxed);
+        self.keys.link(op);
+        self.untie_if_ended(op);
+    }
+
+    fn untie_if_ended(&self, op: &Op<K>) {
+        if op.outcome().is_some() && !seeded("operations-unlink-once") {
+            self.untie(op);
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Owner<K> {
+    fn drop(&mut self) {
+        for op in self.shared.keys.all() {
+            self.shared.end(&op, Outcome::Cancelled);
+        }
+    }
+}
+
+/// The job of a timeout. If the timer drops it without running it, the operation is cancelled.
+struct Timeout<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    shared: Weak<Shared<K>>,
+    op: Arc<Op<K>>,
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Timeout<K> {
+    fn end(&self, outcome: Outcome) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.end(&self.op, outcome);
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Timeout<K> {
+    fn drop(&mut self) {
+        self.end(Outcome::Cancelled);
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
+    /// Makes a place for operations whose timeouts are jobs of this timer, which it keeps.
+    #[must_use]
+    pub fn new(timer: &Timer) -> Self {
+        let (next, pending) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { keys: Keys::new(), timer: timer.clone(), next, pending });
+        Self { owner: Arc::new(Owner { shared }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared<K>> {
+        &self.owner.shared
+    }
+
+    fn op(&self, keys: impl IntoIterator<Item = K>, user: Arc<dyn DelayedOp>) -> Arc<Op<K>> {
+        let number = self.shared().next.fetch_add(1, Relaxed);
+        Arc::new(Op::new(number, keys.into_iter().collect(), user))
+    }
+
+    /// Tries an operation. If its condition does not hold, the operation watches its keys from then
+    /// on, until it completes, or expires after `timeout`. `Duration::MAX` means: no timeout.
+    ///
+    /// An event on one of the keys that comes at any moment after the call has begun is not lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Empty`](TimerError::Empty) without keys; [`Stopped`](TimerError::Stopped) and
+    /// [`Full`](TimerError::Full) if the timer refuses the timeout. The operation is cancelled
+    /// then, unless an event has completed it meanwhile.
+    pub fn try_complete_else_watch(
+        &self,
+        op: Arc<impl DelayedOp>,
+        timeout: Duration,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Watch<K>, TimerError> {
+        let (shared, op) = (self.shared(), self.op(keys, op));
+        if op.keys.is_empty() {
+            return Err(TimerError::Empty);
+        }
+        if shared.attempt(&op) {
+            return Ok(Watch::Completed);
+        }
+        shared.link(&op);
+        if !seeded("operations-try-once") && shared.attempt(&op) {
+            return Ok(Watch::Completed);
+        }
+        self.start_timeout(&op, timeout)?;
+        Ok(Watch::Watching(OpHandle { shared: Arc::downgrade(shared), op }))
+    }
+
+    fn start_timeout(&self, op: &Arc<Op<K>>, timeout: Duration) -> Result<(), TimerError> {
+        let shared = self.shared();
+        if timeout == Duration::MAX || op.outcome().is_some() {
+            return Ok(());
+        }
+        let job = Timeout { shared: Arc::downgrade(shared), op: Arc::clone(op) };
+        // If the timer refuses the job, it drops it, and so cancels the operation.
+        let id = shared.timer.after(timeout, move |_| job.end(Outcome::Expired))?.detach();
+        op.ties.lock().timeout = Some(id);
+        shared.untie_if_ended(op);
+        Ok(())
+    }
+
+    /// Tells that something has happened to `key`: tries all operations that watch it, and
+    /// completes those whose condition holds. Returns how many this call has completed. An
+    /// operation that another thread is trying is tried again by that thread.
+    ///
+    /// The caller may hold locks of its own, provided that the conditions and callbacks do not wait
+    /// for them.
+    pub fn check<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> usize {
+        let shared = self.shared();
+        shared.keys.of(key).iter().filter(|op| shared.attempt(op)).count()
+    }
+
+    /// Cancels all operations that watch `key`. Returns those that this call has
+    /// cancelled.
+    pub fn cancel_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<OpHandle<K>> {
+        let shared = self.shared();
+        let ops = shared.keys.of(key).into_iter();
+        let cancelled = ops.filter(|op| shared.end(op, Outcome::Cancelled));
+        cancelled.map(|op| OpHandle { shared: Arc::downgrade(shared), op }).collect()
+    }
+
+    /// How many pairs of an operation and a key that it watches there are.
+    #[must_use]
+    pub fn watched(&self) -> usize {
+        self.shared().keys.watched()
+    }
+
+    /// How many operations wait.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.shared().pending.load(Relaxed)
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for DelayedOps<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayedOps")
+            .field("pending", &self.pending())
+            .field("watched", &self.watched())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An operation that waits, or has ended. Dropping the handle changes nothing.
+pub struct OpHandle<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    shared: Weak<Shared<K>>,
+    op: Arc<Op<K>>,
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
+    /// Completes the operation whatever its condition says. False if it has ended.
+    pub fn complete(&self) -> bool {
+        self.end(Outcome::Completed)
+    }
+
+    /// Cancels the operation. False if it has ended.
+    pub fn cancel(&self) -> bool {
+        self.end(Outcome::Cancelled)
+    }
+
+    fn end(&self, outcome: Outcome) -> bool {
+        self.shared.upgrade().is_some_and(|shared| shared.end(&self.op, outcome))
+    }
+
+    /// How it ended; `None` while it waits.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.op.outcome()
+    }
+
+    /// The job of its timeout, while it waits for one.
+    #[must_use]
+    pub fn timeout(&self) -> Option<TimerId> {
+        self.op.ties.lock().timeout
+    }
+}
+
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for OpHandle<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpHandle").field("outcome", &self.outcome()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! One operation: its state, and the protocol of attempts.
+
+use crate::executor::Handoff;
+use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use crate::primitives::plain::Arc;
+use crate::primitives::{Mutex, catch_user_panic, seeded};
+use crate::timer::id::TimerId;
+
+/// Something that waits for a condition, or for a timeout.
+///
+/// # Contract
+///
+/// * [`try_complete`](Self::try_complete) looks at the condition. It is quick, and does not call
+///   [`check`](super::DelayedOps::check) for a key of its own operation. It never runs twice at the
+///   same time for one operation.
+/// * [`on_complete`](Self::on_complete) is called exactly once, whether the condition or the
+///   timeout was first; not if the operation is cancelled.
+/// * [`on_expire`](Self::on_expire) follows it if the timeout was first.
+/// * [`on_cancel`](Self::on_cancel) is called, in place of both, if it is cancelled.
+///
+/// All of them run with no lock held, so they may lock, and call the timer and the operations. What
+/// the condition completes runs on the thread of the call that completed it. What the timeout
+/// completes runs on the timer's executor. A panic is caught and counted by the timer.
+pub trait DelayedOp: Send + Sync + 'static {
+    /// Whether the condition holds.
+    fn try_complete(&self) -> bool;
+
+    /// The operation is completed, or its time is over.
+    fn on_complete(&self);
+
+    /// Its time is over.
+    fn on_expire(&self) {}
+
+    /// It was cancelled: neither its condition nor its timeout will end it.
+    fn on_cancel(&self) {}
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// By an event, or by [`OpHandle::complete`](super::OpHandle::complete).
+    Completed,
+    /// By its timeout.
+    Expired,
+    /// By [`cancel_key`](super::DelayedOps::cancel_key),
+    /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the timer or the end of the
+    /// [`DelayedOps`](super::DelayedOps).
+    Cancelled,
+}
+
+/// The states. `PENDING` is left once, by a compare-exchange, for one of the others.
+const PENDING: u8 = 0;
+const COMPLETED: u8 = 1;
+const EXPIRED: u8 = 2;
+const CANCELLED: u8 = 3;
+
+/// Where an operation is linked, apart from the keys.
+#[derive(Default)]
+pub struct Ties {
+    /// The job of its timeout.
+    pub timeout: Option<TimerId>,
+    /// It is counted among those that are pending.
+    pub is_counted: bool,
+}
+
+pub struct Op<K> {
+    /// Its number: those of one key are tried in this order.
+    pub number: u64,
+    pub keys: Box<[K]>,
+    pub user: Arc<dyn DelayedOp>,
+    pub ties: Mutex<Ties>,
+    state: AtomicU8,
+    /// At most one attempt at a time. An event that finds an attempt under way requests another
+    /// one, which the thread of the first makes.
+    attempts: Handoff,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The condition holds.
+    Holds,
+    /// It does not hold, or another thread makes the attempt.
+    No,
+    /// The condition panicked.
+    Panicked,
+}
+
+impl<K> Op<K> {
+    pub fn new(number: u64, keys: Box<[K]>, user: Arc<dyn DelayedOp>) -> Self {
+        Self {
+            number,
+            keys,
+            user,
+            ties: Mutex::new(Ties::default()),
+            state: AtomicU8::new(PENDING),
+            attempts: Handoff::new(),
+        }
+    }
+
+    /// How it ended; `None` while it is pending.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self.state.load(Acquire) {
+            COMPLETED => Some(Outcome::Completed),
+            EXPIRED => Some(Outcome::Expired),
+            CANCELLED => Some(Outcome::Cancelled),
+            _ => None,
+        }
+    }
+
+    /// Ends it. True for the one caller that does.
+    pub fn end(&self, outcome: Outcome) -> bool {
+        let state = match outcome {
+            Outcome::Completed => COMPLETED,
+            Outcome::Expired => EXPIRED,
+            Outcome::Cancelled => CANCELLED,
+        };
+        if seeded("operations-end-twice") {
+            let was_pending = self.state.load(Acquire) == PENDING;
+            self.state.store(state, Release);
+            return was_pending;
+        }
+        self.state.compare_exchange(PENDING, state, AcqRel, Acquire).is_ok()
+    }
+
+    /// Looks at the condition. What happened before this call is seen by this look, or by a later
+    /// one of the thread that is looking.
+    pub fn attempt(&self) -> Attempt {
+        let Some(mut ticket) = self.attempts.request() else { return Attempt::No };
+        let mut result = Attempt::No;
+        while self.outcome().is_none() {
+            let running = ticket.begin();
+            match catch_user_panic(|| self.user.try_complete()) {
+                Some(true) => return Attempt::Holds,
+                Some(false) => {}
+                None => result = Attempt::Panicked,
+            }
+            match running.finish() {
+                Some(again) => ticket = again,
+                None => break,
+            }
+        }
+        result
+    }
+}

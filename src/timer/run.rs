@@ -1,0 +1,89 @@
+//! What a job knows of its run.
+
+use super::id::TimerId;
+use crate::primitives::plain::Arc;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// The outcome of cancelling a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancel {
+    /// The job will not start, and what it captured was dropped.
+    Cancelled,
+    /// It is running. This run goes on to its end and is the last.
+    Running,
+    /// It has ended, or was cancelled before.
+    Finished,
+}
+
+/// What a run may do to its own series.
+pub trait Series: Send + Sync {
+    fn cancel(&self, id: TimerId) -> Cancel;
+    fn reschedule(&self, id: TimerId, delay: Duration) -> bool;
+}
+
+/// A run of a job, as the job sees it.
+#[derive(Clone)]
+pub struct Run {
+    pub(super) series: Arc<dyn Series>,
+    pub(super) id: TimerId,
+    pub(super) planned: Instant,
+    pub(super) late: Duration,
+    pub(super) number: u64,
+    pub(super) remaining: Option<u64>,
+}
+
+impl Run {
+    /// The id of the job: the same for all runs of a series.
+    #[must_use]
+    pub fn id(&self) -> TimerId {
+        self.id
+    }
+
+    /// When this run was planned for.
+    #[must_use]
+    pub fn planned(&self) -> Instant {
+        self.planned
+    }
+
+    /// How long after that it began, by the timer's clock.
+    #[must_use]
+    pub fn late(&self) -> Duration {
+        self.late
+    }
+
+    /// The number of this run in its series, from 1.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many runs follow this one; `None` if there is no end, or the schedule does not know.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.remaining
+    }
+
+    /// Ends the series: this run is its last.
+    pub fn cancel(&self) {
+        let _: Cancel = self.series.cancel(self.id);
+    }
+
+    /// Sets the next run, `delay` from now, in place of the one that the schedule would choose. The
+    /// schedule goes on from there. False for a job of one run, which has no next one, and if the
+    /// series was cancelled or the timer shut down.
+    pub fn reschedule(&self, delay: Duration) -> bool {
+        self.series.reschedule(self.id, delay)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("id", &self.id)
+            .field("late", &self.late)
+            .field("number", &self.number)
+            .field("remaining", &self.remaining)
+            .finish_non_exhaustive()
+    }
+}

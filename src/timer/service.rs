@@ -1,0 +1,418 @@
+//! The timer: jobs that run when their time has come.
+
+use super::body::Body;
+use super::driver::turn;
+use super::error::TimerError;
+use super::execute::is_inside;
+use super::handle::Handle;
+use super::id::TimerId;
+use super::run::{Cancel, Run, Series};
+use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
+use super::shared::Shared;
+use super::shutdown::{Stop, Unfired, shutdown, stop_now};
+use super::stats::{Counters, TimerStats};
+use crate::primitives::plain::Arc;
+use std::fmt;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
+/// intervals or by a [`Schedule`] of yours.
+///
+/// One thread waits for the next deadline, and wakes up for nothing else. The jobs run on an
+/// executor: the crate's worker threads by default. In [manual mode](super::Builder::manual) there
+/// is no thread, and you call [`poll`](Self::poll).
+///
+/// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by
+/// [`Stop::Cancel`], without waiting for jobs that run.
+///
+/// # Promises
+///
+/// * A job never starts early. It is handed to the executor at the first tick that does not begin
+///   before its time. Zero and past delays run at the next wake-up, never inside the caller.
+///   Overflowing delays saturate, to 292 years.
+/// * A job never overlaps itself. A run that comes due while another one of its series is in
+///   progress waits for the end of that.
+/// * A job that panics harms no other job. Its series goes on, or ends
+///   ([`on_panic`](super::Builder::on_panic)).
+/// * No lock is held while your code runs: jobs, schedules, hooks, destructors. All of it may call
+///   the timer.
+/// * Inserting, cancelling and rescheduling take constant time.
+/// * However many jobs are due at one instant, the lock is held for at most 1,024 of them at a time
+///   ([`max_batch`](super::Builder::max_batch)).
+///
+/// ```
+/// use cortado::Clock;
+/// use cortado::timer::{Cancel, Timer};
+/// use std::sync::mpsc::channel;
+/// use std::time::Duration;
+///
+/// // In a test: no thread, no sleeping.
+/// let (clock, hand) = Clock::manual();
+/// let timer = Timer::builder().clock(clock).manual();
+/// let (log, lines) = channel();
+///
+/// let unpaid = timer.after(Duration::from_secs(1800), move |run| {
+///     log.send(format!("cancel the order, {:?} late", run.late())).unwrap();
+/// })?;
+/// let reminder = timer.after(Duration::from_secs(600), |_| println!("please pay"))?;
+/// assert_eq!(reminder.cancel(), Cancel::Cancelled);
+///
+/// hand.advance(Duration::from_secs(1799));
+/// assert_eq!(timer.poll(&mut 1024), 0);
+/// hand.advance(Duration::from_secs(1));
+/// assert_eq!(timer.poll(&mut 1024), 1);
+/// assert_eq!(lines.recv().unwrap(), "cancel the order, 0ns late");
+/// assert_eq!(unpaid.cancel(), Cancel::Finished);
+/// # Ok::<(), cortado::timer::TimerError>(())
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    owner: Arc<Owner>,
+}
+
+/// Ends the timer when it is dropped.
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        stop_now(&self.shared);
+    }
+}
+
+impl Timer {
+    pub(super) fn of(shared: Arc<Shared>) -> Self {
+        Self { owner: Arc::new(Owner { shared }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+
+    /// Runs a job once, `delay` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`](TimerError::Stopped) after a shutdown, [`Full`](TimerError::Full) at
+    /// [`max_pending`](super::Builder::max_pending). The job is dropped then.
+    pub fn after(
+        &self,
+        delay: Duration,
+        job: impl FnOnce(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let deadline = after(self.shared().scale.now(), delay);
+        self.insert(deadline, Plan::Once, Body::Once(Box::new(job)))
+    }
+
+    /// Runs a job once, at `instant`; as soon as possible if that has passed.
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after).
+    pub fn at(
+        &self,
+        instant: Instant,
+        job: impl FnOnce(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let deadline = self.shared().scale.of_instant(instant);
+        self.insert(deadline, Plan::Once, Body::Once(Box::new(job)))
+    }
+
+    /// Runs a job at a fixed rate: one period from now, and then at every multiple of the period.
+    /// `missed` says what becomes of runs whose time has passed.
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after), and [`TooShort`](TimerError::TooShort) if the period is shorter
+    /// than a tick.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Missed, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let second = Duration::from_secs(1);
+    /// timer.every(second, Missed::Once, |run| println!("run {}", run.number()))?.detach();
+    /// hand.advance(5 * second + second / 2); // nobody polled for five periods
+    /// assert_eq!(timer.poll(&mut 1024), 2); // the first run, and one for the four others
+    /// hand.advance(second / 2);
+    /// assert_eq!(timer.poll(&mut 1024), 1); // on time again
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn every(
+        &self,
+        period: Duration,
+        missed: Missed,
+        job: impl FnMut(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::rate(period, missed, self.shared().tick)?;
+        self.series(plan, Body::Repeat(Box::new(job)))
+    }
+
+    /// Runs a job with a fixed delay: `gap` from now, and then `gap` after the end of each run.
+    ///
+    /// # Errors
+    ///
+    /// As [`every`](Self::every).
+    pub fn every_after(
+        &self,
+        gap: Duration,
+        job: impl FnMut(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::gap(gap, self.shared().tick)?;
+        self.series(plan, Body::Repeat(Box::new(job)))
+    }
+
+    /// Runs a job after each of these intervals, as often as `repeat` says. An interval counts from
+    /// the time that the run before was planned for. If that has passed, the run comes at once, and
+    /// the next interval counts from there.
+    ///
+    /// # Errors
+    ///
+    /// As [`every`](Self::every), and [`Empty`](TimerError::Empty) if there is no interval or
+    /// nothing to repeat.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Repeat, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let delays = [1, 2, 5].map(Duration::from_secs);
+    /// let retries = timer.intervals(delays, Repeat::Once, |run| {
+    ///     println!("try {}, {:?} left", run.number(), run.remaining());
+    /// })?;
+    /// let mut runs = Vec::new();
+    /// for second in 1..=10 {
+    ///     hand.advance(Duration::from_secs(1));
+    ///     if timer.poll(&mut 1024) > 0 {
+    ///         runs.push(second);
+    ///     }
+    /// }
+    /// assert_eq!(runs, [1, 3, 8]);
+    /// # drop(retries);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn intervals(
+        &self,
+        intervals: impl IntoIterator<Item = Duration>,
+        repeat: Repeat,
+        job: impl FnMut(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::list(intervals, repeat, self.shared().tick)?;
+        self.series(plan, Body::Repeat(Box::new(job)))
+    }
+
+    /// Runs a job by a schedule of yours. See [`Schedule`].
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after), and [`Empty`](TimerError::Empty) if the schedule has no run.
+    pub fn schedule(
+        &self,
+        schedule: impl Schedule,
+        job: impl FnMut(&Run) + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        self.series(Plan::User(Box::new(schedule)), Body::Repeat(Box::new(job)))
+    }
+
+    /// [`after`](Self::after) for an async job. It counts as running until its future ends.
+    ///
+    /// Its future is polled on the executor, in jobs of one poll each. So a future that needs the
+    /// context of a runtime needs an executor that has it, as
+    /// `Builder::on_tokio`. In manual mode, and with
+    /// [`run_here`](super::Builder::run_here), the driver polls it.
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after).
+    pub fn after_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        delay: Duration,
+        job: impl FnOnce(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let deadline = after(self.shared().scale.now(), delay);
+        self.insert(deadline, Plan::Once, Body::once_task(job))
+    }
+
+    /// [`every`](Self::every) for an async job. A run lasts until its future ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`every`](Self::every).
+    pub fn every_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        period: Duration,
+        missed: Missed,
+        job: impl FnMut(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::rate(period, missed, self.shared().tick)?;
+        self.series(plan, Body::repeat_task(job))
+    }
+
+    /// [`every_after`](Self::every_after) for an async job. The gap begins when its future ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`every`](Self::every).
+    pub fn every_after_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        gap: Duration,
+        job: impl FnMut(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::gap(gap, self.shared().tick)?;
+        self.series(plan, Body::repeat_task(job))
+    }
+
+    /// [`schedule`](Self::schedule) for an async job.
+    ///
+    /// # Errors
+    ///
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        schedule: impl Schedule,
+        job: impl FnMut(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        self.series(Plan::User(Box::new(schedule)), Body::repeat_task(job))
+    }
+
+    fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
+        let now = self.shared().scale.now();
+        let first = plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale);
+        self.insert(first.ok_or(TimerError::Empty)?, plan, body)
+    }
+
+    fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<Handle, TimerError> {
+        let id = self.shared().insert(deadline, plan, body)?;
+        Ok(Handle::new(Arc::clone(self.shared()), id))
+    }
+
+    /// A callback of an operation has panicked.
+    pub(super) fn note_panic(&self) {
+        Counters::add(&self.shared().counters.panicked, 1);
+    }
+
+    /// Cancels a job by its id. Takes effect at once, in constant time.
+    pub fn cancel(&self, id: TimerId) -> Cancel {
+        self.shared().cancel(id)
+    }
+
+    /// Moves the next run of a job to `delay` from now.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TimerError::NotFound) if there is none: the job has ended, or it is the one run
+    /// of `after` or `at` that is in progress.
+    pub fn reschedule(&self, id: TimerId, delay: Duration) -> Result<(), TimerError> {
+        if self.shared().reschedule(id, delay) { Ok(()) } else { Err(TimerError::NotFound) }
+    }
+
+    /// Whether a job waits or runs under this id.
+    #[must_use]
+    pub fn contains(&self, id: TimerId) -> bool {
+        self.shared().jobs.lock().core.slab().contains(id)
+    }
+
+    /// How many jobs wait for their (next) run, in the timer or in the queue of the executor.
+    /// Exact.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared().jobs.lock().waiting
+    }
+
+    /// Whether no job waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many jobs are running.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.shared().jobs.lock().running
+    }
+
+    /// When the timer has something to do; `None` if nothing waits. It is the tick of the earliest
+    /// job, or an earlier instant, as in
+    /// [`DelayQueue::next_deadline`](super::DelayQueue::next_deadline).
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let next = self.shared().jobs.lock().core.next_deadline();
+        next.map(|next| self.shared().scale.instant(next))
+    }
+
+    /// What the timer has done so far.
+    #[must_use]
+    pub fn stats(&self) -> TimerStats {
+        self.shared().counters.snapshot()
+    }
+
+    /// Hands out the jobs that are due by the timer's clock, and returns how many. Takes one from
+    /// `budget` for each job that it looks at. For [manual mode](super::Builder::manual), where
+    /// jobs run in this call.
+    ///
+    /// In a job of this timer it does nothing: jobs do not run inside each other.
+    pub fn poll(&self, budget: &mut u32) -> usize {
+        if is_inside(self.shared()) {
+            return 0;
+        }
+        let (mut batch, mut handed_out) = (Vec::new(), 0);
+        loop {
+            let (taken, has_more) = turn(self.shared(), &mut batch, budget);
+            handed_out += taken;
+            if (!has_more && taken == 0) || *budget == 0 {
+                return handed_out;
+            }
+        }
+    }
+
+    /// How many jobs are in the wheel; for this repository's own tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waiting_in_the_wheel(&self) -> usize {
+        self.shared().jobs.lock().core.waiting()
+    }
+
+    /// Ends the timer. Returns the jobs that did not fire.
+    ///
+    /// From now on nothing is accepted ([`TimerError::Stopped`]). It may be called again, also with
+    /// another `stop`: the strictest counts, and later calls return what is left then.
+    ///
+    /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
+    /// since that job would wait for itself. A drain goes on in the background then, and what it
+    /// leaves is dropped.
+    ///
+    /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
+    /// only jobs that are due by now fire.
+    ///
+    /// ```
+    /// use cortado::timer::{Stop, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::new();
+    /// let report = timer.after(Duration::from_secs(3600), |_| println!("hourly report"))?;
+    /// let id = report.detach();
+    /// let unfired = timer.shutdown(Stop::Cancel);
+    /// assert_eq!(unfired[0].id(), id);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn shutdown(&self, stop: Stop) -> Vec<Unfired> {
+        shutdown(self.shared(), stop)
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("waiting", &self.len())
+            .field("running", &self.running())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! The settings of a timer.
+
+use super::id::TimerId;
+use crate::executor::Execute;
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+/// What becomes of a series whose job has panicked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The next run comes as planned.
+    #[default]
+    Continue,
+    /// The series ends.
+    Stop,
+}
+
+/// What to do with a run that the executor has dropped: a full queue, a pool that has shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Submit it again after this time. The default, with 10 ms.
+    Retry(Duration),
+    /// Run it on the timer's own thread, where it delays all others. In manual mode, in the next
+    /// [`poll`](super::Timer::poll).
+    RunHere,
+    /// Leave this run out. A job of one run is dropped, a series goes on with its next run.
+    Discard,
+}
+
+impl Default for Rejection {
+    fn default() -> Self {
+        Self::Retry(Duration::from_millis(10))
+    }
+}
+
+/// A panic of a job, as a hook gets it.
+pub struct TaskPanic {
+    /// The id of the job.
+    pub id: TimerId,
+    /// What the job panicked with.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl TaskPanic {
+    /// The message, if the panic has one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        let text = self.payload.downcast_ref::<&str>().copied();
+        text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str))
+    }
+}
+
+impl fmt::Debug for TaskPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPanic")
+            .field("id", &self.id)
+            .field("message", &self.message())
+            .finish_non_exhaustive()
+    }
+}
+
+pub type PanicHook = Box<dyn Fn(TaskPanic) + Send + Sync>;
+
+pub enum Executor {
+    /// The driver's thread.
+    Here,
+    Elsewhere(Box<dyn Execute>),
+}
+
+pub struct Settings {
+    pub max_pending: usize,
+    /// So many due jobs are taken under one hold of the lock.
+    pub max_batch: u32,
+    pub on_panic: OnPanic,
+    pub panic_hook: Option<PanicHook>,
+    pub rejection: Rejection,
+    pub executor: Executor,
+}

@@ -1,0 +1,405 @@
+//! The jobs of a timer, under one lock.
+//!
+//! # Rules
+//!
+//! 1. No user code runs under the lock: no job, no schedule, no source of time, no destructor of
+//!    what a job captured. Bodies and plans are taken out first, and dropped after unlocking.
+//! 2. A job changes its state only under the lock, and its count with it. So `len` is exact.
+//! 3. A job that is handed to an executor leaves its body here. The ticket in the executor's queue
+//!    only names it. So a queued job can still be cancelled or rescheduled, and a ticket that is
+//!    dropped loses nothing.
+//! 4. The driver publishes the instant until which it sleeps under the lock, in the same hold in
+//!    which it looked for the next deadline. Whoever inserts an earlier job under the lock sees
+//!    that instant, and wakes the driver. No other insertion wakes it.
+
+use super::body::Body;
+use super::core::{Core, Poll};
+use super::error::TimerError;
+use super::id::TimerId;
+use super::run::{Cancel, Run, Series};
+use super::schedule::{Plan, Ran, Scale, after};
+use super::series::{Entry, State};
+use super::settings::{OnPanic, Rejection, Settings};
+use super::stats::Counters;
+use crate::primitives::plain::{Arc, Weak};
+use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
+use std::time::Duration;
+
+/// The driver is awake, and will look for itself.
+pub const AWAKE: u64 = 0;
+
+/// How a timer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopping {
+    Cancel,
+    /// Jobs run as they come due, until this instant.
+    Drain(u64),
+    /// All jobs are due.
+    FireAll,
+}
+
+/// What a job leaves behind that did not fire.
+pub type Left = Vec<(TimerId, u64, Entry)>;
+
+pub struct Jobs {
+    pub core: Core<Entry>,
+    /// How many jobs wait or are queued.
+    pub waiting: usize,
+    pub running: usize,
+    /// The driver sleeps until this instant.
+    pub parked_until: u64,
+    pub stopping: Option<Stopping>,
+    /// Somebody waits for the end of a drain, and takes what it leaves.
+    pub is_awaited: bool,
+    pub has_driver: bool,
+}
+
+impl Jobs {
+    /// Whether nothing waits and nothing runs.
+    pub fn is_done(&self) -> bool {
+        self.waiting == 0 && self.running == 0
+    }
+
+    /// Takes all jobs out. What runs goes on, for the last time.
+    pub fn take_all(&mut self) -> impl Iterator<Item = (TimerId, u64, Entry)> + use<> {
+        self.waiting = 0;
+        self.core.take_all().filter(|(_, _, entry)| entry.state != State::Running)
+    }
+
+    fn entry(&mut self, id: TimerId) -> Option<&mut Entry> {
+        self.core.slab_mut().get_mut(id)
+    }
+
+    /// The job, if this ticket is still good for it.
+    fn queued(&mut self, due: Due) -> Option<&mut Entry> {
+        self.entry(due.id).filter(|it| it.state == State::Queued && it.ticket == due.ticket)
+    }
+
+    /// Whether the driver sleeps too long for a job of this deadline. It counts as awake then.
+    #[must_use]
+    fn oversleeps(&mut self, deadline: u64) -> bool {
+        let oversleeps = self.core.tick_start(deadline) < self.parked_until;
+        if oversleeps {
+            self.parked_until = AWAKE;
+        }
+        oversleeps
+    }
+}
+
+/// A job that is due, and the number of its ticket.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub id: TimerId,
+    pub ticket: u32,
+    /// It runs on the driver's thread.
+    pub here: bool,
+}
+
+/// A run that has begun.
+pub struct Begun {
+    pub run: Run,
+    pub body: Option<Body>,
+    plan: Plan,
+    planned: u64,
+}
+
+/// See the [module](self).
+pub struct Shared {
+    pub jobs: Mutex<Jobs>,
+    /// The driver sleeps here.
+    pub wake: Condvar,
+    /// Those who wait for the end of the timer sleep here.
+    pub done: Condvar,
+    pub scale: Scale,
+    pub tick: u64,
+    pub settings: Settings,
+    pub counters: Counters,
+    /// Itself, for runs.
+    this: Weak<Shared>,
+}
+
+impl Shared {
+    pub fn new(scale: Scale, tick: Duration, settings: Settings) -> Arc<Self> {
+        let core = Core::new(tick, 0);
+        let tick = core.slab().tick();
+        Arc::new_cyclic(|this| Self {
+            jobs: Mutex::new(Jobs {
+                core,
+                waiting: 0,
+                running: 0,
+                parked_until: AWAKE,
+                stopping: None,
+                is_awaited: false,
+                has_driver: false,
+            }),
+            wake: Condvar::new(),
+            done: Condvar::new(),
+            scale,
+            tick,
+            settings,
+            counters: Counters::new(),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// Accepts a job for its first run.
+    pub fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<TimerId, TimerError> {
+        let entry = Entry::new(deadline, plan, body);
+        let jobs = self.jobs.lock();
+        let refused = if jobs.stopping.is_some() && !seeded("timer-accepts-after-the-end") {
+            Some(TimerError::Stopped)
+        } else {
+            (jobs.waiting >= self.settings.max_pending).then_some(TimerError::Full)
+        };
+        let inserted = match refused {
+            Some(error) => Err((error, entry)),
+            None => self.link(jobs, deadline, entry),
+        };
+        let id = inserted.map_err(|(error, entry)| {
+            drop_user_code(entry);
+            error
+        })?;
+        Counters::add(&self.counters.added, 1);
+        Ok(id)
+    }
+
+    /// Does something with `value` on the driver's thread, `delay` from now.
+    ///
+    /// # Errors
+    ///
+    /// Gives the value back if nothing begins any more.
+    pub fn errand<T: Send + 'static>(
+        &self,
+        delay: Duration,
+        value: T,
+        errand: impl FnOnce(T) + Send + 'static,
+    ) -> Result<(), T> {
+        let deadline = after(self.scale.now(), delay);
+        let jobs = self.jobs.lock();
+        if jobs.stopping == Some(Stopping::Cancel) {
+            return Err(value);
+        }
+        let body = Body::Errand(Box::new(move || errand(value)));
+        let mut entry = Entry::new(deadline, Plan::Once, body);
+        entry.runs_here = true;
+        if let Err((_, entry)) = self.link(jobs, deadline, entry) {
+            drop_user_code(entry);
+        }
+        Ok(())
+    }
+
+    fn link(
+        &self,
+        mut jobs: MutexGuard<'_, Jobs>,
+        deadline: u64,
+        entry: Entry,
+    ) -> Result<TimerId, (TimerError, Entry)> {
+        let weight = entry.weight();
+        let id = jobs.core.insert(deadline, entry).map_err(|entry| (TimerError::Full, entry))?;
+        jobs.waiting += weight;
+        self.unlock(jobs, Some(deadline));
+        Ok(id)
+    }
+
+    /// Unlocks, and wakes those who sleep too long: the driver, if a job of this deadline was put
+    /// back; at the end of the timer, everybody.
+    fn unlock(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: Option<u64>) {
+        let oversleeps = deadline.is_some_and(|deadline| jobs.oversleeps(deadline));
+        let is_stopping = jobs.stopping.is_some();
+        drop(jobs);
+        if is_stopping {
+            self.wake.notify_all();
+            self.done.notify_all();
+        } else if oversleeps && !seeded("timer-inserts-in-silence") {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
+    pub fn collect(&self, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
+        let now = self.scale.now();
+        let mut jobs = self.jobs.lock();
+        let now = match jobs.stopping {
+            Some(Stopping::Cancel) => return false,
+            Some(Stopping::FireAll) => u64::MAX,
+            _ => now,
+        };
+        // Jobs that only move closer count, too.
+        let limit = (*budget).min(self.settings.max_batch);
+        let mut looks = limit;
+        let has_more = loop {
+            match jobs.core.poll(now, &mut looks) {
+                Poll::Due(id) => {
+                    if let Some(entry) = jobs.entry(id) {
+                        entry.state = State::Queued;
+                        entry.ticket = entry.ticket.wrapping_add(1);
+                        batch.push(Due { id, ticket: entry.ticket, here: entry.runs_here });
+                    }
+                }
+                Poll::Exhausted => break true,
+                Poll::Idle => break false,
+            }
+        };
+        *budget -= limit - looks;
+        has_more
+    }
+
+    /// Begins the run that a ticket is good for.
+    pub fn begin(&self, due: Due) -> Option<Begun> {
+        let now = self.scale.now();
+        let mut jobs = self.jobs.lock();
+        let entry = jobs.queued(due)?;
+        let weight = entry.weight();
+        entry.state = State::Running;
+        entry.runs += 1;
+        entry.runs_here = false;
+        let (planned, number) = (entry.planned, entry.runs);
+        let (body, plan) = (entry.body.take(), entry.plan.take().unwrap_or(Plan::Once));
+        jobs.waiting -= weight;
+        jobs.running += 1;
+        drop(jobs);
+        let late = now.saturating_sub(planned);
+        if weight > 0 {
+            self.counters.fire(late);
+        }
+        let series: Arc<dyn Series> = self.this.upgrade()?;
+        let run = Run {
+            series,
+            id: due.id,
+            planned: self.scale.instant(planned),
+            late: Duration::from_nanos(late),
+            number,
+            remaining: catch_user_panic(|| plan.remaining(number)).flatten(),
+        };
+        Some(Begun { run, body, plan, planned })
+    }
+
+    /// A run has ended. Puts the job back for its next one, or lets it go.
+    pub fn settle(&self, begun: Begun, has_panicked: bool) {
+        let Begun { run, body, mut plan, planned } = begun;
+        let repeats = body.as_ref().is_some_and(Body::repeats)
+            && !(has_panicked && self.settings.on_panic == OnPanic::Stop);
+        let next = if repeats { self.next_run(&run, &mut plan, planned) } else { None };
+
+        let mut jobs = self.jobs.lock();
+        jobs.running -= 1;
+        let is_stopping = jobs.stopping.is_some();
+        let mut left = (body, Some(plan));
+        let deadline = match jobs.entry(run.id) {
+            None => None,
+            Some(entry) => {
+                let next = entry.next.take().or(next);
+                let next = next.filter(|_| repeats && !entry.is_ending && !is_stopping);
+                if let Some(next) = next {
+                    (entry.body, entry.plan) = std::mem::take(&mut left);
+                    (entry.state, entry.planned) = (State::Waiting, next);
+                    jobs.waiting += 1;
+                    jobs.core.schedule(run.id, next);
+                } else {
+                    jobs.core.remove(run.id);
+                }
+                next
+            }
+        };
+        self.unlock(jobs, deadline);
+        drop_user_code(left);
+    }
+
+    /// Asks the schedule, unless the run has said what is next.
+    fn next_run(&self, run: &Run, plan: &mut Plan, planned: u64) -> Option<u64> {
+        let mut jobs = self.jobs.lock();
+        let is_stopping = jobs.stopping.is_some();
+        let entry = jobs.entry(run.id).filter(|entry| !entry.is_ending && !is_stopping)?;
+        let rescheduled = entry.next;
+        drop(jobs);
+        if rescheduled.is_some() {
+            return rescheduled;
+        }
+        let ran = Ran { runs: run.number, planned, now: self.scale.now() };
+        catch_user_panic(|| plan.next(ran, &self.scale)).unwrap_or_else(|| {
+            Counters::add(&self.counters.panicked, 1);
+            None
+        })
+    }
+
+    /// The executor has dropped a ticket.
+    pub fn reject(&self, due: Due) {
+        let now = self.scale.now();
+        let mut jobs = self.jobs.lock();
+        let runs_here = match (self.settings.rejection, jobs.stopping) {
+            (Rejection::RunHere, _) | (_, Some(Stopping::FireAll)) => true,
+            (Rejection::Retry(_) | Rejection::Discard, _) => false,
+        };
+        let Some(entry) = jobs.queued(due) else { return };
+        Counters::add(&self.counters.rejected, 1);
+        if self.settings.rejection == Rejection::Discard && !runs_here {
+            return self.leave_out(jobs, due.id);
+        }
+        let deadline = match self.settings.rejection {
+            Rejection::Retry(delay) if !runs_here => after(now, delay),
+            _ => now,
+        };
+        (entry.state, entry.runs_here) = (State::Waiting, runs_here);
+        jobs.core.schedule(due.id, deadline);
+        self.unlock(jobs, Some(deadline));
+    }
+
+    /// Goes on to the next run of a job, as if this one had been made.
+    fn leave_out(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) {
+        let Some(entry) = jobs.entry(id) else { return };
+        entry.state = State::Running;
+        entry.runs += 1;
+        let (planned, number) = (entry.planned, entry.runs);
+        let (body, plan) = (entry.body.take(), entry.plan.take().unwrap_or(Plan::Once));
+        jobs.waiting -= 1;
+        jobs.running += 1;
+        drop(jobs);
+        let Some(series) = self.this.upgrade() else { return };
+        let (late, planned_at) = (Duration::ZERO, self.scale.instant(planned));
+        let run = Run { series, id, planned: planned_at, late, number, remaining: None };
+        self.settle(Begun { run, body, plan, planned }, false);
+    }
+}
+
+impl Series for Shared {
+    fn cancel(&self, id: TimerId) -> Cancel {
+        let mut jobs = self.jobs.lock();
+        let Some(entry) = jobs.entry(id) else { return Cancel::Finished };
+        if entry.state == State::Running {
+            let was_ending = std::mem::replace(&mut entry.is_ending, true);
+            return if was_ending { Cancel::Finished } else { Cancel::Running };
+        }
+        if seeded("timer-cancels-waiting-only") && entry.state == State::Queued {
+            return Cancel::Cancelled;
+        }
+        let entry = jobs.core.remove(id);
+        jobs.waiting -= 1;
+        self.unlock(jobs, None);
+        drop_user_code(entry);
+        Counters::add(&self.counters.cancelled, 1);
+        Cancel::Cancelled
+    }
+
+    fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
+        let deadline = after(self.scale.now(), delay);
+        let mut jobs = self.jobs.lock();
+        let is_stopping = jobs.stopping.is_some();
+        let Some(entry) = jobs.entry(id).filter(|_| !is_stopping) else { return false };
+        if entry.state == State::Running {
+            let repeats = !entry.is_ending && entry.plays_again;
+            entry.next = Some(deadline).filter(|_| repeats);
+            return repeats;
+        }
+        // A ticket that is out is void.
+        entry.ticket = entry.ticket.wrapping_add(1);
+        (entry.state, entry.planned) = (State::Waiting, deadline);
+        jobs.core.schedule(id, deadline);
+        self.unlock(jobs, Some(deadline));
+        true
+    }
+}
+
+/// Drops what may contain code of the user's, with no lock held. A panic goes no further.
+pub fn drop_user_code<T>(value: T) {
+    let _: Option<()> = catch_user_panic(|| drop(value));
+}

@@ -1,0 +1,125 @@
+//! The end of a timer.
+
+use crate::jobs::{Bench, MS};
+use cortado::timer::{Cancel, Missed, Stop, Timer, TimerError};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[test]
+fn a_cancelled_timer_returns_what_did_not_fire() {
+    let bench = Bench::new();
+    let first = bench.timer.after(5 * MS, bench.note("first")).unwrap();
+    let series = bench.timer.every(7 * MS, Missed::Skip, bench.note("series")).unwrap();
+    bench.walk(8);
+    let late = bench.timer.after(9 * MS, bench.note("late")).unwrap();
+    let mut unfired = bench.timer.shutdown(Stop::Cancel);
+    unfired.sort_by_key(|it| it.deadline());
+    let ids: Vec<_> = unfired.iter().map(|it| it.id()).collect();
+    assert_eq!(ids, [series.id(), late.id()]);
+    assert_eq!(unfired[1].deadline() - unfired[0].deadline(), 3 * MS);
+    assert_eq!((bench.timer.len(), bench.timer.stats().cancelled), (0, 2));
+    assert_eq!(bench.timer.after(MS, |_| ()).unwrap_err(), TimerError::Stopped);
+    assert_eq!(first.cancel(), Cancel::Finished);
+    assert!(!late.reschedule(MS) && bench.timer.shutdown(Stop::FireAll).is_empty());
+    // What did not fire can still be run by hand.
+    bench.take();
+    assert!(unfired.remove(1).run().is_none());
+    assert_eq!(bench.take(), ["late 1 at 8 late 0"]);
+    assert_eq!(bench.walk(20), [""; 0]);
+}
+
+#[test]
+fn a_drain_runs_what_is_due_and_series_once() {
+    let bench = Bench::new();
+    let _due = bench.timer.after(5 * MS, bench.note("due")).unwrap();
+    let _series = bench.timer.every(2 * MS, Missed::Burst, bench.note("series")).unwrap();
+    let later = bench.timer.after(50 * MS, bench.note("later")).unwrap();
+    bench.hand.advance(10 * MS);
+    let unfired = bench.timer.shutdown(Stop::Drain(Duration::from_secs(60)));
+    assert_eq!(bench.take(), ["series 1 at 10 late 8", "due 1 at 10 late 5"]);
+    assert_eq!(unfired.len(), 1);
+    assert_eq!(unfired[0].id(), later.id());
+}
+
+#[test]
+fn firing_all_runs_everything_now() {
+    let bench = Bench::with(|builder| builder.max_batch(2));
+    for (name, ms) in [("a", 5), ("b", 5000), ("c", 500_000)] {
+        bench.timer.after(MS * ms, bench.note(name)).unwrap().detach();
+    }
+    bench.timer.after(Duration::MAX, bench.note("never")).unwrap().detach();
+    let _series = bench.timer.every(7 * MS, Missed::Skip, bench.note("series")).unwrap();
+    assert!(bench.timer.shutdown(Stop::FireAll).is_empty());
+    let told: Vec<String> =
+        ["a", "series", "b", "c", "never"].map(|name| format!("{name} 1 at 0 late 0")).into();
+    assert_eq!(bench.take(), told);
+    assert_eq!(bench.timer.len(), 0);
+}
+
+/// From a job it returns at once: it waits neither for that job nor for others.
+#[test]
+fn a_job_may_end_its_timer() {
+    for stop in [Stop::Cancel, Stop::Drain(Duration::from_secs(60)), Stop::FireAll] {
+        let bench = Bench::new();
+        let (timer, left) = (bench.timer.clone(), Arc::new(Mutex::new(None)));
+        let told = Arc::clone(&left);
+        let _job = bench.timer.after(MS, move |_| {
+            *told.lock().unwrap() = Some(timer.shutdown(stop).len());
+        });
+        let _other = bench.timer.after(50 * MS, bench.note("other")).unwrap();
+        let mut rest = bench.step(1);
+        let expected = if stop == Stop::Cancel { 1 } else { 0 };
+        assert_eq!(*left.lock().unwrap(), Some(expected), "{stop:?}");
+        rest.extend(bench.step(50));
+        assert_eq!(rest.len(), usize::from(stop != Stop::Cancel), "{stop:?}: {rest:?}");
+        assert_eq!(bench.timer.after(MS, |_| ()).unwrap_err(), TimerError::Stopped);
+    }
+}
+
+/// The same with a thread.
+#[test]
+fn a_timer_with_a_thread_ends_in_every_way() {
+    for stop in [Stop::Cancel, Stop::Drain(Duration::from_secs(60)), Stop::FireAll] {
+        let timer = Timer::new();
+        let (begun, begins) = channel();
+        let (release, wait) = channel::<()>();
+        let finished = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&finished);
+        let job = timer.after(Duration::ZERO, move |_| {
+            begun.send(()).unwrap();
+            let _ = wait.recv();
+            count.fetch_add(1, SeqCst);
+        });
+        job.unwrap().detach();
+        begins.recv().unwrap();
+        if stop == Stop::FireAll {
+            timer.after(Duration::from_secs(3600), |_| ()).unwrap().detach();
+        }
+        let ending = timer.clone();
+        let end = std::thread::spawn(move || ending.shutdown(stop).len());
+        drop(release);
+        assert_eq!((end.join().unwrap(), finished.load(SeqCst)), (0, 1), "{stop:?}");
+        assert_eq!((timer.len(), timer.running()), (0, 0));
+    }
+}
+
+#[test]
+fn the_last_handle_ends_the_timer() {
+    let held = Arc::new(());
+    let bench = Bench::new();
+    for _ in 0..10 {
+        let (held, timer) = (Arc::clone(&held), bench.timer.clone());
+        // A job that holds its own timer keeps it, as a cycle does; one that holds a handle not.
+        let job = bench.timer.after(MS, move |_| drop((held, timer)));
+        job.unwrap().detach();
+    }
+    assert_eq!(Arc::strong_count(&held), 11);
+    bench.step(1);
+    assert_eq!(Arc::strong_count(&held), 1);
+    let (captured, timer) = (Arc::clone(&held), Timer::new());
+    timer.after(Duration::from_secs(3600), move |_| drop(captured)).unwrap().detach();
+    drop(timer);
+    assert_eq!(Arc::strong_count(&held), 1, "what did not fire is dropped with the timer");
+}

@@ -1,0 +1,166 @@
+//! Async jobs.
+
+use crate::jobs::{Bench, MS};
+use cortado::timer::{Cancel, Missed, Rejection, Stop, Timer};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+/// A future that is ready when it is told so.
+#[derive(Clone, Default)]
+struct Gate(Arc<Mutex<(usize, Option<Waker>)>>);
+
+impl Gate {
+    async fn pass(&self) {
+        poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            if state.0 > 0 {
+                state.0 -= 1;
+                return Poll::Ready(());
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn open(&self) {
+        let waker = {
+            let mut state = self.0.lock().unwrap();
+            state.0 += 1;
+            state.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[test]
+fn a_run_lasts_until_its_future_ends() {
+    let bench = Bench::new();
+    let (gate, inner) = (Gate::default(), Gate::default());
+    let ended = Arc::new(AtomicUsize::new(0));
+    let (first, second, count) = (gate.clone(), inner.clone(), Arc::clone(&ended));
+    let job = bench.timer.after_async(MS, move |run| async move {
+        first.pass().await;
+        second.pass().await;
+        count.fetch_add(run.number() as usize, SeqCst);
+    });
+    let job = job.unwrap();
+    bench.step(1);
+    assert_eq!((bench.timer.len(), bench.timer.running()), (0, 1));
+    assert_eq!(bench.timer.cancel(job.id()), Cancel::Running);
+    gate.open();
+    assert_eq!(ended.load(SeqCst), 0, "not polled by whoever wakes it");
+    bench.step(0);
+    inner.open();
+    bench.step(0);
+    assert_eq!((ended.load(SeqCst), bench.timer.running()), (1, 0));
+    assert_eq!((bench.timer.stats().fired, bench.timer.stats().lateness.count), (1, 1));
+    gate.open();
+}
+
+#[test]
+fn a_series_of_futures_does_not_overlap_and_survives_panics() {
+    let bench = Bench::new();
+    let gate = Gate::default();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
+    let _series = bench.timer.every_async(10 * MS, Missed::Skip, move |run| {
+        let (gate, note, hand) = (inner.clone(), Arc::clone(&note), hand.clone());
+        async move {
+            note.lock().unwrap().push((run.number(), hand.now().as_millis()));
+            gate.pass().await;
+            assert!(run.number() != 2, "the second panics in its second poll");
+        }
+    });
+    bench.walk(35);
+    assert_eq!(*log.lock().unwrap(), [(1, 10)], "the first is still running");
+    gate.open();
+    bench.walk(10);
+    assert_eq!(*log.lock().unwrap(), [(1, 10), (2, 40)], "and the next multiple after its end");
+    gate.open();
+    bench.walk(10);
+    assert_eq!(*log.lock().unwrap(), [(1, 10), (2, 40), (3, 50)]);
+    assert_eq!(bench.timer.stats().panicked, 1);
+}
+
+#[test]
+fn a_gap_begins_when_the_future_ends() {
+    let bench = Bench::new();
+    let gate = Gate::default();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
+    let _series = bench.timer.every_after_async(10 * MS, move |_| {
+        let (gate, note, hand) = (inner.clone(), Arc::clone(&note), hand.clone());
+        async move {
+            note.lock().unwrap().push(hand.now().as_millis());
+            gate.pass().await;
+        }
+    });
+    bench.walk(17);
+    gate.open();
+    bench.walk(20);
+    assert_eq!(*log.lock().unwrap(), [10, 28], "woken at 17, polled at 18");
+}
+
+/// An executor that drops polls loses no wake-up.
+#[test]
+fn a_dropped_poll_is_made_again() {
+    for rejection in [Rejection::default(), Rejection::RunHere, Rejection::Discard] {
+        let calls = AtomicUsize::new(0);
+        let bench = Bench::with(|builder| {
+            builder.rejection(rejection).executor(move |job: cortado::Job| {
+                if calls.fetch_add(1, SeqCst) == 0 {
+                    job();
+                }
+            })
+        });
+        let gate = Gate::default();
+        let inner = gate.clone();
+        let _job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+        bench.step(1);
+        assert_eq!(bench.timer.running(), 1);
+        gate.open();
+        bench.walk(20);
+        assert_eq!(bench.timer.running(), 0, "{rejection:?}");
+    }
+}
+
+#[test]
+fn a_timer_runs_futures_of_a_runtime() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let timer = Timer::builder().on_tokio().start().unwrap();
+        let (send, mut told) = tokio::sync::mpsc::channel(1);
+        let job = timer.after_async(MS, move |run| async move {
+            tokio::time::sleep(2 * MS).await;
+            send.send(run.number()).await.unwrap();
+        });
+        let _job = job.unwrap();
+        assert_eq!(told.recv().await, Some(1));
+        let unfired = tokio::task::spawn_blocking(move || timer.shutdown(Stop::Cancel).len());
+        assert_eq!(unfired.await.unwrap(), 0);
+    });
+}
+
+/// A future that waits when its timer is dropped ends at its next wake-up, if nobody can poll it.
+#[test]
+fn a_future_without_a_driver_is_dropped() {
+    let held = Arc::new(());
+    let gate = Gate::default();
+    let bench = Bench::new();
+    let (inner, captured) = (gate.clone(), Arc::clone(&held));
+    let job = bench.timer.after_async(MS, move |_| async move {
+        inner.pass().await;
+        drop(captured);
+    });
+    job.unwrap().detach();
+    bench.step(1);
+    assert!(bench.timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
+    assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (1, 2));
+    gate.open();
+    assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (0, 1));
+}
