@@ -234,7 +234,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     #[inline(always)]
     fn segment(&self, position: usize) -> &OnceLock<Segment> {
         // The second mask tells the compiler that there is such a segment.
-        &self.segments[(position & self.mask as usize) / SEGMENT & (SEGMENTS - 1)]
+        &self.segments[((position & self.mask as usize) / SEGMENT) & (SEGMENTS - 1)]
     }
 
     #[inline(always)]
