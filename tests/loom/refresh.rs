@@ -8,6 +8,7 @@
 //! | `reload_vs_expiry` | of a reload that prolongs a life and the expirer exactly one wins | `expirer-ignores-extensions` |
 //! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
 //! | `shorten_vs_read` | a life that was made shorter is over for plain hits when it is over for others | `ends-before-acts` |
+//! | `reload_vs_idle_read` | a read's idle time outlives the value that was read | `reloads-read-the-end-once` |
 //!
 //! The entry has the value 1, is stale at 10 s and ends at 100 s; its reload brings the value 2.
 
@@ -175,6 +176,32 @@ fn shorten_vs_read() {
                 assert!(first || !second, "what has expired came back");
             })],
         );
+        finish(&cache);
+    });
+}
+
+/// The reload replaces the value that the reader has found, and the life goes on from the read.
+#[test]
+fn reload_vs_idle_read() {
+    model(|| {
+        let ledger = Ledger::new();
+        let asked = Arc::default();
+        let builder: Builder<u8, Value> = ledger.builder();
+        let cache = builder
+            .time_to_idle(100 * SECOND)
+            .refresh_inline(true)
+            .try_build_with_loader(Upstream { ledger, prolongs: false, asked }, Plain)
+            .unwrap();
+        cache.insert(1, ledger.value(1));
+        cache.run_pending_tasks();
+        ledger.set_seconds(20);
+        let reader = cache.cache().clone();
+        race(
+            || assert!(cache.refresh(&1)),
+            [Box::new(move || assert!(reader.get_entry(&1).is_some()))],
+        );
+        assert_eq!(cache.peek(&1).map(|entry| entry.number()), Some(2));
+        assert_eq!(cache.expires_in(&1).into_options(), Some(Some(100 * SECOND)));
         finish(&cache);
     });
 }

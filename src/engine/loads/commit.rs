@@ -164,11 +164,14 @@ where
                 return Err(node);
             }
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
-            if let (Some(reload), Some(living)) = (reload, living) {
-                self.keep_idle_time(&mut put, living.seen(), reload.read_at);
-            }
+            let done = match reload.filter(|_| living.is_some()) {
+                None => self.core.commit_put(found, &put, flight.clearance()),
+                Some(ReloadOf { read_at }) => {
+                    self.core.commit_reload(found, &mut put, flight.clearance(), read_at)
+                }
+            };
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };
-            match self.core.commit_put(found, &put, flight.clearance()) {
+            match done {
                 Ok(done) => {
                     if let (Some(_), Basis::Entry { node: old, .. }) = (reload, basis) {
                         self.note_reloaded(old);

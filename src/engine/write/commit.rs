@@ -1,7 +1,7 @@
 //! The sections under a bucket's lock. They run no user code, do not wait, and know no `K` and no
 //! `V`.
 
-use crate::clock::Timestamp;
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::core::{Core, Search};
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
@@ -9,6 +9,7 @@ use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
 use crate::node::{Generation, Meta, ended_at, life};
+use crate::pool::RefreshMark;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
@@ -90,6 +91,46 @@ impl Core {
         self.commit_put_under(&permit, found, put)
     }
 
+    /// Publishes a reloaded value in place of the living node that was found. A reload is no read:
+    /// the idle time goes on from the last one, and `put` gets the end that comes of it. `read_at`
+    /// is the read that triggered the reload.
+    pub fn commit_reload(
+        &self,
+        found: Search<'_>,
+        put: &mut Put,
+        clearance: Clearance<'_>,
+        read_at: Option<Timestamp>,
+    ) -> Result<Done, Obstacle> {
+        let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
+        let mut locked = self.lock(found, put.hash, &permit)?;
+        let (Some(old), Some(word)) = (locked.id(), self.pool.hard_deadline(put.id)) else {
+            return self.publish(&mut locked, put, None);
+        };
+        let life = self.pool.life(old);
+        let old_end = life.take_out().ok_or(Obstacle::Changed)?;
+        let read = read_at.map_or(old_end, |read| self.lifetimes.deadline(read, NEVER));
+        put.deadline = old_end.max(read).min(word.load());
+        if put.deadline <= put.now {
+            put.refused = Some(RemovalCause::Expired);
+        }
+        self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
+        let done = self.publish(&mut locked, put, Some(old_end));
+        if done.is_err() {
+            life.put_back(old_end);
+        }
+        done
+    }
+
+    /// Sets the words that a node has in a cache with refresh.
+    #[cold]
+    pub fn begin_life(&self, put: &Put, stale: Timestamp) {
+        self.pool.life(put.id).begin(put.deadline);
+        if let Some(refresh) = self.pool.refresh(put.id) {
+            refresh.set(stale);
+        }
+        self.pool.meta(put.id).set_act(put.deadline.min(stale));
+    }
+
     /// Inlined into both callers, so that the locked bucket stays in registers.
     #[inline(always)]
     fn commit_put_under<'g>(
@@ -100,6 +141,18 @@ impl Core {
     ) -> Result<Done, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(permit, put.hash)?;
+        self.publish(&mut locked, put, None)
+    }
+
+    /// Publishes a node with its bucket locked. `taken` is the end of the node in its place, if it
+    /// was [taken out](crate::pool::Life::take_out).
+    #[inline(always)]
+    fn publish(
+        &self,
+        locked: &mut Locked<'_>,
+        put: &Put,
+        taken: Option<Timestamp>,
+    ) -> Result<Done, Obstacle> {
         if self.hot.generation() != put.generation {
             // The hooks were told about an entry that was cleared since. From this check on, an
             // `invalidate_all` finds the node older than itself.
@@ -116,7 +169,8 @@ impl Core {
             if outdated || self.is_closed() { Some(RemovalCause::Explicit) } else { put.refused };
         if let Some(cause) = refused {
             let event = locked.id().map(|old| {
-                self.unlink(&mut locked, old, put.now, RemovalCause::Replaced);
+                locked.remove();
+                self.replaced((old, self.pool.meta(old)), put.now, taken);
                 Event::Removed(old).pack()
             });
             if cause == RemovalCause::Explicit {
@@ -143,7 +197,7 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
-                let gone = self.gone((old, before), put.now, RemovalCause::Replaced);
+                let gone = self.replaced((old, before), put.now, taken);
                 // The wheel looks at the old node no later than by its deadline. The exception is a
                 // deadline that was made earlier and whose event is on the way.
                 let later = put.deadline >= gone.deadline && !before.was_shortened();
@@ -275,12 +329,36 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone((id, self.pool.meta(id)), now, cause).cause
+        let meta = self.pool.meta(id);
+        self.gone((id, meta), self.mark_gone((id, meta)), now, cause).cause
     }
 
-    /// Marks a node that has just been unlinked and announces it.
-    fn gone(&self, (id, meta): (NodeId, &Meta), now: Timestamp, cause: RemovalCause) -> Gone {
-        let deadline = self.mark_gone((id, meta));
+    /// Marks a node that has just been replaced and announces it. See [`publish`](Self::publish).
+    #[inline(always)]
+    fn replaced(
+        &self,
+        (id, meta): (NodeId, &Meta),
+        now: Timestamp,
+        taken: Option<Timestamp>,
+    ) -> Gone {
+        let deadline = match taken {
+            None => self.mark_gone((id, meta)),
+            Some(end) => {
+                self.pool.life(id).mark_gone_taken(end);
+                end
+            }
+        };
+        self.gone((id, meta), deadline, now, RemovalCause::Replaced)
+    }
+
+    /// Announces a node that has just been unlinked and marked.
+    fn gone(
+        &self,
+        (id, meta): (NodeId, &Meta),
+        deadline: Timestamp,
+        now: Timestamp,
+        cause: RemovalCause,
+    ) -> Gone {
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
         Gone { cause, deadline: ended_at(deadline) }

@@ -8,8 +8,8 @@ use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
-use crate::node::{Generation, ended_at};
-use crate::pool::{Handle, Local, RefreshMark};
+use crate::node::Generation;
+use crate::pool::{Handle, Local};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
 
@@ -75,36 +75,9 @@ impl<K, V, S> Engine<K, V, S> {
             reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
             let stale = created.saturating_add(refresh.unwrap_or(reloads.after_write()));
-            self.begin_life(&put, stale);
+            self.core.begin_life(&put, stale);
         }
         put
-    }
-
-    /// Sets the words that a node has in a cache with refresh.
-    #[cold]
-    fn begin_life(&self, put: &Put, stale: Timestamp) {
-        let pool = self.pool.raw();
-        pool.life(put.id).begin(put.deadline);
-        if let Some(refresh) = pool.refresh(put.id) {
-            refresh.set(stale);
-        }
-        pool.meta(put.id).set_act(put.deadline.min(stale));
-    }
-
-    /// Has the idle time of a reloaded value go on from the last read: a reload is none. `old_end`
-    /// is the end of the old value's life, and `read_at` the read that triggered the reload.
-    #[cold]
-    pub fn keep_idle_time(&self, put: &mut Put, old_end: Timestamp, read_at: Option<Timestamp>) {
-        let pool = self.pool.raw();
-        let Some(word) = pool.hard_deadline(put.id) else { return };
-        let hard_deadline = word.load();
-        let read = read_at.map_or(old_end, |read| self.core.lifetimes.deadline(read, NEVER));
-        put.deadline = ended_at(old_end).max(read).min(hard_deadline);
-        let stale = pool.refresh(put.id).map_or(NEVER, RefreshMark::instant);
-        self.begin_life(put, stale);
-        if put.deadline <= put.now {
-            put.refused = Some(RemovalCause::Expired);
-        }
     }
 
     /// The key's entry, if it lives, in order to check that an answer was about it. `asked_at` is

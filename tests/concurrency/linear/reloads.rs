@@ -26,26 +26,39 @@ impl Setup {
         moment: &Moment<'_>,
         offer: &mut impl FnMut(Answer, State),
     ) {
-        let Moment { judged, acted, .. } = *moment;
+        let Moment { judged, acted, later } = *moment;
+        let is_other = |other: &&Event| other.began != event.began && event.overlaps(other);
+        let others = || history.iter().filter(is_other);
+        if living.is_some_and(|node| later.last().is_some_and(|&last| node.deadline <= last)) {
+            // The entry ends before its loader begins.
+            offer(BEGUN, state);
+        }
         match (living, event.op) {
             // If the entry ends while its loader works, the new value is a new entry.
             (Some(node), _) if node.deadline <= acted => {
                 offer(BEGUN, Some(self.node(node.value + RELOADED, acted, NEVER)));
             }
             (Some(node), op) => {
-                // It is no read for the idle time, which goes on from the read that triggered it.
-                let read = if op == Op::Renewal { judged + IDLE } else { 0 };
-                let deadline = if self.idle { node.deadline.max(read) } else { NEVER };
-                let value = node.value + RELOADED;
-                offer(BEGUN, Some(Node { value, deadline, term: NEVER }));
+                let mut reloaded = |read| {
+                    let deadline = if self.idle { node.deadline.max(read) } else { NEVER };
+                    let value = node.value + RELOADED;
+                    offer(BEGUN, Some(Node { value, deadline, term: NEVER }));
+                };
+                if op == Op::Renewal {
+                    // It is no read for the idle time, which goes on from the read that triggered
+                    // it: on this thread, or a little earlier on one that has left it to this one.
+                    let theirs = others().flat_map(|other| &other.readings);
+                    let earlier = theirs.filter(|&&reading| reading < judged);
+                    earlier.chain([&judged]).for_each(|read| reloaded(read + IDLE));
+                } else {
+                    reloaded(0);
+                }
             }
             (None, Op::Reload(value)) => {
                 offer(BEGUN, Some(self.node(value, acted, NEVER)));
             }
             (None, _) => {}
         }
-        let is_other = |other: &&Event| other.began != event.began && event.overlaps(other);
-        let others = || history.iter().filter(is_other);
         if others().any(Event::hinders_reloads) {
             offer(BEGUN, state);
         }
