@@ -30,7 +30,13 @@ mod own {
     /// guard lives.
     #[inline]
     pub fn pin() -> Guard {
-        HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| collector().register().pin())
+        HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| pin_without_locals())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pin_without_locals() -> Guard {
+        collector().register().pin()
     }
 }
 

@@ -33,7 +33,7 @@
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
-use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::flight::cell::{FlightCell, HasCell, Leader, Outcome};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
@@ -59,7 +59,15 @@ pub struct Flight {
     /// shard's lock, and the flight's owner reads it after it has held that lock.
     postponed: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
-    cell: Arc<FlightCell<Option<LoadOutcome>>>,
+    cell: FlightCell<Option<LoadOutcome>>,
+}
+
+impl HasCell for Flight {
+    type Result = Option<LoadOutcome>;
+
+    fn cell(&self) -> &FlightCell<Self::Result> {
+        &self.cell
+    }
 }
 
 /// Whether an operation has ended.
@@ -127,12 +135,6 @@ impl Flight {
     pub fn wait_until(&self, deadline: Instant) -> bool {
         self.assert_not_own();
         self.cell.wait_until(deadline)
-    }
-
-    /// A future that waits until the flight has landed. Whoever keeps it must keep the flight, too:
-    /// [`FlightGuard`] makes an outcome only if others hold the flight.
-    pub fn follow(&self) -> Follow<Option<LoadOutcome>> {
-        Follow::new(Arc::clone(&self.cell))
     }
 
     /// Panics if this thread runs the owner's code, since a wait for it could never end.
@@ -307,6 +309,7 @@ impl Flights {
 
     /// Keeps loads and computations of the key from being registered while the writer commits;
     /// `None` if one was registered after the writer compared keys.
+    #[inline]
     pub fn permit<'a>(
         &'a self,
         hash: Hash32,
@@ -316,7 +319,7 @@ impl Flights {
             Clearance::Idle if self.is_idle(hash) => Some(CommitPermit::IfIdle),
             Clearance::Idle => Some(self.permit_beside_others(hash)),
             Clearance::Exclusive => Some(CommitPermit::Exclusive),
-            Clearance::Load(guard) => Some(CommitPermit::Load(&guard.flight)),
+            Clearance::Load(guard) => Some(CommitPermit::Load(guard.flight())),
             Clearance::Seen(version) => self
                 .board
                 .shard(hash)
@@ -364,8 +367,7 @@ impl CommitPermit<'_> {
 pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: Hash32,
-    leader: Option<Leader<Option<LoadOutcome>>>,
-    flight: Arc<Flight>,
+    leader: Leader<Flight>,
 }
 
 impl FlightGuard {
@@ -377,57 +379,51 @@ impl FlightGuard {
         seen: Version,
     ) -> Option<Self> {
         let hash = key_node.meta().hash();
-        let (leader, cell) = FlightCell::start();
-        let flight = Arc::new(Flight {
+        let leader = Leader::of(Flight {
             key_node,
             kind,
             generation,
             overtaken: AtomicBool::new(false),
             commits: AtomicBool::new(false),
             postponed: AtomicU32::new(NodeId::NONE.raw()),
-            cell,
+            cell: FlightCell::new(),
         });
-        flights.shard(hash).try_insert(hash, Arc::clone(&flight), seen).ok()?;
-        Some(Self { flights: Arc::clone(flights), hash, leader: Some(leader), flight })
+        flights.shard(hash).try_insert(hash, Arc::clone(leader.flight()), seen).ok()?;
+        Some(Self { flights: Arc::clone(flights), hash, leader })
+    }
+
+    fn flight(&self) -> &Arc<Flight> {
+        self.leader.flight()
     }
 
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
-        Arc::ptr_eq(&self.flight, flight)
+        Arc::ptr_eq(self.flight(), flight)
     }
 
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
     /// for the end of the flight.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
-        ReentrancyMark::poll(self.flight.token())
+        ReentrancyMark::poll(self.flight().token())
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.
     pub fn enter(self) -> EnteredFlight {
-        let _mark = ReentrancyMark::flight(self.flight.token());
+        let _mark = ReentrancyMark::flight(self.flight().token());
         EnteredFlight { guard: self, _mark }
     }
 
     fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        self.flights.remove(self.hash, &self.flight);
-        let Some(leader) = self.leader.take() else { return };
-        // Others got the flight from the board, from which it is gone, or from one another. While
-        // this guard holds a count, a count of 1 is final, so the load cannot be stale. A task that
-        // waits by the cell holds the flight, too (`follow`).
-        let is_alone = Arc::strong_count(&self.flight) == 1 && !leader.has_followers();
-        if is_alone || seeded("landings-forget-the-waiters") {
-            leader.retire();
-        } else {
-            leader.complete(outcome());
-        }
+        self.flights.remove(self.hash, self.leader.flight());
+        self.leader.complete(outcome);
     }
 }
 
 impl Drop for FlightGuard {
     fn drop(&mut self) {
-        if self.leader.is_some() && !seeded("unwinding-keeps-the-flight") {
-            self.flights.remove(self.hash, &self.flight);
+        if self.leader.is_flying() && !seeded("unwinding-keeps-the-flight") {
+            self.flights.remove(self.hash, self.flight());
         }
-        drop(self.leader.take());
+        self.leader.abandon();
         // The future's polls deferred deliveries to the end of the flight. If the owner failed or
         // was cancelled, the end is here.
         if reentrancy::has_deferred() {
@@ -464,7 +460,7 @@ impl EnteredFlight {
 
     /// Notes that the loader has returned, before the commit.
     pub fn begin_commit(&self) {
-        self.guard.flight.begin_commit();
+        self.guard.flight().begin_commit();
     }
 
     /// How the owner of a load commits it.

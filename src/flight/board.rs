@@ -166,8 +166,12 @@ impl<F> Shard<F> {
     /// The flights with this hash, so that the caller can compare keys.
     pub fn snapshot(&self, hash: Hash32) -> (Version, Vec<Arc<F>>) {
         let table = self.table.lock();
+        let version = Version(table.next_serial);
+        if table.entries.is_empty() {
+            return (version, Vec::new());
+        }
         let flights = table.of(hash).map(|entry| Arc::clone(&entry.flight)).collect();
-        (Version(table.next_serial), flights)
+        (version, flights)
     }
 
     /// Registers a flight. The caller has compared its key with those of the snapshot `seen`.

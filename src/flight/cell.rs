@@ -1,9 +1,10 @@
 //! The cell in which threads and tasks wait for one result.
 //!
-//! [`FlightCell::start`] makes a cell and its only [`Leader`]. The leader completes the flight by
-//! [`complete`](Leader::complete). A leader that is dropped before that, by a panic, a cancelled
-//! task or an early return, abandons the flight. Both are the *landing*. Threads wait by
-//! [`FlightCell::wait`], and tasks by awaiting a [`Follow`]. Both can wait for the same flight.
+//! A flight is a cell, or something that [has one](HasCell). [`Leader::of`] makes its only leader.
+//! The leader completes the flight by [`complete`](Leader::complete). A leader that is dropped
+//! before that, by a panic, a cancelled task or an early return, abandons the flight. Both are the
+//! *landing*. Threads wait by [`FlightCell::wait`], and tasks by awaiting a [`Follow`]. Both can
+//! wait for the same flight.
 //!
 //! ```text
 //!     Running ──── complete(T) ───► Done(T)
@@ -12,8 +13,7 @@
 //!
 //! # Rules
 //!
-//! 1. Only the leader changes the state from `Running`, once. Therefore `complete` takes it by
-//!    value.
+//! 1. Only the leader changes the state from `Running`, once.
 //! 2. The leader takes the wakers out under the lock when it lands the flight. After releasing the
 //!    lock it wakes all of them, and all waiting threads. A waiter that finds `Running` is
 //!    registered (as a waiting thread or by its waker) before the lock is released. Thus no waiter
@@ -61,6 +61,13 @@ struct Wakers {
     by_ticket: BTreeMap<u64, Waker>,
 }
 
+/// A flight: what has a cell in which others wait for its result.
+pub trait HasCell {
+    type Result;
+
+    fn cell(&self) -> &FlightCell<Self::Result>;
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub struct FlightCell<T> {
@@ -69,13 +76,9 @@ pub struct FlightCell<T> {
 }
 
 impl<T> FlightCell<T> {
-    /// Starts a flight. Returns its leader and the flight.
-    pub fn start() -> (Leader<T>, Arc<Self>) {
-        let flight = Arc::new(Self {
-            state: Mutex::new(State::Running(Wakers::default())),
-            landed: Condvar::new(),
-        });
-        (Leader { flight: Some(Arc::clone(&flight)) }, flight)
+    /// The cell of a flight that has a leader.
+    pub fn new() -> Self {
+        Self { state: Mutex::new(State::Running(Wakers::default())), landed: Condvar::new() }
     }
 
     /// Whether the flight has not landed yet.
@@ -110,6 +113,20 @@ impl<T> FlightCell<T> {
                 let _ = catch_user_panic(|| waker.wake());
             }
         }
+    }
+}
+
+impl<T> Default for FlightCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> HasCell for FlightCell<T> {
+    type Result = T;
+
+    fn cell(&self) -> &Self {
+        self
     }
 }
 
@@ -148,61 +165,80 @@ impl<T: Clone> FlightCell<T> {
 /// The duty to land a flight. Dropping it abandons the flight.
 #[derive(Debug)]
 #[must_use = "dropping the leader abandons the flight"]
-pub struct Leader<T> {
-    /// `None` once the flight has landed.
-    flight: Option<Arc<FlightCell<T>>>,
+pub struct Leader<F: HasCell> {
+    flight: Arc<F>,
+    has_landed: bool,
 }
 
-impl<T> Leader<T> {
-    /// Whether others than the leader and one owner of the flight can see how it ends.
-    pub fn has_followers(&self) -> bool {
-        self.flight.as_ref().is_some_and(|flight| Arc::strong_count(flight) > 2)
+impl<F: HasCell> Leader<F> {
+    /// The leader of a flight that has just been made.
+    pub fn of(flight: F) -> Self {
+        Self { flight: Arc::new(flight), has_landed: false }
     }
 
-    /// Ends the flight without telling anybody. Only for a flight that nobody can wait for any
-    /// more.
-    pub fn retire(mut self) {
-        self.flight = None;
+    pub fn flight(&self) -> &Arc<F> {
+        &self.flight
     }
 
-    /// Lands the flight with a result for all waiters.
-    pub fn complete(mut self, result: T) {
-        if let Some(flight) = self.flight.take() {
-            flight.land(State::Done(Arc::new(result)));
+    /// Whether the flight has not landed yet.
+    pub fn is_flying(&self) -> bool {
+        !self.has_landed
+    }
+
+    /// Lands the flight without a result, if it has not landed.
+    pub fn abandon(&mut self) {
+        if !std::mem::replace(&mut self.has_landed, true) {
+            self.flight.cell().land(State::Abandoned);
+        }
+    }
+
+    /// Lands the flight with a result for all waiters. `result` is not called if nobody else holds
+    /// the flight: then nobody can see how it ends.
+    pub fn complete(&mut self, result: impl FnOnce() -> F::Result) {
+        if std::mem::replace(&mut self.has_landed, true) {
+            return;
+        }
+        // A count of 1 is final: others get the flight from a table, from which the client has
+        // removed it (rule 5), or from one another.
+        let is_alone = Arc::strong_count(&self.flight) == 1;
+        if !is_alone && !seeded("landings-forget-the-waiters") {
+            self.flight.cell().land(State::Done(Arc::new(result())));
         }
     }
 }
 
-impl<T> Drop for Leader<T> {
+impl<F: HasCell> Drop for Leader<F> {
     fn drop(&mut self) {
-        if let Some(flight) = self.flight.take() {
-            flight.land(State::Abandoned);
-        }
+        self.abandon();
     }
 }
 
 /// A future that waits for a flight.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
-pub struct Follow<T> {
-    flight: Arc<FlightCell<T>>,
+pub struct Follow<F: HasCell> {
+    flight: Arc<F>,
     ticket: Option<u64>,
 }
 
-impl<T> Follow<T> {
+impl<F: HasCell> Follow<F> {
     /// Creates a future that waits for `flight` from its first poll on.
-    pub fn new(flight: Arc<FlightCell<T>>) -> Self {
+    pub fn new(flight: Arc<F>) -> Self {
         Self { flight, ticket: None }
+    }
+
+    pub fn flight(&self) -> &F {
+        &self.flight
     }
 }
 
-impl<T: Clone> Future for Follow<T> {
-    type Output = Outcome<T>;
+impl<F: HasCell<Result: Clone>> Future for Follow<F> {
+    type Output = Outcome<F::Result>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let waker = cx.waker().clone();
-        let mut state = this.flight.state.lock();
+        let mut state = this.flight.cell().state.lock();
         match &mut *state {
             State::Running(wakers) => {
                 let ticket = *this.ticket.get_or_insert_with(|| {
@@ -220,17 +256,17 @@ impl<T: Clone> Future for Follow<T> {
                 // Before the result is the return value: a panic of the waker's destructor would
                 // leak it.
                 drop(waker);
-                Poll::Ready(Outcome::Done(T::clone(&result)))
+                Poll::Ready(Outcome::Done(F::Result::clone(&result)))
             }
             State::Abandoned => Poll::Ready(Outcome::Abandoned),
         }
     }
 }
 
-impl<T> Drop for Follow<T> {
+impl<F: HasCell> Drop for Follow<F> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let mut state = self.flight.state.lock();
+        let mut state = self.flight.cell().state.lock();
         let waker = match &mut *state {
             State::Running(wakers) if seeded("followers-go-together") => {
                 wakers.by_ticket.pop_first().map(|(_, waker)| waker)

@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::support::explore::model;
+use crate::support::flights::start;
 use cortado::internals::flight::board::Board;
 use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
@@ -49,7 +50,7 @@ impl Loads {
                     Outcome::Abandoned => continue,
                 }
             }
-            let (leader, flight) = FlightCell::start();
+            let (mut leader, flight) = start();
             if shard.try_insert(HASH, Arc::clone(&flight), seen).is_err() {
                 continue;
             }
@@ -60,7 +61,7 @@ impl Loads {
             }
             assert!(shard.remove(HASH, &flight));
             if let Some(value) = loaded {
-                leader.complete(value);
+                leader.complete(|| value);
                 return value;
             }
         }
@@ -106,10 +107,10 @@ impl Wake for Flag {
 fn a_task_follows_a_thread() {
     for succeeds in [true, false] {
         model(move || {
-            let (leader, flight) = FlightCell::start();
+            let (mut leader, flight) = start();
             let loader = thread::spawn(move || {
                 if succeeds {
-                    leader.complete(7);
+                    leader.complete(|| 7);
                 } else {
                     drop(leader);
                 }

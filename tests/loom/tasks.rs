@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::support::engine_world::{Ledger, Plain, finish, model_at, race};
 use crate::support::explore::model;
+use crate::support::flights::start;
 use cortado::internals::flight::board::Board;
 use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
@@ -71,14 +72,14 @@ impl Loads {
             if let Some(flight) = flights.first() {
                 return Turn::Wait(Arc::clone(flight));
             }
-            let (leader, flight) = FlightCell::start();
+            let (mut leader, flight) = start();
             if shard.try_insert(HASH, Arc::clone(&flight), seen).is_err() {
                 continue;
             }
             let present = *self.value.lock();
             let value = present.unwrap_or_else(|| self.load());
             assert!(shard.remove(HASH, &flight));
-            leader.complete(value);
+            leader.complete(|| value);
             return Turn::Done(value);
         }
     }
@@ -125,7 +126,7 @@ fn a_dropped_leader_hands_over_to_threads_and_tasks() {
             value: Mutex::new(None),
             loading: Mutex::new(false),
         });
-        let (leader, flight) = FlightCell::start();
+        let (leader, flight) = start();
         let (seen, _) = loads.board.shard(HASH).snapshot(HASH);
         loads.board.shard(HASH).try_insert(HASH, Arc::clone(&flight), seen).unwrap();
         let waits = {
@@ -149,9 +150,9 @@ fn a_dropped_leader_hands_over_to_threads_and_tasks() {
 #[test]
 fn a_task_that_is_dropped_takes_no_other_along() {
     model(|| {
-        let (leader, flight) = FlightCell::start();
+        let (mut leader, flight) = start();
         let mut dropped = Follow::new(Arc::clone(&flight));
-        let lands = thread::spawn(move || leader.complete(7));
+        let lands = thread::spawn(move || leader.complete(|| 7));
         let drops = thread::spawn(move || {
             let mut context = Context::from_waker(Waker::noop());
             let _ = Pin::new(&mut dropped).poll(&mut context);

@@ -125,6 +125,11 @@ impl Notices {
     /// The limit, if more notices wait than it allows.
     #[inline]
     pub fn exceeded_limit(&self) -> Option<usize> {
+        if self.wait_limit.is_none() { None } else { self.exceeded_wait_limit() }
+    }
+
+    #[inline(never)]
+    fn exceeded_wait_limit(&self) -> Option<usize> {
         self.wait_limit().filter(|&limit| self.waiting() > limit)
     }
 

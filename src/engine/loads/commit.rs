@@ -99,8 +99,8 @@ where
     /// replaced. Returns the key's entry, and the end of its life for the waiters.
     ///
     /// The caller has registered its flight and has searched since. If it found no entry, the key
-    /// most likely still has none. Then a search without a lock is enough to choose the hook, since
-    /// the commit searches again under the lock.
+    /// most likely still has none. Then a search without a lock is enough to choose the hook, and
+    /// none is needed without a hook, since the commit searches again under the lock.
     pub fn commit_load(
         &self,
         mut node: Local<'_, K, V>,
@@ -112,7 +112,8 @@ where
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
         let (hash, mut was_absent) = (node.meta().hash(), replaces.judged.is_none());
         loop {
-            let is_absent = std::mem::take(&mut was_absent) && !self.has_entry(hash, node.key());
+            let is_absent = std::mem::take(&mut was_absent)
+                && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
             let look = || self.stable_entry(hash, node.key()).0;
             let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,

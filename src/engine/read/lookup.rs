@@ -220,6 +220,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
+    #[inline(always)]
     pub fn search_either<'g, Q>(
         &'g self,
         guard: &'g Guard,

@@ -1,6 +1,6 @@
 //! Waiting between steps, and polling the user's futures.
 
-use crate::engine::flights::{Flight, FlightGuard, LoadOutcome, Step};
+use crate::engine::flights::{Flight, FlightGuard, Step};
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
@@ -32,14 +32,12 @@ pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
 
 /// A future that waits until a flight has landed.
 pub struct FlightEnded {
-    flight: Arc<Flight>,
-    follow: Follow<Option<LoadOutcome>>,
+    follow: Follow<Flight>,
 }
 
 impl FlightEnded {
     pub fn of(flight: Arc<Flight>) -> Self {
-        let follow = flight.follow();
-        Self { flight, follow }
+        Self { follow: Follow::new(flight) }
     }
 }
 
@@ -51,7 +49,7 @@ impl Future for FlightEnded {
         // Not before: if the flight has landed, its owner may be calling this task's waker, with
         // the token still on the stack, and an executor may poll within the call.
         if poll.is_pending() {
-            self.flight.assert_not_own();
+            self.follow.flight().assert_not_own();
         }
         poll
     }

@@ -3,4 +3,5 @@
 
 pub mod engine_world;
 pub mod explore;
+pub mod flights;
 pub mod index_world;
