@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use cortado::internals::flight::board::{Board, Changed};
-use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow, HasCell, Leader, Outcome};
 use cortado::internals::hash::Hash32;
 
 /// Counts how often it was woken.
@@ -27,13 +27,20 @@ fn counted() -> (Arc<Count>, Waker) {
     (Arc::clone(&count), Waker::from(count))
 }
 
+/// Starts a flight that is nothing but a cell.
+fn start<T>() -> (Leader<FlightCell<T>>, Arc<FlightCell<T>>) {
+    let leader = Leader::of(FlightCell::new());
+    let flight = Arc::clone(leader.flight());
+    (leader, flight)
+}
+
 fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(waker))
 }
 
 #[test]
 fn threads_and_tasks_share_one_result() {
-    let (leader, flight) = FlightCell::start();
+    let (mut leader, flight) = start();
     assert!(flight.is_running());
     let (count, waker) = counted();
     let mut task = Follow::new(Arc::clone(&flight));
@@ -41,7 +48,7 @@ fn threads_and_tasks_share_one_result() {
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| flight.wait())).collect();
-        leader.complete("result".to_owned());
+        leader.complete(|| "result".to_owned());
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), Outcome::Done("result".to_owned()));
         }
@@ -56,7 +63,7 @@ fn threads_and_tasks_share_one_result() {
 
 #[test]
 fn a_loader_that_panics_abandons_its_flight() {
-    let (leader, flight) = FlightCell::<u32>::start();
+    let (leader, flight) = start::<u32>();
     let (count, waker) = counted();
     let mut task = Follow::new(Arc::clone(&flight));
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
@@ -75,7 +82,7 @@ fn a_loader_that_panics_abandons_its_flight() {
 
 #[test]
 fn a_task_is_woken_by_its_latest_waker_only() {
-    let (leader, flight) = FlightCell::start();
+    let (mut leader, flight) = start();
     let mut task = Follow::new(flight);
     let (first, first_waker) = counted();
     let (second, second_waker) = counted();
@@ -83,13 +90,13 @@ fn a_task_is_woken_by_its_latest_waker_only() {
     assert_eq!(poll(&mut task, &second_waker), Poll::Pending);
     drop(first_waker);
     assert_eq!(Arc::strong_count(&first), 1, "a replaced waker is kept");
-    leader.complete(1);
+    leader.complete(|| 1);
     assert_eq!((first.0.load(SeqCst), second.0.load(SeqCst)), (0, 1));
 }
 
 #[test]
 fn a_cancelled_task_takes_its_waker_along() {
-    let (leader, flight) = FlightCell::start();
+    let (mut leader, flight) = start();
     let (gone, gone_waker) = counted();
     let (stays, stays_waker) = counted();
     let mut cancelled = Follow::new(Arc::clone(&flight));
@@ -98,7 +105,7 @@ fn a_cancelled_task_takes_its_waker_along() {
     assert_eq!(poll(&mut other, &stays_waker), Poll::Pending);
     drop((cancelled, gone_waker));
     assert_eq!(Arc::strong_count(&gone), 1);
-    leader.complete(());
+    leader.complete(|| ());
     assert_eq!((gone.0.load(SeqCst), stays.0.load(SeqCst)), (0, 1));
 }
 
@@ -110,7 +117,7 @@ fn a_waker_that_panics_keeps_no_one_asleep() {
             panic!("seeded");
         }
     }
-    let (leader, flight) = FlightCell::start();
+    let (mut leader, flight) = start();
     let (count, waker) = counted();
     let mut before = Follow::new(Arc::clone(&flight));
     let mut bad = Follow::new(Arc::clone(&flight));
@@ -118,7 +125,7 @@ fn a_waker_that_panics_keeps_no_one_asleep() {
     assert_eq!(poll(&mut before, &waker), Poll::Pending);
     assert_eq!(poll(&mut bad, &Waker::from(Arc::new(Panics))), Poll::Pending);
     assert_eq!(poll(&mut after, &waker), Poll::Pending);
-    leader.complete(());
+    leader.complete(|| ());
     assert_eq!(count.0.load(SeqCst), 2);
 }
 
@@ -132,8 +139,8 @@ fn a_result_is_cloned_outside_the_lock() {
             Self(Weak::clone(&self.0))
         }
     }
-    let (leader, flight) = FlightCell::start();
-    leader.complete(Asks(Arc::downgrade(&flight)));
+    let (mut leader, flight) = start();
+    leader.complete(|| Asks(Arc::downgrade(&flight)));
     assert!(matches!(flight.wait(), Outcome::Done(_)));
     let mut task = Follow::new(flight);
     assert!(poll(&mut task, Waker::noop()).is_ready());
@@ -218,7 +225,15 @@ fn a_shard_guard_keeps_registrations_out() {
 /// A flight of the table in [`load`]: the key, and the cell.
 struct Load {
     key: u32,
-    cell: Arc<FlightCell<u32>>,
+    cell: FlightCell<u32>,
+}
+
+impl HasCell for Load {
+    type Result = u32;
+
+    fn cell(&self) -> &FlightCell<u32> {
+        &self.cell
+    }
 }
 
 struct Loads {
@@ -244,8 +259,8 @@ impl Loads {
                     Outcome::Abandoned => continue,
                 }
             }
-            let (leader, cell) = FlightCell::start();
-            let flight = Arc::new(Load { key, cell });
+            let mut leader = Leader::of(Load { key, cell: FlightCell::new() });
+            let flight = Arc::clone(leader.flight());
             if shard.try_insert(hash, Arc::clone(&flight), seen).is_err() {
                 continue;
             }
@@ -259,7 +274,7 @@ impl Loads {
             }
             assert!(shard.remove(hash, &flight));
             if let Ok(value) = loaded {
-                leader.complete(value);
+                leader.complete(|| value);
                 return value;
             }
         }
@@ -303,4 +318,13 @@ fn a_key_is_loaded_by_one_at_a_time_until_it_succeeds() {
             assert_eq!(attempts.into_inner(), 3);
         }
     }
+}
+
+/// A flight that nobody else holds makes no result.
+#[test]
+fn a_result_that_nobody_can_see_is_not_made() {
+    let (mut leader, flight) = start::<u32>();
+    drop(flight);
+    leader.complete(|| unreachable!("nobody holds the flight"));
+    assert!(!leader.is_flying());
 }
