@@ -195,14 +195,18 @@ impl<F: HasCell> Leader<F> {
     /// Lands the flight with a result for all waiters. `result` is not called if nobody else holds
     /// the flight: then nobody can see how it ends.
     pub fn complete(&mut self, result: impl FnOnce() -> F::Result) {
-        if std::mem::replace(&mut self.has_landed, true) {
+        if self.has_landed {
             return;
         }
         // A count of 1 is final: others get the flight from a table, from which the client has
         // removed it (rule 5), or from one another.
         let is_alone = Arc::strong_count(&self.flight) == 1;
-        if !is_alone && !seeded("landings-forget-the-waiters") {
-            self.flight.cell().land(State::Done(Arc::new(result())));
+        let is_told = !is_alone && !seeded("landings-forget-the-waiters");
+        // If it panics, the flight is abandoned when this is dropped.
+        let end = is_told.then(|| State::Done(Arc::new(result())));
+        self.has_landed = true;
+        if let Some(end) = end {
+            self.flight.cell().land(end);
         }
     }
 }

@@ -9,11 +9,7 @@
 //! 2. [`GONE`] is in `Meta::deadline` alone. The thread that unlinks a node stores it there first,
 //!    and then makes the end final by a claim. So a thread that reads a claimed end, and after that
 //!    no `GONE`, has found an expiry and no removal.
-//! 3. A reload that replaces a node in a cache with an idle time takes the end out of its word
-//!    first: the new life goes on from it, and a read that prolonged the old one afterwards would
-//!    be lost. Whoever asks for the end waits for the few instructions until the node is `GONE`, or
-//!    its end is back.
-//! 4. Only the holder of the bucket's lock writes `Meta::deadline` of a published node. It is never
+//! 3. Only the holder of the bucket's lock writes `Meta::deadline` of a published node. It is never
 //!    later than the end as long as reads of the cache prolong no lives; elsewhere no read takes it
 //!    for anything but `GONE`.
 //!
@@ -28,11 +24,8 @@ use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, ended_at};
 use crate::primitives::atomic::{AtomicU64, Ordering};
-use crate::primitives::{Spin, seeded};
+use crate::primitives::seeded;
 
-/// In place of the end in an `End` word: the holder of the bucket's lock has taken it. It is no
-/// claimed end either, since those have an instant.
-const TAKEN_OUT: u64 = 2;
 /// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
 const RELOADED: u64 = 1;
 /// In place of the instant: a reload is under way.
@@ -82,11 +75,7 @@ impl Life<'_> {
     pub fn deadline(self) -> Timestamp {
         let Some(end) = self.end else { return self.meta.deadline() };
         // The end comes first (rule 2).
-        let mut raw = end.load(Ordering::Acquire);
-        if raw == TAKEN_OUT {
-            raw = await_end(end);
-        }
-        let end = Timestamp::from_raw(raw);
+        let end = Timestamp::from_raw(end.load(Ordering::Acquire));
         if self.meta.deadline() == GONE { GONE } else { end }
     }
 
@@ -136,36 +125,21 @@ impl Life<'_> {
         Timestamp::from_raw(end.fetch_and(!INSTANT, Ordering::AcqRel))
     }
 
-    /// Takes the end out of its word (rule 3). The caller holds the bucket's lock, and goes on to
-    /// [`mark_gone_taken`](Self::mark_gone_taken) or [`put_back`](Self::put_back) without waiting
-    /// for anything. `None` if the end is in `Meta`, or if the expiry is claimed.
-    pub fn take_out(self) -> Option<Timestamp> {
-        let word = self.end?;
-        loop {
-            let end = Timestamp::from_raw(word.load(Ordering::Acquire));
-            if ended_at(end) != end {
-                return None;
-            }
-            if seeded("reloads-read-the-end-once")
-                || exchange(word, end, Timestamp::from_raw(TAKEN_OUT))
-            {
-                return Some(end);
-            }
-        }
+    /// The end that a node had when it was marked as unlinked. `None` where that is not kept: the
+    /// end is in `Meta`.
+    pub fn last_end(self) -> Option<Timestamp> {
+        let end = self.end?;
+        Some(ended_at(Timestamp::from_raw(end.load(Ordering::Acquire))))
     }
 
-    /// Puts back what [`take_out`](Self::take_out) took.
-    pub fn put_back(self, end: Timestamp) {
-        if let Some(word) = self.end {
-            word.store(end.raw(), Ordering::Release);
-        }
-    }
-
-    /// [`mark_gone`](Self::mark_gone) for a node whose end was taken out.
-    pub fn mark_gone_taken(self, end: Timestamp) {
-        self.meta.mark_gone();
-        // Claimed, so that no read that saw this end before prolongs it now.
-        self.put_back(Timestamp::from_raw(end.raw() & !INSTANT));
+    /// Makes the end no earlier than `end`, unless its expiry was claimed.
+    pub fn raise(self, end: Timestamp) {
+        let Some(word) = self.end else { return };
+        let raised = |present: u64| {
+            let is_claimed = present & INSTANT == 0;
+            (!is_claimed && present < end.raw()).then_some(end.raw())
+        };
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
     }
 
     /// Marks the node as unlinked if its end is still `judged`. The caller holds the bucket's lock.
@@ -179,19 +153,6 @@ impl Life<'_> {
             self.meta.mark_gone();
         }
         is_still
-    }
-}
-
-/// Waits until an end that was taken out is back in its word.
-#[cold]
-fn await_end(word: &AtomicU64) -> u64 {
-    let mut spin = Spin::default();
-    loop {
-        spin.pause();
-        let end = word.load(Ordering::Acquire);
-        if end != TAKEN_OUT {
-            return end;
-        }
     }
 }
 
@@ -247,9 +208,15 @@ impl RefreshMark<'_> {
         }
     }
 
-    /// Notes that a reload has replaced the node. Only for the thread that has just replaced it.
+    /// Notes that a reload replaces the node. Only for that reload, which has the trigger, and
+    /// under the bucket's lock, before the node is marked as unlinked.
     pub fn note_reloaded(self) {
         self.0.store(RELOADED, Ordering::Release);
+    }
+
+    /// Takes [`note_reloaded`](Self::note_reloaded) back: the reload goes on.
+    pub fn note_taken(self) {
+        self.0.store(TAKEN, Ordering::Release);
     }
 
     /// Whether a reload has replaced the node.

@@ -9,14 +9,15 @@
 //! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
 //! | `shorten_vs_read` | a life that was made shorter is over for plain hits when it is over for others | `ends-before-acts` |
 //! | `reload_vs_idle_read` | a read's idle time outlives the value that was read | `reloads-read-the-end-once` |
+//! | `reload_vs_hooked_read` | the same where a read hook is asked | `gone-is-a-hit` |
 //!
 //! The entry has the value 1, is stale at 10 s and ends at 100 s; its reload brings the value 2.
 
 use crate::support::engine_world::{Ledger, Plain, Store, Value, finish, model, race};
-use cortado::{Builder, Loaded, Loader, LoadingCache, Reloaded, RemovalCause};
+use cortado::{Builder, Expiry, Loaded, Loader, LoadingCache, Reloaded, RemovalCause};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -180,28 +181,59 @@ fn shorten_vs_read() {
     });
 }
 
+/// A read hook of the user's that changes nothing.
+struct Leaves;
+
+impl Expiry<u8, Value> for Leaves {
+    fn expire_after_create(&self, _: &u8, _: &Value, _: Instant) -> Option<Duration> {
+        None
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &u8,
+        _: &Value,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        current
+    }
+}
+
 /// The reload replaces the value that the reader has found, and the life goes on from the read.
+fn idle_time_goes_on(ledger: &'static Ledger, builder: Builder<u8, Value>) {
+    let cache = builder
+        .time_to_idle(100 * SECOND)
+        .refresh_inline(true)
+        .try_build_with_loader(Upstream { ledger, prolongs: false, asked: Arc::default() }, Plain)
+        .unwrap();
+    cache.insert(1, ledger.value(1));
+    cache.run_pending_tasks();
+    ledger.set_seconds(20);
+    let reader = cache.cache().clone();
+    race(
+        || assert!(cache.refresh(&1)),
+        [Box::new(move || assert!(reader.get_entry(&1).is_some()))],
+    );
+    assert_eq!(cache.peek(&1).map(|entry| entry.number()), Some(2));
+    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(100 * SECOND)));
+    finish(&cache);
+}
+
 #[test]
 fn reload_vs_idle_read() {
     model(|| {
         let ledger = Ledger::new();
-        let asked = Arc::default();
-        let builder: Builder<u8, Value> = ledger.builder();
-        let cache = builder
-            .time_to_idle(100 * SECOND)
-            .refresh_inline(true)
-            .try_build_with_loader(Upstream { ledger, prolongs: false, asked }, Plain)
-            .unwrap();
-        cache.insert(1, ledger.value(1));
-        cache.run_pending_tasks();
-        ledger.set_seconds(20);
-        let reader = cache.cache().clone();
-        race(
-            || assert!(cache.refresh(&1)),
-            [Box::new(move || assert!(reader.get_entry(&1).is_some()))],
-        );
-        assert_eq!(cache.peek(&1).map(|entry| entry.number()), Some(2));
-        assert_eq!(cache.expires_in(&1).into_options(), Some(Some(100 * SECOND)));
-        finish(&cache);
+        idle_time_goes_on(ledger, ledger.builder());
+    });
+}
+
+/// The hook is asked about the old value, and again about the new one if that has come meanwhile.
+#[test]
+fn reload_vs_hooked_read() {
+    model(|| {
+        let ledger = Ledger::new();
+        idle_time_goes_on(ledger, ledger.builder().expire_after(Leaves));
     });
 }

@@ -174,9 +174,6 @@ where
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match done {
                 Ok(done) => {
-                    if let (Some(_), Basis::Entry { node: old, .. }) = (reload, basis) {
-                        self.note_reloaded(old);
-                    }
                     let handle = node.handle();
                     self.finish_put(node, done, terms.0.weight, put.now);
                     let entry = fresh(handle, put.now, put.deadline);
@@ -190,13 +187,6 @@ where
                 }
                 Err(_) => {}
             }
-        }
-    }
-
-    /// Tells the pass that the node, which has just left the index, was replaced by its reload.
-    fn note_reloaded(&self, old: &Handle<K, V>) {
-        if let Some(refresh) = self.pool.raw().refresh(old.id()) {
-            refresh.note_reloaded();
         }
     }
 

@@ -11,7 +11,7 @@ use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
 use crate::node::{GONE, remaining};
-use crate::pool::HardDeadline;
+use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -162,8 +162,10 @@ impl<K, V, S> Engine<K, V, S> {
                 return match ours {
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
                     // The hook was asked about this read, and may itself replace the entry each
-                    // time.
-                    None if is_told || seeded("gone-is-a-hit") => Renewed::Hit(node),
+                    // time. Only a reload's new entry goes on from the last read of the old one.
+                    None if is_told && !self.was_reloaded(node) || seeded("gone-is-a-hit") => {
+                        Renewed::Hit(node)
+                    }
                     None => Renewed::Gone,
                 };
             }
@@ -237,6 +239,12 @@ impl<K, V, S> Engine<K, V, S> {
                 ours = Some(new);
             }
         }
+    }
+
+    /// Whether a node that has left was replaced by its reload.
+    #[cold]
+    fn was_reloaded(&self, node: NodeRef<'_, K, V>) -> bool {
+        self.pool.raw().refresh(node.id()).is_some_and(RefreshMark::was_reloaded)
     }
 
     /// Whether the hook may be asked with a coarse reading. That needs an entry with a long

@@ -9,7 +9,7 @@ use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
 use crate::node::{Generation, Meta, ended_at, life};
-use crate::pool::RefreshMark;
+use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
@@ -94,6 +94,10 @@ impl Core {
     /// Publishes a reloaded value in place of the living node that was found. A reload is no read:
     /// the idle time goes on from the last one, and `put` gets the end that comes of it. `read_at`
     /// is the read that triggered the reload.
+    ///
+    /// Reads do not wait for this. One that prolongs the old life beside it may come after the look
+    /// at that life; then the new life is made longer when the old node is out of the index. For
+    /// that moment, calls that show or judge the new life miss that one read.
     pub fn commit_reload(
         &self,
         found: Search<'_>,
@@ -103,20 +107,42 @@ impl Core {
     ) -> Result<Done, Obstacle> {
         let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, put.hash, &permit)?;
-        let (Some(old), Some(word)) = (locked.id(), self.pool.hard_deadline(put.id)) else {
-            return self.publish(&mut locked, put, None);
+        let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
+        else {
+            return self.publish(&mut locked, put);
         };
-        let life = self.pool.life(old);
-        let old_end = life.take_out().ok_or(Obstacle::Changed)?;
-        let read = read_at.map_or(old_end, |read| self.lifetimes.deadline(read, NEVER));
-        put.deadline = old_end.max(read).min(word.load());
-        if put.deadline <= put.now {
-            put.refused = Some(RemovalCause::Expired);
+        let (life, new_life) = (self.pool.life(old), self.pool.life(put.id));
+        let hard_deadline = self.pool.hard_deadline(put.id).map(HardDeadline::load);
+        if let Some(hard_deadline) = hard_deadline {
+            let old_end = life.deadline();
+            if ended_at(old_end) != old_end {
+                // A read has found it expired.
+                return Err(Obstacle::Changed);
+            }
+            let read = read_at.map_or(old_end, |read| self.lifetimes.deadline(read, NEVER));
+            put.deadline = old_end.max(read).min(hard_deadline);
+            if put.deadline <= put.now {
+                if old_end <= put.now && !life.claim(old_end) {
+                    // A read has prolonged it.
+                    return Err(Obstacle::Changed);
+                }
+                put.refused = Some(RemovalCause::Expired);
+            }
+            self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
         }
-        self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
-        let done = self.publish(&mut locked, put, Some(old_end));
+        // Before the old node is gone: a read that finds it so looks here next.
+        mark.note_reloaded();
+        let done = self.publish(&mut locked, put);
         if done.is_err() {
-            life.put_back(old_end);
+            mark.note_taken();
+        }
+        if let (Some(hard_deadline), Ok(Done { published: true, .. })) = (hard_deadline, &done)
+            && !seeded("reloads-read-the-end-once")
+        {
+            // No read prolongs the old life any more.
+            let last_end = life.last_end().unwrap_or(NEVER).min(hard_deadline);
+            put.deadline = put.deadline.max(last_end);
+            new_life.raise(put.deadline);
         }
         done
     }
@@ -141,18 +167,12 @@ impl Core {
     ) -> Result<Done, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(permit, put.hash)?;
-        self.publish(&mut locked, put, None)
+        self.publish(&mut locked, put)
     }
 
-    /// Publishes a node with its bucket locked. `taken` is the end of the node in its place, if it
-    /// was [taken out](crate::pool::Life::take_out).
+    /// Publishes a node with its bucket locked.
     #[inline(always)]
-    fn publish(
-        &self,
-        locked: &mut Locked<'_>,
-        put: &Put,
-        taken: Option<Timestamp>,
-    ) -> Result<Done, Obstacle> {
+    fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<Done, Obstacle> {
         if self.hot.generation() != put.generation {
             // The hooks were told about an entry that was cleared since. From this check on, an
             // `invalidate_all` finds the node older than itself.
@@ -169,8 +189,7 @@ impl Core {
             if outdated || self.is_closed() { Some(RemovalCause::Explicit) } else { put.refused };
         if let Some(cause) = refused {
             let event = locked.id().map(|old| {
-                locked.remove();
-                self.replaced((old, self.pool.meta(old)), put.now, taken);
+                self.unlink(locked, old, put.now, RemovalCause::Replaced);
                 Event::Removed(old).pack()
             });
             if cause == RemovalCause::Explicit {
@@ -197,7 +216,7 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
-                let gone = self.replaced((old, before), put.now, taken);
+                let gone = self.gone((old, before), put.now, RemovalCause::Replaced);
                 // The wheel looks at the old node no later than by its deadline. The exception is a
                 // deadline that was made earlier and whose event is on the way.
                 let later = put.deadline >= gone.deadline && !before.was_shortened();
@@ -329,36 +348,12 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        let meta = self.pool.meta(id);
-        self.gone((id, meta), self.mark_gone((id, meta)), now, cause).cause
+        self.gone((id, self.pool.meta(id)), now, cause).cause
     }
 
-    /// Marks a node that has just been replaced and announces it. See [`publish`](Self::publish).
-    #[inline(always)]
-    fn replaced(
-        &self,
-        (id, meta): (NodeId, &Meta),
-        now: Timestamp,
-        taken: Option<Timestamp>,
-    ) -> Gone {
-        let deadline = match taken {
-            None => self.mark_gone((id, meta)),
-            Some(end) => {
-                self.pool.life(id).mark_gone_taken(end);
-                end
-            }
-        };
-        self.gone((id, meta), deadline, now, RemovalCause::Replaced)
-    }
-
-    /// Announces a node that has just been unlinked and marked.
-    fn gone(
-        &self,
-        (id, meta): (NodeId, &Meta),
-        deadline: Timestamp,
-        now: Timestamp,
-        cause: RemovalCause,
-    ) -> Gone {
+    /// Marks a node that has just been unlinked and announces it.
+    fn gone(&self, (id, meta): (NodeId, &Meta), now: Timestamp, cause: RemovalCause) -> Gone {
+        let deadline = self.mark_gone((id, meta));
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
         Gone { cause, deadline: ended_at(deadline) }

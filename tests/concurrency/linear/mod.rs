@@ -292,7 +292,16 @@ impl Setup {
                 living.map_or(state, |node| Some(self.renewed(node, judged, NEVER)))
             }),
             Op::ExpiresIn => {
-                offer(Answer::Life(living.map(|node| left(node.deadline, judged))), state);
+                let life = living.map(|node| left(node.deadline, judged));
+                offer(Answer::Life(life), state);
+                // While a reload is committed, the last read may not count yet.
+                if let (Some(told), Answer::Life(Some(given))) = (life, event.answer)
+                    && self.idle
+                    && given < told
+                    && history.iter().any(|other| other.is_reload() && event.overlaps(other))
+                {
+                    offer(event.answer, state);
+                }
             }
             Op::Replace(new) => {
                 offer(Answer::Value(value), if living.is_some() { for_ever(new) } else { state });
