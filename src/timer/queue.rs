@@ -213,15 +213,16 @@ impl<T> DelayQueue<T> {
     /// assert!(turns >= 10);
     /// ```
     pub fn poll(&mut self, now: Duration, budget: &mut u32) -> Polled<T> {
-        let id = match self.core.poll(nanos(now).raw(), budget) {
-            Poll::Due(id) => id,
-            Poll::Exhausted => return Polled::Exhausted,
-            Poll::Idle => return Polled::Idle,
-        };
-        let deadline = self.deadline(id).unwrap_or_default();
-        match self.core.slab_mut().remove(id.slot()) {
-            Some(value) => Polled::Due(Expired { id, deadline, value }),
-            None => Polled::Idle,
+        match self.core.poll(nanos(now).raw(), budget) {
+            Poll::Due(slot) => match self.core.slab_mut().remove_named(slot) {
+                Some((id, deadline, value)) => {
+                    let deadline = Duration::from_nanos(deadline);
+                    Polled::Due(Expired { id, deadline, value })
+                }
+                None => Polled::Idle,
+            },
+            Poll::Exhausted => Polled::Exhausted,
+            Poll::Idle => Polled::Idle,
         }
     }
 

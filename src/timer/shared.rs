@@ -229,8 +229,8 @@ impl Shared {
         let mut looks = limit;
         let has_more = loop {
             match jobs.core.poll(now, &mut looks) {
-                Poll::Due(id) => {
-                    if let Some(entry) = jobs.entry(id) {
+                Poll::Due(slot) => {
+                    if let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) {
                         entry.state = State::Queued;
                         entry.ticket = entry.ticket.wrapping_add(1);
                         batch.push(Due { id, ticket: entry.ticket, here: entry.runs_here });

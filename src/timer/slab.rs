@@ -94,10 +94,12 @@ impl<T> Chunk<T> {
         (index, slot.generation)
     }
 
-    /// Takes the value out of a slot, which is vacant then.
-    fn take(&mut self, index: usize) -> Option<T> {
+    /// Takes the value out of a slot, which is vacant then, with its generation and deadline.
+    #[inline]
+    fn take(&mut self, index: usize) -> Option<(u32, u64, T)> {
         let slot = self.slots.get_mut(index)?;
         let value = slot.value.take()?;
+        let (generation, deadline) = (slot.generation, slot.deadline);
         slot.generation += 1;
         self.live -= 1;
         if slot.generation == LAST && !seeded("slab-retires-none") {
@@ -106,7 +108,7 @@ impl<T> Chunk<T> {
             slot.links.set_number(self.free);
             self.free = index as u32 + 1;
         }
-        Some(value)
+        Some((generation, deadline, value))
     }
 
     /// Gives back the memory, unless a retired slot has to be remembered.
@@ -226,10 +228,16 @@ impl<T> Slab<T> {
 
     /// Takes the value out of a slot whose links are in no ring. The slot is vacant then.
     pub fn remove(&mut self, slot: NodeId) -> Option<T> {
+        Some(self.remove_named(slot)?.2)
+    }
+
+    /// As [`remove`](Self::remove), with the id and the deadline that the item had.
+    #[inline]
+    pub fn remove_named(&mut self, slot: NodeId) -> Option<(TimerId, u64, T)> {
         let (number, index) = place(slot);
         let chunk = self.chunks.get_mut(number)?;
         let was_full = chunk.is_full();
-        let value = chunk.take(index)?;
+        let (generation, deadline, value) = chunk.take(index)?;
         self.len -= 1;
         if was_full && !chunk.is_full() && !seeded("slab-forgets-room") {
             self.roomy.push(number as u32);
@@ -237,7 +245,7 @@ impl<T> Slab<T> {
         if chunk.live == 0 {
             self.keep_as_spare(number as u32);
         }
-        Some(value)
+        Some((TimerId::new(slot, generation), deadline, value))
     }
 
     /// This chunk has become empty. The one that was the spare until now gives back its memory.
@@ -311,6 +319,13 @@ impl<T> Slab<T> {
         let slot = self.chunks.get(number)?.slots.get(index)?;
         slot.value.as_ref()?;
         Some((TimerId::new(id, slot.generation), slot.deadline))
+    }
+
+    /// The id of the item in `slot`, and the item, to be changed.
+    pub fn named_mut(&mut self, id: NodeId) -> Option<(TimerId, &mut T)> {
+        let (number, index) = place(id);
+        let slot = self.chunks.get_mut(number)?.slots.get_mut(index)?;
+        Some((TimerId::new(id, slot.generation), slot.value.as_mut()?))
     }
 
     #[inline]
