@@ -186,9 +186,9 @@ impl<T> DelayQueue<T> {
         is_there
     }
 
-    /// Hands out the next item that is due at `now`. Takes one from `budget` for each item that it
-    /// looks at. These are the due ones, and at most once for each of seven levels those that the
-    /// wheel moves closer.
+    /// Hands out the next item that is due at `now`. Takes one from `budget` for each look at an
+    /// item: when it is handed out, when it is sorted with others before that, and at most once for
+    /// each of seven levels when the wheel moves it closer.
     ///
     /// ```
     /// use cortado::timer::{DelayQueue, Polled};

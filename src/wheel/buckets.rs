@@ -155,8 +155,7 @@ impl Buckets {
         let (first, last) = (head.next(), head.prev());
         self.join(store, self.heads[backlog.0 as usize].prev(), first);
         self.join(store, last, backlog.head());
-        self.reset(bucket);
-        self.unmark(bucket);
+        self.empty(bucket);
     }
 
     /// Empties a bucket, whose ids have been looked at. The caller clears their links.

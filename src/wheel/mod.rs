@@ -48,6 +48,9 @@
 //!      is also the current one.
 //!
 //!    In the last level, the wheel looks at an id once per tick.
+//!
+//!    [`advance_in_order`](Wheel::advance_in_order) is the other way to step: it looks at the ids
+//!    of all due buckets at once, if they are no more than its limit.
 //! 6. The clock does not go back by itself: the wheel ignores an earlier `now`.
 //!    [`rewind`](Wheel::rewind) is for a clock that was set back on purpose.
 //! 7. The wheel is consistent between two calls, so a caller of `poll` may do anything to it in
