@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// How many jobs may wait. More are refused with [`Full`](super::TimerError::Full). No limit by
-    /// default.
+    /// default. A series whose run has ended waits for the next one, whatever the limit.
     pub fn max_pending(mut self, jobs: usize) -> Self {
         self.max_pending = jobs;
         self
