@@ -52,7 +52,9 @@ const LEVELS: [Level; 7] = [
 /// So many items are looked at, at most, to tell the earliest deadline exactly.
 const SURVEY: usize = 64;
 
-/// A window holds no more items than this. They are sorted in one go, in about 0.1 ms.
+/// A window holds no more items than this, and no more than the budget allows. With a million items
+/// over an hour, it takes in the buckets of four seconds; a limit of 1,024, which just does not,
+/// made expiry slower by a tenth.
 const WINDOW: u32 = 4096;
 
 /// The greatest reach. Windows are shorter than 2^32 ticks, as the wheel asks for.

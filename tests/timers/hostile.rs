@@ -298,6 +298,25 @@ fn endless_delays_and_schedules_that_panic_harm_nobody() {
     assert_eq!(timer.shutdown(Stop::Drain(5 * MS)).len(), 2);
 }
 
+/// A thread cannot wait for a clock that a runtime or a test moves. By hand, both work.
+#[test]
+fn a_clock_that_no_thread_can_wait_for_is_refused() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let refused = Timer::builder().clock(Clock::tokio()).start().unwrap_err();
+        assert_eq!(refused.setting(), "clock");
+        assert!(refused.to_string().contains("on_tokio"), "{refused}");
+        let timer = Timer::builder().clock(Clock::tokio()).manual();
+        timer.after(5 * MS, |_| ()).unwrap().detach();
+        assert_eq!(timer.poll(&mut 10), 0);
+        tokio::time::advance(5 * MS).await;
+        assert_eq!(timer.poll(&mut 10), 1);
+    });
+    let refused = Timer::builder().clock(Clock::manual().0).start().unwrap_err();
+    assert!(refused.to_string().contains("`manual`"), "{refused}");
+}
+
 #[test]
 fn a_poll_without_a_budget_does_nothing() {
     let bench = Bench::new();
