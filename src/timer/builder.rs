@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// How many jobs may wait. More are refused with [`Full`](super::TimerError::Full). No limit by
-    /// default.
+    /// default. A series whose run has ended waits for the next one, whatever the limit.
     pub fn max_pending(mut self, jobs: usize) -> Self {
         self.max_pending = jobs;
         self
@@ -154,16 +154,16 @@ impl Builder {
     /// # Errors
     ///
     /// * `tick`: it is shorter than a millisecond.
-    /// * `clock`: real time does not move it (a manual clock, a runtime's clock). Use
-    ///   [`manual`](Self::manual).
+    /// * `clock`: real time does not move it. With a manual clock, use [`manual`](Self::manual).
+    ///   With `Clock::tokio`, either leave the clock out and run the jobs by `on_tokio`, or poll a
+    ///   `cortado::timer::tokio::DelayQueue` in a task: it sleeps by the runtime, also while that
+    ///   is paused. A thread cannot wait for a runtime's clock.
     /// * `thread_name`: the system refused to start the thread.
     pub fn start(self) -> Result<Timer, BuildError> {
         self.check()?;
         let ticker = Ticker::new(self.clock.clone());
         let pace = if ticker.real_delay(ticker.now()).is_some() { Pace::Real } else { Pace::Users };
-        if !self.clock.moves_by_itself() {
-            return Err(BuildError::new("clock", "real time does not move it: use `manual`"));
-        }
+        self.check_clock()?;
         let name = self.thread_name.clone();
         let shared = self.shared(Executor::Elsewhere(workers()), ticker);
         shared.jobs.lock().has_driver = true;
@@ -192,6 +192,20 @@ impl Builder {
     fn check(&self) -> Result<(), BuildError> {
         if self.tick < TICK {
             return Err(BuildError::new("tick", "it is shorter than a millisecond"));
+        }
+        Ok(())
+    }
+
+    /// A thread must be able to wait for the clock.
+    fn check_clock(&self) -> Result<(), BuildError> {
+        #[cfg(feature = "tokio")]
+        if self.clock.runtime().is_some() {
+            let instead = "a thread cannot wait for a runtime's clock: leave it out and use \
+                           `on_tokio`, or poll a `timer::tokio::DelayQueue` in a task";
+            return Err(BuildError::new("clock", instead));
+        }
+        if !self.clock.moves_by_itself() {
+            return Err(BuildError::new("clock", "real time does not move it: use `manual`"));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The driver: takes what is due, hands it out, and sleeps until the next deadline.
 
-use super::execute::dispatch;
+use super::execute::{Inside, dispatch};
 use super::shared::{AWAKE, Due, Left, Shared, Stopping, drop_user_code};
 use super::stats::Counters;
 use crate::primitives::catch_user_panic;
@@ -30,6 +30,7 @@ pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> (us
 
 /// The main loop of the driver's thread.
 pub fn serve(shared: &Arc<Shared>, pace: Pace) {
+    let _inside = Inside::enter(shared);
     let mut batch = Vec::new();
     loop {
         // A source of time of the user's may panic.

@@ -8,7 +8,7 @@ use crate::executor::{Handoff, Ticket as PollTicket};
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, catch_user_panic, thread_cells};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -20,23 +20,26 @@ thread_cells! {
     /// The timers whose jobs run on this thread, innermost last. While the thread ends, nothing is
     /// noted any more.
     static INSIDE: RefCell<Vec<usize>> = RefCell::new(Vec::new());
+    /// The task whose poll hands the next poll to the executor just now.
+    static SUBMITTING: Cell<usize> = Cell::new(0);
 }
 
 fn address(shared: &Shared) -> usize {
     std::ptr::from_ref(shared).addr()
 }
 
-/// Whether the caller is a job of this timer.
+/// Whether the caller is a job of this timer, or other code that the timer has called.
 pub fn is_inside(shared: &Shared) -> bool {
     let is_noted = |timers: &RefCell<Vec<usize>>| timers.borrow().contains(&address(shared));
     INSIDE.try_with(is_noted).unwrap_or(false)
 }
 
-/// While it exists, this thread runs a job of the timer.
-struct Inside;
+/// While it exists, code of the user's that this thread runs belongs to the timer: jobs, and their
+/// schedules, hooks and destructors. Nothing of it may wait for the timer's end.
+pub struct Inside;
 
 impl Inside {
-    fn enter(shared: &Shared) -> Self {
+    pub fn enter(shared: &Shared) -> Self {
         let _ = INSIDE.try_with(|timers| timers.borrow_mut().push(address(shared)));
         Self
     }
@@ -49,8 +52,7 @@ impl Drop for Inside {
 }
 
 /// Runs code of a job.
-fn user_code<T>(shared: &Shared, run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
-    let _inside = Inside::enter(shared);
+fn user_code<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(run))
 }
 
@@ -74,10 +76,12 @@ struct Ticket {
 
 impl Ticket {
     fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _inside = Inside::enter(&shared);
         self.is_used = true;
         let Some(mut begun) = self.shared.begin(self.due) else { return };
         let run = begun.run.clone();
-        match user_code(&self.shared, || Body::run(&mut begun.body, &run)) {
+        match user_code(|| Body::run(&mut begun.body, &run)) {
             Ok(None) => self.shared.settle(begun, false),
             Ok(Some(future)) => Task::start(Arc::clone(&self.shared), begun, future),
             Err(payload) => {
@@ -91,6 +95,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.is_used {
+            let _inside = Inside::enter(&self.shared);
             self.shared.reject(self.due);
         }
     }
@@ -113,28 +118,38 @@ struct Task {
     shared: Arc<Shared>,
     handoff: Handoff,
     work: Mutex<Option<(Begun, JobFuture)>>,
+    /// A poll that an executor has run inside of the one that submitted it.
+    again: Mutex<Option<PollTicket>>,
 }
 
 impl Task {
     fn start(shared: Arc<Shared>, begun: Begun, future: JobFuture) {
         let work = Mutex::new(Some((begun, future)));
-        let task = Arc::new(Self { shared, handoff: Handoff::new(), work });
+        let (handoff, again) = (Handoff::new(), Mutex::new(None));
+        let task = Arc::new(Self { shared, handoff, work, again });
         if let Some(ticket) = task.handoff.request() {
             Self::poll(task, ticket);
         }
     }
 
     fn poll(task: Arc<Self>, ticket: PollTicket) {
+        let _inside = Inside::enter(&task.shared);
+        let mut next = Some(ticket);
+        while let Some(ticket) = next {
+            next = Self::poll_once(&task, ticket);
+        }
+    }
+
+    /// Returns the next poll, if the executor has begun it on this stack.
+    fn poll_once(task: &Arc<Self>, ticket: PollTicket) -> Option<PollTicket> {
         let running = ticket.begin();
-        let Some((begun, mut future)) = task.work.lock().take() else { return };
-        let waker = Waker::from(Arc::clone(&task));
+        let (begun, mut future) = task.work.lock().take()?;
+        let waker = Waker::from(Arc::clone(task));
         let mut context = Context::from_waker(&waker);
-        match user_code(&task.shared, || future.as_mut().poll(&mut context)) {
+        match user_code(|| future.as_mut().poll(&mut context)) {
             Ok(Poll::Pending) => {
                 *task.work.lock() = Some((begun, future));
-                if let Some(ticket) = running.finish() {
-                    Self::submit(task, ticket);
-                }
+                return Self::submit_from_a_poll(task, running.finish()?);
             }
             Ok(Poll::Ready(())) => {
                 drop_user_code(future);
@@ -146,6 +161,18 @@ impl Task {
                 task.shared.settle(begun, true);
             }
         }
+        None
+    }
+
+    /// An executor that runs inline would make a stack of polls. So its poll is given back here.
+    fn submit_from_a_poll(task: &Arc<Self>, ticket: PollTicket) -> Option<PollTicket> {
+        let own = Arc::as_ptr(task).addr();
+        let outer = SUBMITTING.try_with(|task| task.replace(own)).ok();
+        Self::submit(Arc::clone(task), ticket);
+        if let Some(outer) = outer {
+            let _ = SUBMITTING.try_with(|task| task.set(outer));
+        }
+        task.again.lock().take()
     }
 
     fn submit(task: Arc<Self>, ticket: PollTicket) {
@@ -190,7 +217,11 @@ struct PollJob {
 
 impl PollJob {
     fn run(mut self) {
-        if let Some(ticket) = self.ticket.take() {
+        let Some(ticket) = self.ticket.take() else { return };
+        let own = Arc::as_ptr(&self.task).addr();
+        if SUBMITTING.try_with(|task| task.get() == own).unwrap_or(false) {
+            *self.task.again.lock() = Some(ticket);
+        } else {
             Task::poll(Arc::clone(&self.task), ticket);
         }
     }

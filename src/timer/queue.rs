@@ -186,9 +186,9 @@ impl<T> DelayQueue<T> {
         is_there
     }
 
-    /// Hands out the next item that is due at `now`. Takes one from `budget` for each item that it
-    /// looks at. These are the due ones, and at most once for each of seven levels those that the
-    /// wheel moves closer.
+    /// Hands out the next item that is due at `now`. Takes one from `budget` for each look at an
+    /// item: when it is handed out, when it is sorted with others before that, and at most once for
+    /// each of seven levels when the wheel moves it closer.
     ///
     /// ```
     /// use cortado::timer::{DelayQueue, Polled};
@@ -213,15 +213,16 @@ impl<T> DelayQueue<T> {
     /// assert!(turns >= 10);
     /// ```
     pub fn poll(&mut self, now: Duration, budget: &mut u32) -> Polled<T> {
-        let id = match self.core.poll(nanos(now).raw(), budget) {
-            Poll::Due(id) => id,
-            Poll::Exhausted => return Polled::Exhausted,
-            Poll::Idle => return Polled::Idle,
-        };
-        let deadline = self.deadline(id).unwrap_or_default();
-        match self.core.slab_mut().remove(id.slot()) {
-            Some(value) => Polled::Due(Expired { id, deadline, value }),
-            None => Polled::Idle,
+        match self.core.poll(nanos(now).raw(), budget) {
+            Poll::Due(slot) => match self.core.slab_mut().remove_named(slot) {
+                Some((id, deadline, value)) => {
+                    let deadline = Duration::from_nanos(deadline);
+                    Polled::Due(Expired { id, deadline, value })
+                }
+                None => Polled::Idle,
+            },
+            Poll::Exhausted => Polled::Exhausted,
+            Poll::Idle => Polled::Idle,
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Entry {
     pub runs: u64,
     /// Counts the tickets. A ticket of an earlier number is void.
     pub ticket: u32,
+    /// Something that the timer does for itself: no id of the user's names it.
+    pub is_errand: bool,
     /// It was cancelled while it ran.
     pub is_ending: bool,
     /// It can run more than once.
@@ -51,12 +53,14 @@ pub struct Entry {
 impl Entry {
     /// What it counts for: the timer's own errands do not count.
     pub fn weight(&self) -> usize {
-        usize::from(!matches!(self.body, Some(Body::Errand(_))))
+        usize::from(!self.is_errand)
     }
 
     pub fn new(planned: u64, plan: Plan, body: Body) -> Self {
         let plays_again = body.repeats();
+        let is_errand = matches!(body, Body::Errand(_));
         Self {
+            is_errand,
             state: State::Waiting,
             body: Some(body),
             plan: Some(plan),

@@ -316,7 +316,7 @@ impl Timer {
     /// Whether a job waits or runs under this id.
     #[must_use]
     pub fn contains(&self, id: TimerId) -> bool {
-        self.shared().jobs.lock().core.slab().contains(id)
+        self.shared().jobs.lock().contains(id)
     }
 
     /// How many jobs wait for their (next) run, in the timer or in the queue of the executor.
@@ -386,8 +386,9 @@ impl Timer {
     /// another `stop`: the strictest counts, and later calls return what is left then.
     ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
-    /// since that job would wait for itself. A drain goes on in the background then, and what it
-    /// leaves is dropped.
+    /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
+    /// that the timer runs. A drain goes on in the background then, and what it leaves is
+    /// dropped.
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
     /// only jobs that are due by now fire.

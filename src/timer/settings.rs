@@ -19,7 +19,7 @@ pub enum OnPanic {
 /// What to do with a run that the executor has dropped: a full queue, a pool that has shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// Submit it again after this time. The default, with 10 ms.
+    /// Submit it again after this time, but not before the next tick. The default, with 10 ms.
     Retry(Duration),
     /// Run it on the timer's own thread, where it delays all others. In manual mode, in the next
     /// [`poll`](super::Timer::poll).

@@ -70,6 +70,16 @@ impl Jobs {
         self.core.slab_mut().get_mut(id)
     }
 
+    /// The job that a user names by this id. The id of another timer may be that of an errand.
+    fn named(&mut self, id: TimerId) -> Option<&mut Entry> {
+        self.entry(id).filter(|entry| !entry.is_errand)
+    }
+
+    /// Whether a job waits or runs under this id.
+    pub fn contains(&self, id: TimerId) -> bool {
+        self.core.slab().get(id).is_some_and(|entry| !entry.is_errand)
+    }
+
     /// The job, if this ticket is still good for it.
     fn queued(&mut self, due: Due) -> Option<&mut Entry> {
         self.entry(due.id).filter(|it| it.state == State::Queued && it.ticket == due.ticket)
@@ -101,6 +111,8 @@ pub struct Begun {
     pub body: Option<Body>,
     plan: Plan,
     planned: u64,
+    /// What it counts for among those that run.
+    weight: usize,
 }
 
 /// See the [module](self).
@@ -229,8 +241,8 @@ impl Shared {
         let mut looks = limit;
         let has_more = loop {
             match jobs.core.poll(now, &mut looks) {
-                Poll::Due(id) => {
-                    if let Some(entry) = jobs.entry(id) {
+                Poll::Due(slot) => {
+                    if let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) {
                         entry.state = State::Queued;
                         entry.ticket = entry.ticket.wrapping_add(1);
                         batch.push(Due { id, ticket: entry.ticket, here: entry.runs_here });
@@ -244,9 +256,15 @@ impl Shared {
         has_more
     }
 
+    /// The present, or `other` if the user's source of time panics. A job that has left the wheel
+    /// must not be lost by that.
+    fn now_or(&self, other: u64) -> u64 {
+        catch_user_panic(|| self.scale.now()).unwrap_or(other)
+    }
+
     /// Begins the run that a ticket is good for.
     pub fn begin(&self, due: Due) -> Option<Begun> {
-        let now = self.scale.now();
+        let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
         let entry = jobs.queued(due)?;
         let weight = entry.weight();
@@ -256,7 +274,7 @@ impl Shared {
         let (planned, number) = (entry.planned, entry.runs);
         let (body, plan) = (entry.body.take(), entry.plan.take().unwrap_or(Plan::Once));
         jobs.waiting -= weight;
-        jobs.running += 1;
+        jobs.running += weight;
         drop(jobs);
         let late = now.saturating_sub(planned);
         if weight > 0 {
@@ -271,18 +289,18 @@ impl Shared {
             number,
             remaining: catch_user_panic(|| plan.remaining(number)).flatten(),
         };
-        Some(Begun { run, body, plan, planned })
+        Some(Begun { run, body, plan, planned, weight })
     }
 
     /// A run has ended. Puts the job back for its next one, or lets it go.
     pub fn settle(&self, begun: Begun, has_panicked: bool) {
-        let Begun { run, body, mut plan, planned } = begun;
+        let Begun { run, body, mut plan, planned, weight } = begun;
         let repeats = body.as_ref().is_some_and(Body::repeats)
             && !(has_panicked && self.settings.on_panic == OnPanic::Stop);
         let next = if repeats { self.next_run(&run, &mut plan, planned) } else { None };
 
         let mut jobs = self.jobs.lock();
-        jobs.running -= 1;
+        jobs.running -= weight;
         let is_stopping = jobs.stopping.is_some();
         let mut left = (body, Some(plan));
         let deadline = match jobs.entry(run.id) {
@@ -315,8 +333,11 @@ impl Shared {
         if rescheduled.is_some() {
             return rescheduled;
         }
-        let ran = Ran { runs: run.number, planned, now: self.scale.now() };
-        catch_user_panic(|| plan.next(ran, &self.scale)).unwrap_or_else(|| {
+        let next = || {
+            let ran = Ran { runs: run.number, planned, now: self.scale.now() };
+            plan.next(ran, &self.scale)
+        };
+        catch_user_panic(next).unwrap_or_else(|| {
             Counters::add(&self.counters.panicked, 1);
             None
         })
@@ -324,7 +345,7 @@ impl Shared {
 
     /// The executor has dropped a ticket.
     pub fn reject(&self, due: Due) {
-        let now = self.scale.now();
+        let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
         let runs_here = match (self.settings.rejection, jobs.stopping) {
             (Rejection::RunHere, _) | (_, Some(Stopping::FireAll)) => true,
@@ -336,7 +357,10 @@ impl Shared {
             return self.leave_out(jobs, due.id);
         }
         let deadline = match self.settings.rejection {
-            Rejection::Retry(delay) if !runs_here => after(now, delay),
+            // Not in this very tick: an executor that refuses at once would be asked for ever.
+            Rejection::Retry(delay) if !runs_here => {
+                after(now, delay.max(Duration::from_nanos(self.tick)))
+            }
             _ => now,
         };
         (entry.state, entry.runs_here) = (State::Waiting, runs_here);
@@ -357,14 +381,14 @@ impl Shared {
         let Some(series) = self.this.upgrade() else { return };
         let (late, planned_at) = (Duration::ZERO, self.scale.instant(planned));
         let run = Run { series, id, planned: planned_at, late, number, remaining: None };
-        self.settle(Begun { run, body, plan, planned }, false);
+        self.settle(Begun { run, body, plan, planned, weight: 1 }, false);
     }
 }
 
 impl Series for Shared {
     fn cancel(&self, id: TimerId) -> Cancel {
         let mut jobs = self.jobs.lock();
-        let Some(entry) = jobs.entry(id) else { return Cancel::Finished };
+        let Some(entry) = jobs.named(id) else { return Cancel::Finished };
         if entry.state == State::Running {
             let was_ending = std::mem::replace(&mut entry.is_ending, true);
             return if was_ending { Cancel::Finished } else { Cancel::Running };
@@ -384,7 +408,7 @@ impl Series for Shared {
         let deadline = after(self.scale.now(), delay);
         let mut jobs = self.jobs.lock();
         let is_stopping = jobs.stopping.is_some();
-        let Some(entry) = jobs.entry(id).filter(|_| !is_stopping) else { return false };
+        let Some(entry) = jobs.named(id).filter(|_| !is_stopping) else { return false };
         if entry.state == State::Running {
             let repeats = !entry.is_ending && entry.plays_again;
             entry.next = Some(deadline).filter(|_| repeats);
@@ -392,6 +416,7 @@ impl Series for Shared {
         }
         // A ticket that is out is void.
         entry.ticket = entry.ticket.wrapping_add(1);
+        entry.runs_here = false;
         (entry.state, entry.planned) = (State::Waiting, deadline);
         jobs.core.schedule(id, deadline);
         self.unlock(jobs, Some(deadline));

@@ -45,7 +45,8 @@ const NONE: u32 = 0;
 const LAST: u32 = u32::MAX;
 
 /// Everything about an item is in one place, since a cancellation or an expiration needs it all.
-/// (Links and deadlines in an array of their own were slower: one more page to be found.)
+/// (Links in an array of their own were faster in a fresh heap and slower in a used one: one more
+/// page to be found.)
 #[derive(Debug)]
 struct Slot<T> {
     links: Links,
@@ -63,11 +64,13 @@ struct Chunk<T> {
     retired: u32,
     /// The generation of slots that have never been filled.
     base: u32,
+    /// The greatest generation of a slot.
+    newest: u32,
 }
 
 impl<T> Chunk<T> {
     fn new(base: u32) -> Self {
-        Self { slots: Vec::new(), free: NONE, live: 0, retired: 0, base }
+        Self { slots: Vec::new(), free: NONE, live: 0, retired: 0, base, newest: base }
     }
 
     fn reserve(&mut self, slots: usize) {
@@ -94,11 +97,14 @@ impl<T> Chunk<T> {
         (index, slot.generation)
     }
 
-    /// Takes the value out of a slot, which is vacant then.
-    fn take(&mut self, index: usize) -> Option<T> {
+    /// Takes the value out of a slot, which is vacant then, with its generation and deadline.
+    #[inline]
+    fn take(&mut self, index: usize) -> Option<(u32, u64, T)> {
         let slot = self.slots.get_mut(index)?;
         let value = slot.value.take()?;
+        let (generation, deadline) = (slot.generation, slot.deadline);
         slot.generation += 1;
+        self.newest = self.newest.max(slot.generation);
         self.live -= 1;
         if slot.generation == LAST && !seeded("slab-retires-none") {
             self.retired += 1;
@@ -106,14 +112,13 @@ impl<T> Chunk<T> {
             slot.links.set_number(self.free);
             self.free = index as u32 + 1;
         }
-        Some(value)
+        Some((generation, deadline, value))
     }
 
     /// Gives back the memory, unless a retired slot has to be remembered.
     fn release(&mut self) {
         if self.retired == 0 {
-            let used = self.slots.iter().map(|slot| slot.generation).max();
-            *self = Self::new(used.unwrap_or(self.base));
+            *self = Self::new(self.newest);
         }
     }
 }
@@ -225,11 +230,18 @@ impl<T> Slab<T> {
     }
 
     /// Takes the value out of a slot whose links are in no ring. The slot is vacant then.
+    #[inline]
     pub fn remove(&mut self, slot: NodeId) -> Option<T> {
+        Some(self.remove_named(slot)?.2)
+    }
+
+    /// As [`remove`](Self::remove), with the id and the deadline that the item had.
+    #[inline]
+    pub fn remove_named(&mut self, slot: NodeId) -> Option<(TimerId, u64, T)> {
         let (number, index) = place(slot);
         let chunk = self.chunks.get_mut(number)?;
         let was_full = chunk.is_full();
-        let value = chunk.take(index)?;
+        let (generation, deadline, value) = chunk.take(index)?;
         self.len -= 1;
         if was_full && !chunk.is_full() && !seeded("slab-forgets-room") {
             self.roomy.push(number as u32);
@@ -237,7 +249,7 @@ impl<T> Slab<T> {
         if chunk.live == 0 {
             self.keep_as_spare(number as u32);
         }
-        Some(value)
+        Some((TimerId::new(slot, generation), deadline, value))
     }
 
     /// This chunk has become empty. The one that was the spare until now gives back its memory.
@@ -313,6 +325,13 @@ impl<T> Slab<T> {
         Some((TimerId::new(id, slot.generation), slot.deadline))
     }
 
+    /// The id of the item in `slot`, and the item, to be changed.
+    pub fn named_mut(&mut self, id: NodeId) -> Option<(TimerId, &mut T)> {
+        let (number, index) = place(id);
+        let slot = self.chunks.get_mut(number)?.slots.get_mut(index)?;
+        Some((TimerId::new(id, slot.generation), slot.value.as_mut()?))
+    }
+
     #[inline]
     fn slot(&self, id: NodeId) -> &Slot<T> {
         let (number, index) = place(id);
@@ -327,8 +346,8 @@ impl<T> Slab<T> {
         self.len = 0;
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             // The generations go on, so that ids stay invalid. Slots of the last one retire.
-            let used = chunk.slots.iter().map(|slot| slot.generation).max();
-            let next = used.map_or(chunk.base, |used| used.saturating_add(1));
+            let is_used = !chunk.slots.is_empty();
+            let next = chunk.newest.saturating_add(u32::from(is_used));
             let mut empty = Chunk::new(next);
             if next == LAST {
                 empty.retired = CHUNK as u32;

@@ -155,8 +155,27 @@ impl Buckets {
         let (first, last) = (head.next(), head.prev());
         self.join(store, self.heads[backlog.0 as usize].prev(), first);
         self.join(store, last, backlog.head());
+        self.empty(bucket);
+    }
+
+    /// Empties a bucket, whose ids have been looked at. The caller clears their links.
+    pub fn empty(&mut self, bucket: Ring) {
         self.reset(bucket);
         self.unmark(bucket);
+    }
+
+    /// Makes `first` the first id of the backlog, without a look at the links of those before it,
+    /// which have been moved. `None` empties it.
+    pub fn begin_with<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        backlog: Ring,
+        first: Option<NodeId>,
+    ) {
+        match first {
+            Some(first) => self.join(store, backlog.head(), first),
+            None => self.reset(backlog),
+        }
     }
 
     /// The ring of `id`, found by following the links to the head.

@@ -48,6 +48,9 @@
 //!      is also the current one.
 //!
 //!    In the last level, the wheel looks at an id once per tick.
+//!
+//!    [`advance_in_order`](Wheel::advance_in_order) is the other way to step: it looks at the ids
+//!    of all due buckets at once, if they are no more than its limit.
 //! 6. The clock does not go back by itself: the wheel ignores an earlier `now`.
 //!    [`rewind`](Wheel::rewind) is for a clock that was set back on purpose.
 //! 7. The wheel is consistent between two calls, so a caller of `poll` may do anything to it in
@@ -81,6 +84,7 @@ mod buckets;
 mod geometry;
 mod inspect;
 mod store;
+mod window;
 
 use crate::clock::{Nanos, Timestamp};
 use crate::links::{Links, NodeId};
@@ -257,27 +261,33 @@ impl Wheel {
         // links of every other id before their turn. Each walk waits for memory at each step; the
         // waits of the two overlap.
         let mut ahead = self.buckets.last(store, backlog);
-        while let Some(id) = self.buckets.first(store, backlog) {
-            ahead = ahead.filter(|&ahead| ahead != id);
-            let Some(rest) = budget.checked_sub(1) else {
-                return Poll::Exhausted;
-            };
+        let mut first = self.buckets.first(store, backlog);
+        let result = loop {
+            let Some(id) = first else { break Poll::Idle };
+            let Some(rest) = budget.checked_sub(1) else { break Poll::Exhausted };
             *budget = rest;
             let links = store.links(id);
-            self.cancel(store, links);
+            first = self.buckets.next(store, backlog, id);
+            // An id that was looked at leads elsewhere: the walks end where they meet.
+            ahead = ahead.filter(|&ahead| ahead != id && Some(ahead) != first);
+            links.clear();
             match store.deadline(id) {
                 Some(deadline)
                     if time_left(self.clock, deadline).is_none()
                         || seeded("wheel-takes-all-for-due") =>
                 {
-                    return Poll::Due(id);
+                    self.len -= 1;
+                    break Poll::Due(id);
                 }
-                Some(deadline) => self.link_by_deadline(store, (id, links), deadline),
-                None => {}
+                Some(deadline) => {
+                    self.push_by_deadline(store, (id, links), deadline);
+                }
+                None => self.len -= 1,
             }
             ahead = ahead.and_then(|ahead| self.buckets.before(store, ahead));
-        }
-        Poll::Idle
+        };
+        self.buckets.begin_with(store, backlog, first);
+        result
     }
 
     /// The time from the clock until [`advance`](Self::advance) has work. It is zero if there is a
@@ -334,9 +344,20 @@ impl Wheel {
         node: (NodeId, &Links),
         deadline: Timestamp,
     ) {
+        self.push_by_deadline(store, node, deadline);
+        self.len += 1;
+    }
+
+    /// Links an id that counts already.
+    #[inline]
+    fn push_by_deadline<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        node: (NodeId, &Links),
+        deadline: Timestamp,
+    ) {
         let Position { level, index } = self.geometry.position(self.clock, deadline);
         self.buckets.push(store, Ring::of(level, index), node);
-        self.len += 1;
     }
 }
 

@@ -8,6 +8,7 @@
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
 //! * [`operations`]: delayed operations.
+//! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
 //! * [`systems`]: what the first examples of other systems' documentation do.
 //! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
 #![cfg(not(cortado_loom))]
@@ -18,6 +19,7 @@ mod common;
 mod cases;
 mod ends;
 mod examples;
+mod hostile;
 mod jobs;
 mod operations;
 mod queue;

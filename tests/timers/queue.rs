@@ -72,6 +72,37 @@ fn one_long_step_keeps_the_order_of_ticks() {
     assert_eq!(names(&mut queue, Duration::from_secs(60)), ["finer", "coarse", "fine", "far"]);
 }
 
+/// Stretches of all densities: some are sorted at once, some are too dense for that.
+#[test]
+fn dense_and_sparse_stretches_come_in_order() {
+    let deadlines = || {
+        let dense = (0..20_000).map(|n| 4_000 + n * 7_919 % 5_000);
+        let instant = (0..5_000).map(|_| 300_000);
+        let sparse = (0..500).map(|n| 310_000 + n * 7_919_000 % 30_000_000);
+        dense.chain(instant).chain(sparse)
+    };
+    let mut sorted: Vec<u64> = deadlines().collect();
+    sorted.sort_unstable();
+    for budget in [7, 1024, u32::MAX] {
+        let mut queue = DelayQueue::new();
+        deadlines().for_each(|ms| _ = queue.insert(ms, Duration::from_millis(ms)));
+        let mut fired = Vec::new();
+        for now in [4_500, 100_000, 300_000, 40_000_000] {
+            let mut left = budget;
+            loop {
+                match queue.poll(Duration::from_millis(now), &mut left) {
+                    Polled::Due(expired) => fired.push(expired.into_inner()),
+                    Polled::Exhausted => left = budget,
+                    Polled::Idle => break,
+                }
+            }
+            assert!(fired.last().is_some_and(|&last| last <= now));
+            queue.audit().unwrap();
+        }
+        assert_eq!(fired, sorted, "budget {budget}");
+    }
+}
+
 #[test]
 fn a_poll_looks_at_no_more_than_its_budget() {
     let mut queue = DelayQueue::new();

@@ -1,6 +1,10 @@
 //! cortado's timer wheel and its `DelayQueue` against other structures that order ids by deadline:
-//! nanoseconds per entry, with so many entries in it. Lifetimes are spread evenly over an hour; ids
-//! are cancelled and rescheduled in random order; time moves in steps of ten seconds.
+//! nanoseconds per entry, with so many entries in it. Each structure has a process of its own.
+//! Lifetimes are spread evenly over an hour; ids are cancelled and rescheduled in random order;
+//! time moves in steps of ten seconds.
+//!
+//! *A life* is all of it, since what is not done by a cancellation may be done later: all are
+//! scheduled; all, or nine of ten, are cancelled; the hour passes.
 //!
 //! *Idle timeouts* is what a server does with its connections: in two minutes of steps of a second,
 //! each extends a twentieth of the timeouts of a minute, and cancels and replaces a hundredth; few
@@ -11,13 +15,16 @@ use cortado_benches::figure::Figure;
 use cortado_benches::heap::{Count, Heap};
 use cortado_benches::machine::{description, version_of};
 use cortado_benches::report::{Record, compare, curves, file_name, table, write_csv};
-use cortado_benches::timers::{self, Delayed, Driver, Queue, Rounds, Timers, Tree, Wheel, each};
+use cortado_benches::timers::{
+    Delayed, Driver, Lazy, Queue, Rounds, Swept, Timers, Tree, Wheel, each,
+};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use std::fs::File;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 #[global_allocator]
@@ -41,6 +48,12 @@ struct Options {
     /// A first look, in little time and with figures to match.
     #[arg(long)]
     quick: bool,
+    /// Measures one structure, once, and prints bare figures: what the program starts itself for.
+    #[arg(long, value_name = "NAME", hide = true)]
+    alone: Option<String>,
+    /// With `--alone`: the number of the round.
+    #[arg(long, default_value_t = 0, hide = true)]
+    seed: u64,
     /// Where to write all figures.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -50,9 +63,11 @@ struct Options {
 }
 
 /// What is measured, and in this order below.
-const CASES: [&str; 8] = [
+const CASES: [&str; 10] = [
     "schedule + cancel",
     "schedule + expire",
+    "a life, all cancelled",
+    "a life, nine of ten cancelled",
     "reschedule",
     "schedule",
     "cancel",
@@ -62,13 +77,18 @@ const CASES: [&str; 8] = [
 ];
 
 /// What 1,000,000 entries of cortado's `DelayQueue` may take, as a share of what a rival takes.
-const BARS: [(&str, &str, f64); 7] = [
+///
+/// A lazily cancelled entry costs at its time, so the bar of the lazy heap counts a life. The swept
+/// heap has none of its own, and is held to the same.
+const BARS: [(&str, &str, f64); 9] = [
     ("schedule + cancel", Queue::NAME, 0.3),
     ("schedule + cancel", Tree::NAME, 0.3),
-    ("schedule + cancel", timers::Heap::NAME, 0.9),
+    ("a life, all cancelled", Lazy::NAME, 0.9),
+    ("a life, all cancelled", Swept::NAME, 0.9),
     ("schedule + expire", Queue::NAME, 0.5),
     ("schedule + expire", Tree::NAME, 0.5),
-    ("schedule + expire", timers::Heap::NAME, 0.5),
+    ("schedule + expire", Lazy::NAME, 0.5),
+    ("schedule + expire", Swept::NAME, 0.5),
     ("schedule + expire", Rounds::NAME, 1.0),
 ];
 
@@ -116,8 +136,16 @@ impl Round {
     }
 
     fn expire<T: Timers>(&self, mut timers: T) -> f64 {
-        let (mut now, mut expired) = (0, 0);
         let start = Instant::now();
+        let expired = Self::pass_an_hour(&mut timers);
+        let time = self.per_entry(start);
+        assert_eq!(expired, self.ids(), "{} lost some", T::NAME);
+        time
+    }
+
+    /// Returns how many have expired.
+    fn pass_an_hour<T: Timers>(timers: &mut T) -> u32 {
+        let (mut now, mut expired) = (0, 0);
         while now < HOUR + STEP {
             now += STEP;
             timers.expire(now, &mut |id| {
@@ -125,8 +153,23 @@ impl Round {
                 expired += 1;
             });
         }
-        let time = self.per_entry(start);
-        assert_eq!(expired, self.ids(), "{} lost some", T::NAME);
+        expired
+    }
+
+    /// All are scheduled; all but one of `left` are cancelled, or all; the hour passes.
+    fn life<T: Timers>(&self, left: Option<u32>) -> f64 {
+        let (mut timers, filling) = self.filled::<T>();
+        let start = Instant::now();
+        let mut expected = 0;
+        for (number, &id) in (0u32..).zip(&self.order) {
+            match left.is_some_and(|left| number % left == 0) {
+                true => expected += 1,
+                false => timers.cancel(id),
+            }
+        }
+        let expired = Self::pass_an_hour(&mut timers);
+        let time = filling + self.per_entry(start);
+        assert_eq!(expired, expected, "{} lost some", T::NAME);
         time
     }
 
@@ -178,11 +221,34 @@ impl Round {
     }
 }
 
-impl Driver for Round {
-    /// By [`CASES`].
-    type Output = [f64; CASES.len()];
+/// By [`CASES`].
+type Figures = [f64; CASES.len()];
+
+/// The names of all structures.
+struct Names;
+
+impl Driver for Names {
+    type Output = ();
+
+    fn drive<T: Timers>(&mut self) {}
+}
+
+/// A round with one structure.
+struct Alone<'a> {
+    name: &'a str,
+    round: Round,
+}
+
+impl Driver for Alone<'_> {
+    type Output = Option<Figures>;
 
     fn drive<T: Timers>(&mut self) -> Self::Output {
+        (T::NAME == self.name).then(|| self.round.mean::<T>())
+    }
+}
+
+impl Round {
+    fn mean<T: Timers>(&self) -> Figures {
         // What takes microseconds is done more often.
         let times = (ENOUGH / self.ids()).clamp(1, 50);
         let mut mean = [0.0; CASES.len()];
@@ -196,7 +262,7 @@ impl Driver for Round {
 }
 
 impl Round {
-    fn once<T: Timers>(&self) -> [f64; CASES.len()] {
+    fn once<T: Timers>(&self) -> Figures {
         let (timers, first) = self.filled::<T>();
         let cancel = self.cancel(timers);
         let (timers, second) = self.filled::<T>();
@@ -204,14 +270,33 @@ impl Round {
         let (timers, third) = self.filled::<T>();
         let reschedule = self.reschedule(timers);
         let schedule = (first + second + third) / 3.0;
+        let (all, most) = (self.life::<T>(None), self.life::<T>(Some(10)));
         let (mixed, memory) = (self.idle_timeouts::<T>(), self.memory::<T>());
-        [first + cancel, second + expire, reschedule, schedule, cancel, expire, mixed, memory]
+        let (cancelled, expired) = (first + cancel, second + expire);
+        [cancelled, expired, all, most, reschedule, schedule, cancel, expire, mixed, memory]
     }
 }
 
-/// The records of one size, of all cases.
-fn measure(ids: u32, rounds: usize) -> Vec<Record> {
-    let rounds: Vec<_> = (0..rounds).map(|seed| each(&mut Round::new(ids, seed as u64))).collect();
+/// One structure in a process of its own. In a heap that others have used, its memory would lie
+/// where theirs was, and it would be slower or faster by half, by its place in the list.
+fn apart(name: &str, ids: u32, seed: usize) -> anyhow::Result<Figures> {
+    let mut program = Command::new(std::env::current_exe()?);
+    program.args(["--alone", name, "--sizes", &ids.to_string(), "--seed", &seed.to_string()]);
+    let printed = program.stderr(Stdio::inherit()).output()?;
+    anyhow::ensure!(printed.status.success(), "{name}: {}", printed.status);
+    let figures = String::from_utf8(printed.stdout)?;
+    let figures: Vec<f64> = figures.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    figures.try_into().map_err(|_| anyhow::anyhow!("{name}: not {} figures", CASES.len()))
+}
+
+/// The records of one size, of all cases. In each round, all structures take their turn.
+fn measure(ids: u32, rounds: usize) -> anyhow::Result<Vec<Record>> {
+    let names: Vec<_> = each(&mut Names).into_iter().map(|(name, ())| name).collect();
+    let round = |seed| {
+        let one = |&name| Ok((name, apart(name, ids, seed)?));
+        names.iter().map(one).collect::<anyhow::Result<Vec<_>>>()
+    };
+    let rounds = (0..rounds).map(round).collect::<anyhow::Result<Vec<_>>>()?;
     let mut records = Vec::new();
     for (number, case) in CASES.iter().enumerate() {
         for structure in 0..rounds[0].len() {
@@ -230,7 +315,7 @@ fn measure(ids: u32, rounds: usize) -> Vec<Record> {
             ));
         }
     }
-    records
+    Ok(records)
 }
 
 /// Says for each bar whether it is kept.
@@ -259,6 +344,11 @@ fn judge(records: &[Record]) {
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
 fn main() -> anyhow::Result<()> {
     let mut options = Options::parse();
+    if let (Some(name), [ids]) = (&options.alone, &options.sizes[..]) {
+        let found = each(&mut Alone { name, round: Round::new(*ids, options.seed) });
+        found.into_iter().filter_map(|it| it.1).flatten().for_each(|figure| println!("{figure}"));
+        return Ok(());
+    }
     if options.quick {
         options.rounds = 1;
         options.sizes.retain(|&size| size <= 100_000);
@@ -267,8 +357,10 @@ fn main() -> anyhow::Result<()> {
     for package in ["cortado", "tokio-util", "hierarchical_hash_wheel_timer"] {
         println!("* {package} {}", version_of(package));
     }
-    let mut records: Vec<Record> =
-        options.sizes.iter().flat_map(|&size| measure(size, options.rounds)).collect();
+    let mut records = Vec::new();
+    for &size in &options.sizes {
+        records.extend(measure(size, options.rounds)?);
+    }
     compare(&mut records, Wheel::NAME);
     for case in CASES {
         let of_case = |record: &&Record| record.case == case;

@@ -1,5 +1,5 @@
-//! A binary heap from which nothing is taken before its time: what was cancelled is passed over
-//! when it comes up, and swept out when it is more than half of the heap.
+//! A binary heap with lazy deletion: what was cancelled stays in it, and is passed over when its
+//! time comes. Swept, it is also taken out when it is more than half of the heap, all at once.
 
 use super::Timers;
 use std::cmp::Reverse;
@@ -8,15 +8,20 @@ use std::collections::BinaryHeap;
 /// Stands for "not in it".
 const NONE: u64 = u64::MAX;
 
+/// The heap that keeps what was cancelled until its time comes, and its memory with it.
+pub type Lazy = Heap<false>;
+/// The heap that is swept, in a pause that grows with it.
+pub type Swept = Heap<true>;
+
 /// A heap and the deadlines that count, by id.
-pub struct Heap {
+pub struct Heap<const IS_SWEPT: bool> {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     deadlines: Vec<u64>,
     live: usize,
 }
 
-impl Timers for Heap {
-    const NAME: &'static str = "BinaryHeap, lazy";
+impl<const IS_SWEPT: bool> Timers for Heap<IS_SWEPT> {
+    const NAME: &'static str = if IS_SWEPT { "BinaryHeap, swept" } else { "BinaryHeap, lazy" };
     const LATENESS: u64 = 0;
 
     fn new(ids: u32) -> Self {
@@ -34,7 +39,7 @@ impl Timers for Heap {
     fn cancel(&mut self, id: u32) {
         self.deadlines[id as usize] = NONE;
         self.live -= 1;
-        if self.heap.len() > 64 && self.live < self.heap.len() / 2 {
+        if IS_SWEPT && self.heap.len() > 64 && self.live < self.heap.len() / 2 {
             let deadlines = &self.deadlines;
             self.heap.retain(|&Reverse((deadline, id))| deadlines[id as usize] == deadline);
         }

@@ -10,15 +10,17 @@ mod heap;
 mod hierarchical;
 mod queue;
 mod simple;
+mod sleep;
 mod tree;
 mod wheel;
 
 pub use delayed::Delayed;
 pub use hashed::{Hashed, Rounds};
-pub use heap::Heap;
+pub use heap::{Lazy, Swept};
 pub use hierarchical::Hierarchical;
 pub use queue::Queue;
 pub use simple::Simple;
+pub use sleep::Sleeps;
 pub use tree::Tree;
 pub use wheel::{FineWheel, Wheel};
 
@@ -68,8 +70,10 @@ pub fn each<D: Driver>(driver: &mut D) -> Vec<(&'static str, D::Output)> {
         (FineWheel::NAME, driver.drive::<FineWheel>()),
         (Delayed::NAME, driver.drive::<Delayed>()),
         (Tree::NAME, driver.drive::<Tree>()),
-        (Heap::NAME, driver.drive::<Heap>()),
+        (Lazy::NAME, driver.drive::<Lazy>()),
+        (Swept::NAME, driver.drive::<Swept>()),
         (Queue::NAME, driver.drive::<Queue>()),
+        (Sleeps::NAME, driver.drive::<Sleeps>()),
         (Hashed::NAME, driver.drive::<Hashed>()),
         (Rounds::NAME, driver.drive::<Rounds>()),
         (Simple::NAME, driver.drive::<Simple>()),

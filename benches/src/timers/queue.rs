@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+/// Time stands still in it until it is moved.
+pub(super) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime without threads")
 });

@@ -52,10 +52,16 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             let mut table = self.shard(hash).lock();
             let rehash = |entry: &(K, Watchers<K>)| self.hasher.hash_one(&entry.0);
             let entry = table.entry(hash, |entry| entry.0 == *key, rehash);
-            let watchers = &mut entry.or_insert_with(|| (own, Watchers::new())).into_mut().1;
-            if watchers.insert(op.number, Arc::clone(op)).is_none() {
+            let (mut entry, unused) = match entry {
+                Entry::Occupied(entry) => (entry, Some(own)),
+                Entry::Vacant(entry) => (entry.insert((own, Watchers::new())), None),
+            };
+            if entry.get_mut().1.insert(op.number, Arc::clone(op)).is_none() {
                 self.watched.fetch_add(1, Relaxed);
             }
+            // A key of the user's is dropped with no lock held.
+            drop(table);
+            drop(unused);
         }
     }
 
