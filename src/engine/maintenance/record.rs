@@ -9,7 +9,7 @@ use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
-use crate::primitives::seeded;
+use crate::primitives::{seeded, thread};
 
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
@@ -100,11 +100,23 @@ impl Core {
 
     /// Makes room for an event that the write buffer has refused. While another thread, which may
     /// be off its core, has the maintenance lock, the event is spilled instead.
+    ///
+    /// Before that, the caller yields its core once. Where threads outnumber cores, that thread
+    /// then goes on, and the events that wait stay few and their lines cached. With 8 and 16
+    /// threads on two cores this is 1.6 to 1.7 times as many unique inserts and updates per second,
+    /// and neither more nor fewer with 1 and 2. (More yields gained nothing.)
     #[cold]
     fn push_again(&self, mut event: u64, weight: u32, now: Timestamp) -> Pressure {
         let mut is_first = true;
         loop {
             if self.upkeep.has_lock_waiters() || !is_first || !self.pass_if_free(now) {
+                if is_first {
+                    thread::yield_now();
+                    match self.upkeep.writes.push(event, weight) {
+                        Ok(pressure) => return pressure,
+                        Err(full) => event = full,
+                    }
+                }
                 if self.spill(event) {
                     return Pressure::Drain;
                 }
