@@ -128,8 +128,10 @@ where
 
     /// Sets how long after a failed reload a read may trigger the next one. By default a second.
     ///
-    /// Until then the entry is read as if it were not stale. The delay also applies where the key
-    /// had a load or a computation when its reload was to begin.
+    /// Until then the entry is read as if it were not stale. The delay also applies where the
+    /// executor dropped the job of a reload, and where the key had a load or a computation when its
+    /// reload was to begin. It does not apply where a task that reloaded inline was dropped: the
+    /// next task takes over.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
         self.reloads.retry = delay;
         self

@@ -2,8 +2,8 @@
 //! load goes on.
 
 use super::bench::{SOFT, Shared, bench};
-use crate::common::HANG;
 use crate::common::audited::{LoadingAudited, loading_audited};
+use crate::common::{HANG, watched};
 use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,6 +30,42 @@ fn past_the_hard_limit_it_is_an_error_and_the_load_goes_on() {
     assert!(!b.cache.contains_key(&7));
     b.jobs.run();
     assert_eq!((b.asked(), b.cache.get_within(&7, NONE)), (vec![(7, None)], Ok(1)));
+}
+
+/// The caller waits for the reload of a value that is another one when the reload ends.
+#[test]
+fn a_wait_ends_with_the_reload_that_a_write_has_overtaken() {
+    watched(|watch| {
+        watch.begin("a write amid the reload".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        let hits = b.cache.stats().hits;
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| b.cache.get_within(&7, AMPLE));
+            while b.cache.stats().hits == hits {
+                thread::yield_now();
+            }
+            let cache = b.cache.cache().clone();
+            *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.insert(7, 50)));
+            b.jobs.run();
+            assert_eq!(waiting.join().unwrap(), Ok(50));
+        });
+    });
+}
+
+#[test]
+fn a_loader_does_not_wait_for_its_own_reload() {
+    watched(|watch| {
+        watch.begin("a loader that asks for its key".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        let cache = b.cache.clone();
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
+            assert_eq!(cache.get_within(&7, AMPLE), Ok(1));
+        }));
+        b.jobs.run();
+        assert_eq!((b.cache.get(&7), b.cache.stats().reload_failures), (Ok(2), 0));
+    });
 }
 
 /// Each job has a thread of its own, but for the first few, which are dropped.

@@ -89,7 +89,7 @@ struct Node {
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Reload { key: u32, id: u32, soft: Time },
+    Reload { key: u32, id: u32 },
     Load(u32),
 }
 
@@ -142,7 +142,7 @@ impl Model {
     }
 
     fn take(&mut self, key: u32, node: Node) {
-        self.jobs.push_back(Job::Reload { key, id: node.id, soft: node.soft });
+        self.jobs.push_back(Job::Reload { key, id: node.id });
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
@@ -166,7 +166,7 @@ impl Model {
     /// Whether the upstream is asked for a reload by the next job.
     fn asks(&self) -> bool {
         match self.jobs.front() {
-            Some(&Job::Reload { key, id, .. }) => self.of(key, id).is_some(),
+            Some(&Job::Reload { key, id }) => self.of(key, id).is_some(),
             _ => false,
         }
     }
@@ -181,7 +181,7 @@ impl Model {
                 }
                 return;
             }
-            Some(Job::Reload { key, id, .. }) => (key, id),
+            Some(Job::Reload { key, id }) => (key, id),
         };
         let Some(node) = self.of(key, id) else {
             self.reloads += 1;
@@ -210,10 +210,10 @@ impl Model {
     }
 
     fn drop_job(&mut self) {
-        if let Some(Job::Reload { key, id, soft }) = self.jobs.pop_front()
+        if let Some(Job::Reload { key, id }) = self.jobs.pop_front()
             && let Some(node) = self.of(key, id)
         {
-            self.nodes.insert(key, Node { soft, ..node });
+            self.nodes.insert(key, Node { soft: self.now + RETRY, ..node });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What reloads bring, what overtakes them, when they come.
 
-use super::bench::{Bench, HARD, SOFT, bench};
+use super::bench::{Bench, HARD, SOFT, bench, bench_without_listener};
 use crate::common::SECOND;
 use cortado::{Cache, EvictionPolicy, Expiration, Loaded, Op, RandomState, Reloaded, RemovalCause};
 use std::time::Duration;
@@ -104,7 +104,7 @@ fn a_loader_may_say_when_its_value_is_stale_and_when_it_ends() {
 #[test]
 fn a_policy_says_per_entry_when_it_is_stale() {
     let b = bench(|builder| {
-        builder.refresh_after(|key, value, _| {
+        builder.refresh_retry(Duration::ZERO).refresh_after(|key, value, _| {
             (*key != 9).then(|| Duration::from_secs(u64::from(*value)))
         })
     });
@@ -205,11 +205,25 @@ fn a_dropped_job_leaves_the_reload_to_a_later_read() {
     for _ in 0..3 {
         assert_eq!(b.pending(), 1);
         b.jobs.drop_all();
+        // An executor that drops jobs gets one each retry delay.
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 0));
+        b.advance(1);
         assert_eq!(b.cache.get(&7), Ok(1));
     }
     b.jobs.run();
     assert_eq!(b.cache.get(&7), Ok(2));
-    assert_eq!(b.cache.stats().reloads_skipped, 0);
+    let stats = b.cache.stats();
+    assert_eq!((stats.reloads_skipped, stats.reload_failures), (0, 0));
+}
+
+/// The cache has given up its own count on the node, so that the job has the last one.
+#[test]
+fn a_dropped_job_looks_at_its_node_while_it_has_a_count() {
+    let b = bench_without_listener(|builder| builder);
+    b.trigger();
+    b.cache.invalidate(&7);
+    (0..8).for_each(|_| b.cache.run_pending_tasks());
+    b.jobs.drop_all();
 }
 
 /// The job has neither the cache nor its last handle.

@@ -1,0 +1,6 @@
+//! Refresh for tasks.
+
+mod bench;
+mod jobs;
+mod loaders;
+mod reloads;
