@@ -101,8 +101,12 @@ where
     /// default they run on the [`executor`](Self::executor).
     ///
     /// That read still returns the old value, and takes as long as the loader. Other reads do not
-    /// wait. A read of a view ([`pin`](Cache::pin)) runs the loader while the view is held, which
-    /// holds back memory.
+    /// wait.
+    ///
+    /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
+    /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,
+    /// whose drop runs the loader. Until then it counts as under way. Inside a comparison of keys
+    /// it is left to a later operation of the thread.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
         self.reloads.inline = inline;
         self

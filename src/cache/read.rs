@@ -128,6 +128,9 @@ where
     /// While a view is held, the memory of values that were removed from *any* cache of the process
     /// cannot be released. Hold it for a request, not forever, and not across an `await`.
     ///
+    /// *Refresh*: a lookup that finds an entry stale triggers its reload. If reloads run inline
+    /// ([`refresh_inline`](crate::Builder::refresh_inline)), the drop of the view runs it.
+    ///
     /// *Expiration*: as for [`get`](Self::get): each lookup reads the clock. A reference that was
     /// returned stays valid after the entry's deadline, for as long as the view.
     ///

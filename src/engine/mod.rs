@@ -71,6 +71,7 @@ pub use self::core::{Core, Maintenance};
 pub use delivery::{Pending, Receiver};
 pub use failures::Failed;
 pub use loads::{OnStale, PendingLoad, ValueOrLoad};
+pub use reentrancy::{deliver_deferred, has_deferred};
 pub use refresh::Waited;
 pub use reloads::Reloading;
 pub use tasks::{Panics, as_task, asked};

@@ -183,14 +183,15 @@ impl<K, V> Reloads<K, V> {
         self.waiting.push(reloading);
     }
 
-    /// Starts what waits. No guard and no lock may be held.
-    ///
-    /// Each reader that leaves one calls this once. Inline it runs no more than one beside its own,
-    /// so that no reader works for all others. That one is of a reader that has panicked, as a
-    /// rule.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Starts what waits, at most so many of it if it runs inline. No guard and no lock may be
+    /// held.
     #[cold]
-    pub fn start_waiting(&self) {
-        let most = if self.settings.inline { 2 } else { usize::MAX };
+    pub fn start_waiting(&self, most: usize) {
+        let most = if self.settings.inline { most.min(self.waiting.len()) } else { usize::MAX };
         for _ in 0..most {
             let Some(reloading) = self.waiting.pop() else { return };
             self.start(reloading);

@@ -228,9 +228,7 @@ impl Notices {
 
     /// Has this thread deliver when its outermost callback, load or computation ends.
     pub fn defer(&self) {
-        if self.has_deliveries()
-            && let Some(client) = self.client.get()
-        {
+        if let Some(client) = self.client.get() {
             reentrancy::defer_delivery(client);
         }
     }

@@ -16,6 +16,9 @@ use crate::removal::RemovalCause;
 pub const CALLER_NOTICES: usize = 64;
 /// A job delivers at most this many notices before other caches have their turn.
 const JOB_NOTICES: usize = 4096;
+/// A reader starts this many reloads, so that it does not work for all others: its own, and one
+/// that was left, as by a reader that has panicked.
+const READER_RELOADS: usize = 2;
 /// A caller flushes the epoch at most this often, as long as each flush brings something back.
 const CALLER_FLUSHES: u32 = 8;
 
@@ -35,7 +38,8 @@ where
     S: Send + Sync + 'static,
 {
     fn deliver_some(&self) {
-        self.deliver_at_most(CALLER_NOTICES);
+        self.deliver_as_caller();
+        self.start_left_reloads(usize::MAX);
     }
 
     fn deliver_job(&self, mut running: Running) {
@@ -77,8 +81,21 @@ impl<K, V, S> Engine<K, V, S> {
             flushes += 1;
         }
         self.deliver_as_caller();
-        if let Some(reloads) = &self.reloads {
-            reloads.start_waiting();
+        self.start_left_reloads(READER_RELOADS);
+    }
+
+    /// Starts up to so many of the reloads that reads have left. Those that run inline wait for the
+    /// end of the outermost callback, load or computation on this thread, and of its views: a
+    /// loader may wait for what these hold, and a guard would hold back memory meanwhile.
+    fn start_left_reloads(&self, most: usize) {
+        let Some(reloads) = &self.reloads else { return };
+        let is_deferred = reloads.settings.inline
+            && (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
+            && !seeded("reloads-run-where-they-are-found");
+        if !is_deferred {
+            reloads.start_waiting(most);
+        } else if reloads.has_waiting() {
+            self.core.notices.defer();
         }
     }
 
@@ -113,7 +130,9 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn deliver_at_most(&self, notices: usize) -> bool {
         let core = &self.core;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
-            core.notices.defer();
+            if core.notices.has_deliveries() {
+                core.notices.defer();
+            }
             return false;
         }
         let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };

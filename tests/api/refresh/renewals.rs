@@ -361,32 +361,6 @@ fn the_hard_deadline_can_be_moved_while_the_entry_is_stale() {
 }
 
 #[test]
-fn an_inline_reload_runs_at_the_end_of_the_read_that_triggers_it() {
-    let b = bench(|builder| builder.refresh_inline(true));
-    assert_eq!(b.cache.get(&7), Ok(1));
-    b.advance(SOFT.as_secs());
-    assert_eq!(b.cache.get(&7), Ok(1));
-    assert_eq!(b.asked(), [(7, None), (7, Some(1))]);
-    assert_eq!(b.cache.get(&7), Ok(2));
-    // Through a view, too, and inside another key's computation.
-    b.advance(SOFT.as_secs());
-    assert_eq!(b.cache.pin().get(&7), Some(&2));
-    assert_eq!(b.cache.get(&7), Ok(3));
-    b.advance(SOFT.as_secs());
-    let sum = b.cache.entry(8).and_upsert_with(|_| b.cache.get(&7).unwrap() + 10);
-    assert_eq!((*sum, b.cache.get(&7)), (13, Ok(4)));
-    // Inside a computation of the key itself, the reload is left to a later read.
-    b.advance(SOFT.as_secs());
-    let kept = b.cache.entry(7).and_compute_with(|entry| {
-        assert_eq!(b.cache.get(&7), Ok(4));
-        entry.map_or(Op::Nop, |_| Op::Nop)
-    });
-    drop(kept);
-    b.advance(1);
-    assert_eq!((b.cache.get(&7), b.cache.get(&7)), (Ok(4), Ok(5)));
-}
-
-#[test]
 fn a_reload_needs_a_place_to_run() {
     let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
     let soft = || Cache::<u32, u32>::builder().refresh_after_write(SOFT);
