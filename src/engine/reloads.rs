@@ -17,7 +17,7 @@ use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, plain, seeded};
 use crate::stats::Stats;
-use crate::waiters::Waiters;
+use crate::waiters::{Wait, Waiters};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -214,6 +214,11 @@ impl<K, V> Reloads<K, V> {
             }
             self.places.waiters.wait_until(left.unwrap_or(Duration::MAX), || !goes_on());
         }
+    }
+
+    /// A task's wait for the end of a reload.
+    pub fn wait(&self) -> Wait<'_> {
+        self.places.waiters.wait()
     }
 
     pub fn add_to(&self, stats: &mut Stats) {

@@ -2,5 +2,6 @@
 
 mod bench;
 mod jobs;
+mod limits;
 mod loaders;
 mod reloads;
