@@ -191,7 +191,7 @@ impl<K, V> Reloads<K, V> {
     /// held.
     #[cold]
     pub fn start_waiting(&self, most: usize) {
-        let most = if self.settings.inline { most.min(self.waiting.len()) } else { usize::MAX };
+        let most = if self.settings.inline { most } else { usize::MAX };
         for _ in 0..most {
             let Some(reloading) = self.waiting.pop() else { return };
             self.start(reloading);

@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, SOFT, bench};
 use crate::common::SECOND;
-use cortado::{Cache, Expiry, Loaded, Op};
+use cortado::{Cache, Expiry, LoadLimits, Loaded, Op, Reloaded};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn stale() -> Bench {
 impl Bench {
     /// A read in the midst of something, where the reload must not run.
     fn read_amid(&self) {
-        assert_eq!(self.cache.get(&7), Ok(1));
+        assert_eq!((self.cache.get(&7), self.cache.cache().get(&7)), (Ok(1), Some(1)));
         assert_eq!((self.asked(), self.pending()), (vec![], 1));
     }
 
@@ -33,8 +33,38 @@ impl Bench {
 #[test]
 fn after_the_read() {
     let b = stale();
-    assert_eq!(b.cache.get(&7), Ok(1));
+    assert_eq!(b.cache.cache().get(&7), Some(1));
     b.is_reloaded("read");
+}
+
+/// Those who ask the cache for a value that it makes itself get what their call has made.
+#[test]
+fn the_call_that_runs_it_returns_the_new_value() {
+    type Get = fn(&Bench) -> u32;
+    let gets: [Get; 3] = [
+        |b| b.cache.get(&7).unwrap(),
+        |b| *b.cache.get_entry(&7).unwrap(),
+        |b| {
+            let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+            b.cache.get_within(&7, limits).unwrap()
+        },
+    ];
+    for get in gets {
+        let b = stale();
+        assert_eq!((get(&b), b.asked()), (2, vec![(7, Some(1))]));
+        // It is fresh. When it is stale, a failure leaves it.
+        assert_eq!((get(&b), b.asked()), (2, vec![]));
+        b.advance(SOFT.as_secs());
+        b.plan(Err("down"));
+        assert_eq!((get(&b), b.asked()), (2, vec![(7, Some(2))]));
+        b.advance(1);
+        b.plan(Ok(Reloaded::not_modified()));
+        assert_eq!((get(&b), b.asked()), (2, vec![(7, Some(2))]));
+        // Nor does a value that is gone let its reader down.
+        b.advance(SOFT.as_secs());
+        b.plan(Ok(Reloaded::gone()));
+        assert!(get(&b) >= 2 && b.asked().contains(&(7, Some(2))));
+    }
 }
 
 #[test]
@@ -185,7 +215,7 @@ fn after_the_reload_in_which_it_was_found() {
         let _ = seen.set(cache.get(&8));
         assert_eq!((cache.get(&7), cache.stats().reloads_under_way), (Some(1), 2));
     }));
-    assert_eq!(b.cache.get(&7), Ok(1));
+    assert_eq!(b.cache.get(&7), Ok(2));
     assert_eq!(order.get(), Some(&Some(80)));
     assert_eq!((b.asked(), b.pending()), (vec![(7, Some(1)), (8, Some(80))], 0));
     assert_eq!((b.cache.get(&7), b.cache.get(&8)), (Ok(2), Ok(3)));

@@ -1,12 +1,13 @@
 //! Time limits of a load: past the soft one the stale value, past the hard one an error, and the
 //! load goes on.
 
-use super::bench::{SOFT, Shared, bench};
+use super::bench::{HARD, SOFT, Shared, bench};
 use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, watched};
 use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -136,4 +137,40 @@ fn inline_the_limits_end_waits_for_others() {
     assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
     drop(guard);
     assert_eq!(b.cache.get_within(&7, NONE), Ok(1));
+}
+
+/// What the documentation of `refresh_limit` says.
+#[test]
+fn a_loader_that_hangs_keeps_its_place_and_its_entry_is_served_to_its_end() {
+    watched(|watch| {
+        watch.begin("a loader that hangs".to_owned());
+        let b = bench(|builder| builder.refresh_limit(1));
+        assert_eq!(b.cache.get(&8), Ok(1));
+        assert_eq!(b.cache.get(&7), Ok(2));
+        b.advance(SOFT.as_secs());
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(2), 1));
+        let ((begin, begun), (end, ended)) = (channel(), channel());
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
+            begin.send(()).unwrap();
+            ended.recv().unwrap();
+        }));
+        thread::scope(|scope| {
+            let hangs = scope.spawn(|| b.jobs.run_one());
+            begun.recv().unwrap();
+            for skipped in 1..=3 {
+                assert_eq!((b.cache.get(&8), b.cache.get(&7)), (Ok(1), Ok(2)));
+                assert_eq!((b.pending(), b.cache.stats().reloads_skipped), (1, skipped));
+            }
+            b.advance((HARD - SOFT).as_secs());
+            // It would join the loader that hangs.
+            let given_up = b.cache.get_within(&7, NONE);
+            assert_eq!((given_up, b.cache.contains_key(&7)), (Err(LoadError::TimedOut), false));
+            b.cache.insert(7, 50);
+            assert_eq!(b.cache.get_within(&7, NONE), Ok(50));
+            end.send(()).unwrap();
+            hangs.join().unwrap();
+        });
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(50), 0));
+        b.jobs.run();
+    });
 }
