@@ -3,6 +3,7 @@
 
 use super::bench::{Bench, SOFT, bench};
 use crate::common::SECOND;
+use crate::common::audited::{Audited, audited};
 use cortado::{Cache, Expiry, LoadLimits, Loaded, Op, Reloaded};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ fn after_the_view() {
 
 #[test]
 fn after_views_of_other_caches_and_inner_ones() {
-    let (b, other) = (stale(), Cache::<u32, u32>::new(10));
+    let (b, other) = (stale(), audited(Cache::<u32, u32>::new(10)));
     let outer = other.pin();
     let inner = b.cache.pin();
     b.read_amid();
@@ -87,7 +88,6 @@ fn after_views_of_other_caches_and_inner_ones() {
     assert_eq!((b.asked(), b.pending()), (vec![], 1));
     drop(outer);
     b.is_reloaded("view of another cache");
-    other.audit();
 }
 
 /// All that were left run, however many these are.
@@ -184,21 +184,18 @@ fn after_the_outermost_operation() {
         let b = Arc::new(stale());
         let hook = Hook::default();
         let weigher = hook.clone();
-        let other: Cache<u32, u32> = Cache::builder()
-            .expire_after(hook.clone())
-            .weigher(move |key, _| {
-                if *key == 3 {
-                    weigher.call();
-                }
-                1
-            })
-            .build();
+        let builder = Cache::builder().expire_after(hook.clone()).weigher(move |key, _| {
+            if *key == 3 {
+                weigher.call();
+            }
+            1
+        });
+        let other: Audited<u32, u32> = audited(builder.build());
         let reader = Arc::clone(&b);
         *hook.0.lock().unwrap() = Some(Box::new(move || reader.read_amid()));
         operate(&other, &hook);
         assert!(hook.0.lock().unwrap().is_none(), "{place}: not called");
         b.is_reloaded(place);
-        other.audit();
     }
 }
 

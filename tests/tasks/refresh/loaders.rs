@@ -37,7 +37,6 @@ impl AsyncLoader<u32, u32> for Eager {
         Ok(Loaded::new(1))
     }
 
-    #[expect(clippy::manual_async_fn, reason = "the panic comes before the future")]
     fn reload(&self, _: &u32, _: &u32) -> impl Future<Output = Result<Reloaded<u32>, ()>> + Send {
         self.0.fetch_add(1, Relaxed);
         assert!(self.0.load(Relaxed) == 0, "planned");
