@@ -1,6 +1,7 @@
 //! What a job of a reload keeps while it waits in the executor.
 
 use super::bench::{Jobs, SOFT};
+use crate::common::audited::{tasks_audited, tasks_loading_audited};
 use crate::hand::at_once;
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Job, Loaded, ManualClock};
@@ -30,14 +31,15 @@ fn outlive(jobs: &Jobs, life: &Arc<()>, drop_cache: impl FnOnce()) {
 #[test]
 fn a_job_that_waits_keeps_no_cache() {
     let (builder, hand, jobs, life) = watched();
-    let cache = builder.build_with_loader(|key: u32| async move { Ok::<_, ()>(Loaded::new(key)) });
+    let loader = |key: u32| async move { Ok::<_, ()>(Loaded::new(key)) };
+    let cache = tasks_loading_audited(builder.build_with_loader(loader));
     at_once(cache.insert(7, 1));
     hand.advance(SOFT);
     assert_eq!(at_once(cache.get(&7)), Ok(1));
     outlive(&jobs, &life, || drop(cache));
 
     let (builder, hand, jobs, life) = watched();
-    let cache = builder.build();
+    let cache = tasks_audited(builder.build());
     at_once(cache.insert(7, 1));
     hand.advance(SOFT);
     assert_eq!(at_once(cache.load_refreshing(7, async { Loaded::new(2) })), 1);
