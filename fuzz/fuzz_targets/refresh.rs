@@ -1,6 +1,7 @@
 //! Programs of refresh against the model of `tests/api/refresh/model.rs`.
 #![no_main]
 
+#[allow(dead_code, reason = "the fuzzer uses its part")]
 #[path = "../../tests/api/refresh/bench.rs"]
 mod bench;
 #[path = "../../tests/common/mod.rs"]
