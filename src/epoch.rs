@@ -38,12 +38,17 @@ mod own {
     fn pin_without_locals() -> Guard {
         collector().register().pin()
     }
+
+    /// Whether this thread holds a guard. While the thread destroys its locals: true.
+    pub fn is_pinned() -> bool {
+        HANDLE.try_with(LocalHandle::is_pinned).unwrap_or(true)
+    }
 }
 
 /// A model needs a new collector for each execution. The default collector is made anew each time.
 #[cfg(cortado_loom)]
 mod own {
-    pub use crossbeam_epoch::{default_collector as collector, pin};
+    pub use crossbeam_epoch::{default_collector as collector, is_pinned, pin};
 }
 
-pub use own::{collector, pin};
+pub use own::{collector, is_pinned, pin};

@@ -99,7 +99,7 @@ where
 /// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`].
 ///
 /// A closure that takes a key by value and returns a future is a loader. Implement the trait to use
-/// the old value in a reload:
+/// the old value in a reload, or to load many keys at once:
 ///
 /// ```
 /// use cortado::{AsyncLoader, Loaded, Reloaded, future::Cache};
@@ -143,6 +143,24 @@ pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
         let _ = old;
         async move { self.load(key).await.map(Reloaded::from) }
     }
+
+    /// See [`Loader::load_many`]. By default it loads one key after the other: what an upstream
+    /// bears at once is yours to say.
+    fn load_many(
+        &self,
+        keys: &[&K],
+    ) -> impl Future<Output = Result<Vec<(K, Loaded<V>)>, Self::Error>> + Send
+    where
+        K: Clone,
+    {
+        async move {
+            let mut made = Vec::with_capacity(keys.len());
+            for &key in keys {
+                made.push((key.clone(), self.load(key).await?));
+            }
+            Ok(made)
+        }
+    }
 }
 
 impl<K, V, E, F, Made> AsyncLoader<K, V> for F
@@ -167,6 +185,9 @@ pub type AsyncAnswer<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Sen
 pub trait AnyAsyncLoader<K, V, E>: Send + Sync {
     fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, E>;
     fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, E>;
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswer<'_, Vec<(K, Loaded<V>)>, E>
+    where
+        K: Clone;
 }
 
 impl<K, V, L> AnyAsyncLoader<K, V, L::Error> for L
@@ -183,6 +204,16 @@ where
 
     fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, L::Error> {
         Box::pin(async move { AsyncLoader::reload(self, key, old).await })
+    }
+
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswer<'_, Vec<(K, Loaded<V>)>, L::Error>
+    where
+        K: Clone,
+    {
+        Box::pin(async move {
+            let keys: Vec<&K> = keys.iter().collect();
+            AsyncLoader::load_many(self, &keys).await
+        })
     }
 }
 

@@ -55,7 +55,7 @@ where
     ///     .build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(0));
     /// hand.advance(Duration::from_secs(60));
-    /// assert_eq!(settings.get(&"k"), Ok(0)); // stale: this read has triggered a reload
+    /// // Stale: this call has run the reload.
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
     pub fn refresh_after_write(mut self, time: Duration) -> Self {
@@ -100,9 +100,14 @@ where
     /// Sets whether reloads run on the thread of the read that triggered them, at its end. By
     /// default they run on the [`executor`](Self::executor).
     ///
-    /// That read still returns the old value, and takes as long as the loader. Other reads do not
-    /// wait. A read of a view ([`pin`](Cache::pin)) runs the loader while the view is held, which
-    /// holds back memory.
+    /// That read takes as long as the loader. `get` and `get_entry` of a
+    /// [`LoadingCache`] return the new value then. Those of a [`Cache`] and other reads return the
+    /// old one, which they have found before the loader runs. Other readers do not wait.
+    ///
+    /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
+    /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,
+    /// whose drop runs the loader. Until then it counts as under way. Inside a comparison of keys
+    /// it is left to a later operation of the thread.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
         self.reloads.inline = inline;
         self
@@ -113,6 +118,16 @@ where
     ///
     /// Beyond the limit a read triggers nothing, and the entry stays stale. That is counted
     /// ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)). A later read tries again.
+    ///
+    /// A reload has its place until its loader returns. A loader that hangs keeps the place for
+    /// ever, since no thread can be told to leave its code. While all places are kept so, nothing
+    /// is reloaded: stale values are served until their lifetimes are over, and
+    /// [`Stats::reloads_under_way`](crate::Stats::reloads_under_way) stays at the limit. A `get` of
+    /// the key past its lifetime waits for the loader that hangs;
+    /// [`get_within`](LoadingCache::get_within) waits for a time, and a write of the key for none.
+    /// So give loaders a time limit: that of the client of your upstream, or, if they await, that
+    /// of the runtime (`tokio::time::timeout(limit, request).await`). Its error counts as any
+    /// failure.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.
     pub fn refresh_limit(mut self, limit: usize) -> Self {
@@ -128,8 +143,10 @@ where
 
     /// Sets how long after a failed reload a read may trigger the next one. By default a second.
     ///
-    /// Until then the entry is read as if it were not stale. The delay also applies where the key
-    /// had a load or a computation when its reload was to begin.
+    /// Until then the entry is read as if it were not stale. The delay also applies where the
+    /// executor dropped the job of a reload, and where the key had a load or a computation when its
+    /// reload was to begin. It does not apply where a task that reloaded inline was dropped: the
+    /// next task takes over.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
         self.reloads.retry = delay;
         self

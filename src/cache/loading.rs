@@ -7,6 +7,7 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{Loader, ReloadFailure};
+use crate::node::GONE;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -47,8 +48,10 @@ where
     /// Returns a clone of the key's value; if the key has none, the loader makes one.
     ///
     /// A stale value is returned at once, and one of its readers triggers a reload
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A load is one of
-    /// [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If this very call runs the
+    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it returns the new value, or
+    /// the stale one if the reload fails. A load is one of [`Cache::try_get_with`]: one caller
+    /// runs the loader, and the others share its outcome.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
     /// way, if the key has no value. A hit waits for nothing, except for the loader if this
@@ -71,8 +74,14 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        if let Some(value) = self.cache.get(key) {
-            return Ok(value);
+        match self.cache.find(key) {
+            (Some(value), false) => return Ok(value),
+            (Some(value), true) => {
+                self.cache.engine().after_read();
+                return Ok(self.renewed(key).map_or(value, Entry::into_value));
+            }
+            (None, true) => self.cache.engine().after_read(),
+            (None, false) => {}
         }
         self.load_uncounted(key.to_owned()).map(Entry::into_value)
     }
@@ -95,9 +104,23 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         if let Some(entry) = self.cache.get_entry(key) {
+            if entry.node().meta().deadline() == GONE
+                && let Some(renewed) = self.renewed(key)
+            {
+                return Ok(renewed);
+            }
             return Ok(entry);
         }
         self.load_uncounted(key.to_owned())
+    }
+
+    /// The key's entry after a read that may have reloaded it on this thread.
+    #[cold]
+    fn renewed<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        if self.cache.engine().reloads_inline() { self.cache.peek(key) } else { None }
     }
 
     /// Loads a key that a read has just found without a value.

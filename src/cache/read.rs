@@ -38,16 +38,24 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let (value, due) = {
-            let hash = self.engine().hash_ahead(key);
-            let guard = crate::epoch::pin();
-            let (value, due) = self.engine().read_value(&guard, hash, key);
-            (value.cloned(), due)
-        };
+        let (value, due) = self.find(key);
         if due {
             self.engine().after_read();
         }
         value
+    }
+
+    /// A clone of the key's value, and whether the caller must call `after_read`.
+    #[inline]
+    pub(super) fn find<Q>(&self, key: &Q) -> (Option<V>, bool)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let hash = self.engine().hash_ahead(key);
+        let guard = crate::epoch::pin();
+        let (value, due) = self.engine().read_value(&guard, hash, key);
+        (value.cloned(), due)
     }
 
     /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.
@@ -127,6 +135,9 @@ where
     ///
     /// While a view is held, the memory of values that were removed from *any* cache of the process
     /// cannot be released. Hold it for a request, not forever, and not across an `await`.
+    ///
+    /// *Refresh*: a lookup that finds an entry stale triggers its reload. If reloads run inline
+    /// ([`refresh_inline`](crate::Builder::refresh_inline)), the drop of the view runs it.
     ///
     /// *Expiration*: as for [`get`](Self::get): each lookup reads the clock. A reference that was
     /// returned stays valid after the entry's deadline, for as long as the view.

@@ -25,8 +25,8 @@ use std::sync::Weak;
 /// A cache that can deliver later.
 pub trait Deliver: Send + Sync {
     /// Delivers notifications and drops reclaimed values, as much as a caller does after an
-    /// operation.
-    fn deliver_some(&self);
+    /// operation. Then starts so many reloads, which the thread has left.
+    fn deliver_some(&self, reloads: usize);
 
     /// The same for a job of the executor, which does more at a time.
     fn deliver_job(&self, running: Running);
@@ -104,7 +104,7 @@ crate::primitives::thread_cells! {
 }
 crate::primitives::thread_local! {
     static REST: RefCell<Vec<Frame>> = RefCell::default();
-    static DEFERRED: RefCell<Vec<Weak<dyn Deliver>>> = RefCell::default();
+    static DEFERRED: RefCell<Vec<(Weak<dyn Deliver>, usize)>> = RefCell::default();
 }
 
 /// A frame on the stack; dropping it pops the frame. It stays on its thread.
@@ -272,12 +272,14 @@ pub fn is_anything_under_way() -> bool {
     FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
 }
 
-/// Remembers a cache for the end of the outermost callback, load or computation.
-pub fn defer_delivery(cache: &Weak<dyn Deliver>) {
+/// Remembers a cache, and so many of its reloads, for the end of the outermost callback, load or
+/// computation.
+pub fn defer_delivery(cache: &Weak<dyn Deliver>, reloads: usize) {
     let _ = DEFERRED.try_with(|deferred| {
         let mut deferred = deferred.borrow_mut();
-        if !deferred.iter().any(|known| Weak::ptr_eq(known, cache)) {
-            deferred.push(Weak::clone(cache));
+        match deferred.iter_mut().find(|(known, _)| Weak::ptr_eq(known, cache)) {
+            Some((_, left)) => *left += reloads,
+            None => deferred.push((Weak::clone(cache), reloads)),
         }
         let _ = HAS_DEFERRED.try_with(|has| has.set(true));
     });
@@ -297,9 +299,9 @@ pub fn deliver_deferred() {
     }
     let _ = HAS_DEFERRED.try_with(|has| has.set(false));
     let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
-    for cache in caches {
+    for (cache, reloads) in caches {
         if let Some(cache) = cache.upgrade() {
-            cache.deliver_some();
+            cache.deliver_some(reloads);
         }
     }
 }

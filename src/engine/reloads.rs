@@ -1,9 +1,10 @@
 //! The state of a cache's reloads: settings, places, what waits to be started, counters.
 //!
 //! A [`Reloading`] is the right to reload one node. It has one of the places for reloads at once,
-//! and took the trigger from the node. Dropping it gives the place back; if the reload came to
-//! nothing, it restores the trigger, too, so that a later read takes it again. The place goes last:
-//! those who wait for the end look at the node then.
+//! and took the trigger from the node. Its drop gives the place back. If the reload came to
+//! nothing, the drop sets the trigger, too, so that a later read takes it again: after the retry
+//! delay, unless somebody has said otherwise. The place goes last, and then the wait of those who
+//! wait for the end: they look at the node.
 
 use super::core::Core;
 use super::failures::Failures;
@@ -12,14 +13,12 @@ use crate::config::RefreshSettings;
 use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::Handle;
-use crate::primitives::atomic::{
-    AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
-    fence,
-};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, Condvar, Mutex, plain, seeded};
+use crate::primitives::{Arc, plain, seeded};
 use crate::stats::Stats;
+use crate::waiters::{Wait, Waiters};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 /// Says how long after a write an entry is stale.
@@ -49,12 +48,8 @@ struct Places {
     ended: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
-    /// Callers that wait for the end of a reload. A fence on either side: the waiting one
-    /// registers and then looks at the node, the ending one sets the node's word and then
-    /// looks here.
-    waiters: AtomicUsize,
-    end: Mutex<()>,
-    ended_one: Condvar,
+    /// Callers that wait for the end of a reload.
+    waiters: Waiters,
 }
 
 /// One of the places for reloads at once.
@@ -63,13 +58,6 @@ pub struct Place(Arc<Places>);
 impl Drop for Place {
     fn drop(&mut self) {
         self.0.taken.fetch_sub(1, Relaxed);
-        // Partner: the fence in `wait_while`.
-        fence(SeqCst);
-        if self.0.waiters.load(Relaxed) > 0 {
-            // A caller that has looked and not slept yet holds the lock.
-            drop(self.0.end.lock());
-            self.0.ended_one.notify_all();
-        }
     }
 }
 
@@ -84,11 +72,27 @@ pub struct Reloading<K, V> {
 
 /// The place and the trigger of one reload.
 struct Trigger {
-    core: plain::Arc<Core>,
-    place: Place,
+    /// Weak: a job that waits in an executor keeps no cache, and the executor may be the cache's.
+    core: Weak<Core>,
+    place: Option<Place>,
+    places: Arc<Places>,
     id: NodeId,
-    /// What to restore; `None` once the reload has ended.
-    instant: Option<Timestamp>,
+    /// What the node's word was.
+    taken: Timestamp,
+    retry: Nanos,
+    next: Next,
+}
+
+/// When a read may next trigger a reload of the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// After the retry delay: the reload failed, or nobody has ended it.
+    Later,
+    /// When it would have without the reload.
+    AsBefore,
+    Now,
+    /// The word is set, or somebody else's.
+    Settled,
 }
 
 impl Places {
@@ -98,9 +102,7 @@ impl Places {
             ended: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
-            waiters: AtomicUsize::new(0),
-            end: Mutex::new(()),
-            ended_one: Condvar::new(),
+            waiters: Waiters::new(),
         }
     }
 }
@@ -164,8 +166,15 @@ impl<K, V> Reloads<K, V> {
     ) -> Option<Reloading<K, V>> {
         let place = self.place()?;
         let (node, instant) = take()?;
-        let core = plain::Arc::clone(core);
-        let trigger = Trigger { core, place, id: node.id(), instant: Some(instant) };
+        let trigger = Trigger {
+            core: plain::Arc::downgrade(core),
+            place: Some(place),
+            places: Arc::clone(&self.places),
+            id: node.id(),
+            taken: instant,
+            retry: self.settings.retry,
+            next: Next::Later,
+        };
         Some(Reloading { node, read_at, trigger })
     }
 
@@ -174,14 +183,15 @@ impl<K, V> Reloads<K, V> {
         self.waiting.push(reloading);
     }
 
-    /// Starts what waits. No guard and no lock may be held.
-    ///
-    /// Each reader that leaves one calls this once. Inline it runs no more than one beside its own,
-    /// so that no reader works for all others. That one is of a reader that has panicked, as a
-    /// rule.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Starts what waits, at most so many of it if it runs inline. No guard and no lock may be
+    /// held.
     #[cold]
-    pub fn start_waiting(&self) {
-        let most = if self.settings.inline { 2 } else { usize::MAX };
+    pub fn start_waiting(&self, most: usize) {
+        let most = if self.settings.inline { most } else { usize::MAX };
         for _ in 0..most {
             let Some(reloading) = self.waiting.pop() else { return };
             self.start(reloading);
@@ -197,21 +207,18 @@ impl<K, V> Reloads<K, V> {
 
     /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.
     pub fn wait_while(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
-        let places = &*self.places;
-        places.waiters.fetch_add(1, Relaxed);
-        // Partner: the fence where a place is given back.
-        fence(SeqCst);
-        let mut end = places.end.lock();
         while goes_on() {
             let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
-            end = match left {
-                None => places.ended_one.wait(end),
-                Some(left) if left.is_zero() => break,
-                Some(left) => places.ended_one.wait_timeout(end, left),
-            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return;
+            }
+            self.places.waiters.wait_until(left.unwrap_or(Duration::MAX), || !goes_on());
         }
-        drop(end);
-        places.waiters.fetch_sub(1, Relaxed);
+    }
+
+    /// A task's wait for the end of a reload.
+    pub fn wait(&self) -> Wait<'_> {
+        self.places.waiters.wait()
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
@@ -225,28 +232,50 @@ impl<K, V> Reloads<K, V> {
 impl<K, V> Reloading<K, V> {
     /// Ends the reload, which has brought something: the trigger is somebody else's now, or is set.
     pub fn succeed(mut self) {
-        self.trigger.instant = None;
-        self.trigger.place.0.ended.fetch_add(1, Relaxed);
+        self.trigger.next = Next::Settled;
+        self.trigger.places.ended.fetch_add(1, Relaxed);
     }
 
-    /// Ends the reload. The next one comes at `next`.
-    pub fn fail(mut self, next: Timestamp) {
-        self.trigger.instant = Some(next);
-        self.trigger.place.0.failed.fetch_add(1, Relaxed);
+    /// Ends the reload, which has failed.
+    pub fn fail(mut self) {
+        self.trigger.next = Next::Later;
+        self.trigger.places.failed.fetch_add(1, Relaxed);
     }
 
-    /// Gives the reload up, and has the next one come at `next`.
-    pub fn give_up(mut self, next: Timestamp) {
-        self.trigger.instant = Some(next);
+    /// Gives the reload up. The next read triggers another one.
+    pub fn give_up(mut self) {
+        self.trigger.next = Next::Now;
+    }
+
+    /// If this is dropped before the reload has ended, the node is as it was before.
+    pub fn leave_no_trace(&mut self) {
+        self.trigger.next = Next::AsBefore;
+    }
+}
+
+impl Trigger {
+    /// Sets the node's word, unless that is done. Without its cache nobody reads it.
+    fn restore(&self) {
+        if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {
+            return;
+        }
+        let Some(core) = self.core.upgrade() else { return };
+        let now = core.ticker.now();
+        let instant = match self.next {
+            Next::AsBefore => self.taken,
+            Next::Later if !seeded("failures-are-retried-at-once") => {
+                now.saturating_add(self.retry)
+            }
+            _now => now,
+        };
+        core.set_refresh(self.id, instant);
     }
 }
 
 impl Drop for Trigger {
     fn drop(&mut self) {
-        if let Some(instant) = self.instant
-            && !seeded("dropped-reloads-keep-the-trigger")
-        {
-            self.core.set_refresh(self.id, instant);
-        }
+        self.restore();
+        drop(self.place.take());
+        self.places.waiters.wake();
     }
 }

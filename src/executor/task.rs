@@ -25,7 +25,7 @@
 use super::job::Job;
 use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 use crate::primitives::plain::Arc;
-use crate::primitives::{Mutex, catch_user_panic};
+use crate::primitives::{Mutex, catch_user_panic, ordering_unless_seeded, seeded};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -104,12 +104,14 @@ impl Wake for Task {
     fn wake_by_ref(self: &Arc<Self>) {
         let next = |state| match state {
             IDLE => Some(QUEUED),
+            RUNNING if seeded("task-forgets-wakes") => Some(RUNNING),
             RUNNING => Some(WOKEN),
             DONE => None,
             // The poll that follows sees what came before this wake, too.
             queued_or_woken => Some(queued_or_woken),
         };
-        if self.state.fetch_update(AcqRel, Acquire, next) == Ok(IDLE) {
+        let ordering = ordering_unless_seeded("task-wake-is-relaxed", AcqRel);
+        if self.state.fetch_update(ordering, Acquire, next) == Ok(IDLE) {
             submit(self);
         }
     }

@@ -1,12 +1,15 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{Failed, Panics, Reloading, asked};
+use crate::cache::values;
+use crate::engine::{Failed, Panics, Reloading, asked, until};
 use crate::entry::Entry;
+use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use equivalent::Equivalent;
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::pin::pin;
@@ -94,7 +97,12 @@ where
     }
 
     /// Reloads the value of this entry in this task.
-    async fn reload(&self, reloading: Reloading<K, V>, entry: &Entry<K, V>) -> Option<Entry<K, V>> {
+    async fn reload(
+        &self,
+        mut reloading: Reloading<K, V>,
+        entry: &Entry<K, V>,
+    ) -> Option<Entry<K, V>> {
+        reloading.leave_no_trace();
         let answer = pin!(asked(self.loader.reload(entry.key(), entry)));
         let engine = self.cache.engine();
         let made =
@@ -103,24 +111,109 @@ where
         made
     }
 
-    /// Returns clones of the keys' values, in the order of the keys; values that are missing are
-    /// loaded, one after the other.
+    /// Returns clones of the keys' values, in the order of the keys; the values that are missing
+    /// are made by one call of [`AsyncLoader::load_many`]. `None` stands for a key for which it
+    /// made nothing.
+    ///
+    /// Otherwise like [`Cache::try_get_many_with`]. Stale values are returned; they trigger reloads
+    /// that run on an executor, and none that run inline.
     ///
     /// # Errors
-    /// The first error of the loader.
-    pub async fn get_many<'q, Q>(
+    /// The loader's error.
+    ///
+    /// [`AsyncLoader::load_many`]: crate::AsyncLoader::load_many
+    ///
+    /// ```
+    /// use cortado::{Loaded, future::Cache};
+    ///
+    /// # pollster::block_on(async {
+    /// let squares = Cache::builder()
+    ///     .build_with_loader(|n: u64| async move { Ok::<_, ()>(Loaded::new(n * n)) });
+    /// squares.insert(3, 0).await;
+    /// assert_eq!(squares.get_many([2, 3, 4]).await, Ok(vec![Some(4), Some(0), Some(16)]));
+    /// # });
+    /// ```
+    pub async fn get_many(
         &self,
-        keys: impl IntoIterator<Item = &'q Q>,
-    ) -> Result<Vec<V>, Arc<E>>
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<V>>, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized + 'q,
         V: Clone,
     {
-        let mut values = Vec::new();
-        for key in keys {
-            values.push(self.get(key).await?);
+        let loader = |keys: &[&K]| self.loader.load_many(keys.iter().copied().cloned().collect());
+        let answers = self.cache.engine().load_many_async(keys, loader, |made| made).await;
+        self.cache.tell().await;
+        answers.map(values)
+    }
+
+    /// Like [`get`](Self::get), but if the value is stale, waits for its reload until `soft` is
+    /// ready: a timer of the runtime's, such as `tokio::time::sleep(..)`.
+    ///
+    /// * A fresh value is returned at once.
+    /// * If the value is stale, the call returns the new one if it is there before `soft` is ready,
+    ///   else the stale one.
+    /// * If the key has no value, the call waits for a load, however long. Give it the runtime's
+    ///   own limit: `tokio::time::timeout(hard, cache.get_within(&key, tokio::time::sleep(soft)))`.
+    ///
+    /// The loader runs on the builder's [`executor`](crate::Builder::executor). There it goes on if
+    /// `soft` is ready, or if this future is dropped, and its value enters the cache. With
+    /// [`refresh_inline`](crate::Builder::refresh_inline), or without an executor, the loader runs
+    /// in this task and is given up then: the next task that reads the stale value reloads it. The
+    /// same applies to a load whose job the executor drops.
+    ///
+    /// A loader that asks so for its own key gets the stale value at once.
+    ///
+    /// *Cancellation*: as said above.
+    ///
+    /// # Errors
+    /// If there is no value: the loader has failed, or has panicked on the executor.
+    /// [`LoadError::TimedOut`] does not occur.
+    ///
+    /// ```
+    /// use cortado::{Clock, Job, Loaded, future::Cache};
+    /// use std::{future::ready, sync::mpsc::channel, time::Duration};
+    ///
+    /// # pollster::block_on(async {
+    /// let ((clock, hand), (jobs, queue)) = (Clock::manual(), channel::<Job>());
+    /// let pages = Cache::builder()
+    ///     .refresh_after_write(Duration::from_secs(60))
+    ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .clock(clock)
+    ///     .build_with_loader(|n: u32| async move { Ok::<_, ()>(Loaded::new(n)) });
+    /// pages.insert(7, 0).await;
+    /// hand.advance(Duration::from_secs(60));
+    /// // As a timer that is over at once: the stale value.
+    /// assert_eq!(pages.get_within(&7, ready(())).await, Ok(0));
+    /// queue.recv().unwrap()();
+    /// assert_eq!(pages.get_within(&7, ready(())).await, Ok(7));
+    /// # });
+    /// ```
+    pub async fn get_within<Q>(&self, key: &Q, soft: impl Future) -> Result<V, LoadError<E>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        let engine = self.cache.engine();
+        if let Some(entry) = self.cache.get_entry(key).await {
+            let soft = pin!(soft);
+            match engine.take_stale_inline(&entry) {
+                None => engine.await_reload_async(entry.node(), soft).await,
+                Some(reloading) => {
+                    let reload = pin!(self.reload(reloading, &entry));
+                    drop(until(reload, soft).await);
+                }
+            }
+            if let Some(present) = self.cache.peek(key) {
+                return Ok(present.into_value());
+            }
         }
-        Ok(values)
+        let loaded = engine.load_elsewhere_async(key.to_owned(), &self.loader).await;
+        self.cache.tell().await;
+        match loaded {
+            Some(Ok(entry)) => Ok(entry.into_value()),
+            Some(Err(error)) => Err(LoadError::Failed(error)),
+            None => Err(LoadError::Panicked),
+        }
     }
 
     /// Reloads the key's value now, stale or not, and returns it; if the key has none, loads it.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 /// A cache that is audited when this is dropped: at the end of the test that made it, when its
 /// threads have been joined and its views are gone. A test that has failed already is left to say
 /// so.
-pub struct Audited<K, V, S = ahash::RandomState>(Cache<K, V, S>);
+pub struct Audited<K, V, S = cortado::RandomState>(Cache<K, V, S>);
 
 pub fn audited<K, V, S>(cache: Cache<K, V, S>) -> Audited<K, V, S> {
     Audited(cache)
@@ -30,7 +30,7 @@ impl<K, V, S> Drop for Audited<K, V, S> {
 }
 
 /// The same for a cache for tasks, whose tasks have ended or were dropped.
-pub struct TasksAudited<K, V, S = ahash::RandomState>(future::Cache<K, V, S>);
+pub struct TasksAudited<K, V, S = cortado::RandomState>(future::Cache<K, V, S>);
 
 pub fn tasks_audited<K, V, S>(cache: future::Cache<K, V, S>) -> TasksAudited<K, V, S> {
     TasksAudited(cache)
@@ -53,7 +53,7 @@ impl<K, V, S> Drop for TasksAudited<K, V, S> {
 }
 
 /// The same for a cache with a stored loader.
-pub struct LoadingAudited<K, V, E, S = ahash::RandomState>(LoadingCache<K, V, E, S>);
+pub struct LoadingAudited<K, V, E, S = cortado::RandomState>(LoadingCache<K, V, E, S>);
 
 pub fn loading_audited<K, V, E, S>(cache: LoadingCache<K, V, E, S>) -> LoadingAudited<K, V, E, S> {
     LoadingAudited(cache)
@@ -76,7 +76,7 @@ impl<K, V, E, S> Drop for LoadingAudited<K, V, E, S> {
 }
 
 /// The same for tasks.
-pub struct TasksLoadingAudited<K, V, E, S = ahash::RandomState>(future::LoadingCache<K, V, E, S>);
+pub struct TasksLoadingAudited<K, V, E, S = cortado::RandomState>(future::LoadingCache<K, V, E, S>);
 
 pub fn tasks_loading_audited<K, V, E, S>(
     cache: future::LoadingCache<K, V, E, S>,

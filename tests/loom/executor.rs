@@ -1,11 +1,12 @@
-//! Loom models of a client's handoff and of the workers. Time stands still in them: a job is
-//! blocked at once or never, and an idle worker ends at once or waits, as the limits of the model
-//! say.
+//! Loom models of a client's handoff, of tasks in jobs, and of the workers. Time stands still in
+//! them: a job is blocked at once or never, and an idle worker ends at once or waits, as the limits
+//! of the model say.
 //!
 //! | model | shows | fails under |
 //! |---|---|---|
 //! | `no_request_is_lost` | what was left before a request is seen by a job, and there is one job at a time | `handoff-request-is-relaxed`, `handoff-overlooks-a-running-job`, `handoff-finish-forgets-requests` |
 //! | `what_a_dropped_job_leaves_is_seen_by_the_next` | the same, if jobs are dropped unrun or broken off | `handoff-drop-stays-out`, `handoff-overlooks-a-running-job` |
+//! | `a_task_is_polled_after_each_wake` | a wake, also one during a poll, is followed by a poll that sees what came before it; each poll sees what the one before it did | `task-wake-is-relaxed`, `task-forgets-wakes` |
 //! | `a_worker_that_ends_strands_no_job` | jobs that come while the worker ends run, one at a time | `executor-ends-in-two-steps`, `executor-submits-in-silence` |
 //! | `a_worker_that_waits_strands_no_job` | jobs that come while the worker goes to sleep run, one at a time | `executor-submits-in-silence` |
 //! | `a_blocked_job_strands_no_job` | a job behind a blocked one runs | `executor-takes-in-silence` |
@@ -13,9 +14,11 @@
 use std::time::Duration;
 
 use crate::support::explore::model;
-use cortado::internals::executor::{Execute, Handoff, Limits, Ticket, Workers};
+use cortado::internals::executor::{Execute, Handoff, Limits, Ticket, Workers, spawn};
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 
 /// A client whose work and jobs are relaxed words that nothing but the handoff orders.
 struct Client {
@@ -113,6 +116,59 @@ fn what_a_dropped_job_leaves_is_seen_by_the_next() {
             assert!(client.has_seen_all(), "work was forgotten");
         });
     }
+}
+
+/// What a task waits for, and what its polls did, in relaxed words that nothing but the task
+/// orders.
+struct Errand {
+    news: [AtomicUsize; 2],
+    polls: AtomicUsize,
+    done: AtomicUsize,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Errand {
+    /// Polled by hand, or by an executor that runs jobs at once. `count` is the task's own.
+    fn poll(&self, count: &mut usize, waker: &Waker) -> Poll<()> {
+        assert_eq!(self.polls.load(Relaxed), *count, "a poll does not see the one before it");
+        *count += 1;
+        self.polls.store(*count, Relaxed);
+        if *count == 1 {
+            *self.waker.lock() = Some(waker.clone());
+        }
+        if self.news.iter().any(|news| news.load(Relaxed) == 0) {
+            return Poll::Pending;
+        }
+        self.done.store(1, Relaxed);
+        Poll::Ready(())
+    }
+}
+
+#[test]
+fn a_task_is_polled_after_each_wake() {
+    model(|| {
+        let errand = Arc::new(Errand {
+            news: Default::default(),
+            polls: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            waker: Mutex::new(None),
+        });
+        let (shared, mut count) = (Arc::clone(&errand), 0);
+        let work = poll_fn(move |context| shared.poll(&mut count, context.waker()));
+        spawn(Box::pin(work), Box::new(|job| job()));
+        let waker = errand.waker.lock().take().unwrap();
+        let other = {
+            let (errand, waker) = (Arc::clone(&errand), waker.clone());
+            thread::spawn(move || {
+                errand.news[1].store(1, Relaxed);
+                waker.wake();
+            })
+        };
+        errand.news[0].store(1, Relaxed);
+        waker.wake();
+        other.join().unwrap();
+        assert_eq!(errand.done.load(Relaxed), 1, "a wake was lost");
+    });
 }
 
 /// What a model's jobs did.

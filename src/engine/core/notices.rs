@@ -231,12 +231,11 @@ impl Notices {
         Box::new(move |job| executor.execute(job))
     }
 
-    /// Has this thread deliver when its outermost callback, load or computation ends.
-    pub fn defer(&self) {
-        if self.has_deliveries()
-            && let Some(client) = self.client.get()
-        {
-            reentrancy::defer_delivery(client);
+    /// Has this thread deliver, and start so many reloads, when its outermost callback, load or
+    /// computation ends.
+    pub fn defer(&self, reloads: usize) {
+        if let Some(client) = self.client.get() {
+            reentrancy::defer_delivery(client, reloads);
         }
     }
 

@@ -16,6 +16,9 @@ use crate::removal::RemovalCause;
 pub const CALLER_NOTICES: usize = 64;
 /// A job delivers at most this many notices before other caches have their turn.
 const JOB_NOTICES: usize = 4096;
+/// A reader starts this many reloads beside its own, so that it does not work for all others. They
+/// were left, as by a reader that has panicked.
+const BESIDE: usize = 1;
 /// A caller flushes the epoch at most this often, as long as each flush brings something back.
 const CALLER_FLUSHES: u32 = 8;
 
@@ -34,8 +37,9 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_some(&self) {
-        self.deliver_at_most(CALLER_NOTICES);
+    fn deliver_some(&self, reloads: usize) {
+        self.deliver_as_caller();
+        self.start_left_reloads(reloads, 0);
     }
 
     fn deliver_job(&self, mut running: Running) {
@@ -77,8 +81,22 @@ impl<K, V, S> Engine<K, V, S> {
             flushes += 1;
         }
         self.deliver_as_caller();
-        if let Some(reloads) = &self.reloads {
-            reloads.start_waiting();
+        self.start_left_reloads(1, BESIDE);
+    }
+
+    /// Starts reloads that reads have left: so many of this thread, and some beside. Those that run
+    /// inline wait for the end of the outermost callback, load or computation on this thread, and
+    /// of its views: a loader may wait for what these hold, and a guard would hold back memory
+    /// meanwhile.
+    fn start_left_reloads(&self, own: usize, beside: usize) {
+        let Some(reloads) = &self.reloads else { return };
+        let is_deferred = reloads.settings.inline
+            && (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
+            && !seeded("reloads-run-where-they-are-found");
+        if !is_deferred {
+            reloads.start_waiting(own + beside);
+        } else if own > 0 && reloads.has_waiting() {
+            self.core.notices.defer(own);
         }
     }
 
@@ -113,7 +131,9 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn deliver_at_most(&self, notices: usize) -> bool {
         let core = &self.core;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
-            core.notices.defer();
+            if core.notices.has_deliveries() {
+                core.notices.defer(0);
+            }
             return false;
         }
         let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };

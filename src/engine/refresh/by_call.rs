@@ -19,6 +19,11 @@ pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// Whether reads run the reloads that they trigger.
+    pub fn reloads_inline(&self) -> bool {
+        self.reloads.as_ref().is_some_and(|reloads| reloads.settings.inline)
+    }
+
     /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
     /// entry is not stale, or its reload is somebody else's.
     pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
@@ -36,8 +41,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`take_stale`](Self::take_stale) for a loader that may not leave this thread.
     #[inline]
     pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
-        let is_inline = self.reloads.as_ref().is_some_and(|reloads| reloads.settings.inline);
-        if is_inline { self.take_stale(entry) } else { None }
+        if self.reloads_inline() { self.take_stale(entry) } else { None }
     }
 }
 

@@ -36,6 +36,8 @@ impl Core {
     /// The caller has a count on the node.
     pub fn set_refresh(&self, id: NodeId, instant: Timestamp) {
         let guard = crate::epoch::pin();
+        // Without a count the id may be another node's by now.
+        debug_assert!(self.pool.meta(id).refs() > 0, "a node without a count");
         let hash = self.pool.meta(id).hash();
         if let Some(_locked) = self.index.lock_id(&guard, hash, id)
             && let Some(refresh) = self.pool.refresh(id)

@@ -10,4 +10,4 @@ mod trigger;
 
 pub use by_call::answer;
 pub use limits::Waited;
-pub use reload::{Answer, Ended, Starter};
+pub use reload::{Answer, Ended, Running, Starter};

@@ -120,12 +120,13 @@ where
         reloading: Reloading<K, V>,
         fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> Ended<K, V>,
     ) -> Option<Entry<K, V>> {
-        let Some(flight) = self.begin_reload(&reloading.node) else {
-            self.leave_to_another(reloading);
+        let mut running = Running::new(self, Box::new(reloading));
+        let Some(flight) = self.begin_reload(&running.reloading().node) else {
+            running.leave_to_another();
             return None;
         };
-        let ended = fly(&reloading.node, reloading.read_at, flight);
-        let made = self.end_reload(reloading, ended);
+        let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
+        let made = running.end(ended);
         self.after_write();
         made
     }
@@ -154,24 +155,6 @@ where
                 }
             }
         }
-    }
-
-    /// Leaves the trigger to a later read, since the key has a load or a computation.
-    pub fn leave_to_another(&self, reloading: Reloading<K, V>) {
-        if seeded("reloads-end-in-taken-triggers") {
-            return reloading.succeed();
-        }
-        let next = self.next_try();
-        reloading.give_up(next);
-    }
-
-    /// When a read may next trigger the reload of an entry whose reload came to nothing.
-    fn next_try(&self) -> Timestamp {
-        let now = self.core.ticker.now();
-        if seeded("failures-are-retried-at-once") {
-            return now;
-        }
-        self.reloads.as_ref().map_or(now, |reloads| now.saturating_add(reloads.settings.retry))
     }
 
     fn fly_reload(
@@ -264,13 +247,64 @@ where
             }
         }
     }
+}
 
+/// A reload whose loader runs. If that panics, and nobody catches it, the reload has failed.
+pub struct Running<'e, K, V, S> {
+    engine: &'e Engine<K, V, S>,
+    /// `None` once the reload has ended.
+    reloading: Option<Box<Reloading<K, V>>>,
+    is_in_user_code: bool,
+}
+
+impl<'e, K, V, S> Running<'e, K, V, S> {
+    pub fn new(engine: &'e Engine<K, V, S>, reloading: Box<Reloading<K, V>>) -> Self {
+        Self { engine, reloading: Some(reloading), is_in_user_code: false }
+    }
+
+    pub fn reloading(&self) -> &Reloading<K, V> {
+        self.reloading.as_ref().expect("the reload has not ended")
+    }
+
+    /// Runs the user's code, or a part of it.
+    pub fn run<T>(&mut self, run: impl FnOnce(&Reloading<K, V>) -> T) -> T {
+        self.is_in_user_code = true;
+        let result = run(self.reloading());
+        self.is_in_user_code = false;
+        result
+    }
+
+    /// Leaves the trigger to a later read, after the retry delay, since the key has a load or a
+    /// computation.
+    pub fn leave_to_another(mut self) {
+        let reloading = self.reloading.take();
+        if seeded("reloads-end-in-taken-triggers")
+            && let Some(reloading) = reloading
+        {
+            reloading.succeed();
+        }
+    }
+
+    /// Ends the reload.
+    pub fn end(mut self, ended: Ended<K, V>) -> Option<Entry<K, V>> {
+        let reloading = self.reloading.take()?;
+        self.engine.end_reload(*reloading, ended)
+    }
+}
+
+impl<K, V, S> Drop for Running<'_, K, V, S> {
+    fn drop(&mut self) {
+        if self.is_in_user_code
+            && let Some(reloading) = self.reloading.take()
+        {
+            self.engine.end_reload(*reloading, Ended::Failed(None));
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
     /// Counts, and says when the next reload of the entry may come.
-    pub fn end_reload(
-        &self,
-        reloading: Reloading<K, V>,
-        ended: Ended<K, V>,
-    ) -> Option<Entry<K, V>> {
+    fn end_reload(&self, reloading: Reloading<K, V>, ended: Ended<K, V>) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let id = reloading.node.id();
         match ended {
@@ -280,16 +314,14 @@ where
                 made
             }
             Ended::Overtaken => {
-                let now = self.core.ticker.now();
-                reloading.give_up(now);
+                reloading.give_up();
                 None
             }
             Ended::Failed(reason) => {
                 let now = self.core.ticker.now();
                 let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
                 reloads.failures.note(id, (reason, now), is_there);
-                let next = self.next_try();
-                reloading.fail(next);
+                reloading.fail();
                 None
             }
         }

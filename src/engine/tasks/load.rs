@@ -97,11 +97,12 @@ where
     /// `entry` if the loader made no value.
     async fn reload_own_async<R: LoaderResult<V>>(
         &self,
-        reloading: Box<Reloading<K, V>>,
+        mut reloading: Box<Reloading<K, V>>,
         entry: Entry<K, V>,
         key: impl FnOnce() -> K,
         init: impl Future<Output = R>,
     ) -> Entry<K, V> {
+        reloading.leave_no_trace();
         let answer = pin!(async { answer(init.await) });
         let made = self.reload_async(reloading, |_| key(), (answer, Panics::Reach)).await;
         made.unwrap_or(entry)
@@ -194,11 +195,13 @@ where
             return Ok(entry);
         };
         let reloading = Box::new(reloading);
-        let Some(engine) = self.executed().and_then(|engine| engine.upgrade()) else {
+        let Some(engine) = self.executed() else {
             return Ok(self.reload_own_async(reloading, entry, || key, init).await);
         };
         let execute = self.core.executing();
+        // A job that waits keeps no cache: the executor may be the cache's own.
         let reload = async move {
+            let Some(engine) = engine.upgrade() else { return };
             let answer = pin!(caught(async { answer(init.await) }));
             drop(engine.reload_async(reloading, |_| key, (answer, Panics::Count)).await);
         };

@@ -10,6 +10,7 @@
 
 mod compute;
 mod drive;
+mod limits;
 mod load;
 mod load_many;
 mod notify;
@@ -18,4 +19,5 @@ mod retain;
 mod write;
 
 pub use drive::as_task;
+pub use limits::until;
 pub use reload::{Panics, asked};

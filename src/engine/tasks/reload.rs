@@ -4,7 +4,7 @@ use super::drive::{as_task, fly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
-use crate::engine::refresh::{Answer, Ended, Starter};
+use crate::engine::refresh::{Answer, Ended, Running, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::executor::spawn;
@@ -59,12 +59,26 @@ where
         key: impl FnOnce(&K) -> K,
         (answer, panics): (Pin<&mut impl Future<Output = Answer<V>>>, Panics),
     ) -> Option<Entry<K, V>> {
-        let (reloading, flight) = match self.take_off(reloading) {
-            Ok(taken) => taken,
-            Err(made) => return made,
+        // Dropped after the flight: from then on a read may trigger the next reload.
+        let mut running = Running::new(self, reloading);
+        let Some(flight) = self.begin_reload(&running.reloading().node) else {
+            running.leave_to_another();
+            return None;
         };
+        let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
+        if let Err(present) = checked {
+            return as_task(|| {
+                let ended = self.land_nothing(present, flight.enter());
+                let made = running.end(ended);
+                self.after_write();
+                made
+            });
+        }
         let started = LoadTimer::start(self);
-        let answer = fly(&flight, answer).await;
+        let answer = {
+            let mut flying = pin!(fly(&flight, answer));
+            poll_fn(|context| running.run(|_| flying.as_mut().poll(context))).await
+        };
         if answer.is_ok() {
             started.succeed();
         } else {
@@ -73,44 +87,34 @@ where
         as_task(|| {
             // Inside, since it ends inside: frames end in the order of a stack.
             let flight = flight.enter();
-            let of = (&reloading.node, reloading.read_at);
-            let land = || self.land_answer(of, answer, key, flight);
-            let ended = match panics {
-                Panics::Count => catch_user_panic(land).unwrap_or(Ended::Failed(None)),
-                Panics::Reach => land(),
-            };
-            let made = self.end_reload(*reloading, ended);
+            let ended = running.run(|reloading| {
+                let of = (&reloading.node, reloading.read_at);
+                let land = || self.land_answer(of, answer, key, flight);
+                match panics {
+                    Panics::Count => catch_user_panic(land).unwrap_or(Ended::Failed(None)),
+                    Panics::Reach => land(),
+                }
+            });
+            let made = running.end(ended);
             self.after_write();
             made
         })
     }
 
-    /// Registers the reload, and looks whether the entry is still the one to be reloaded.
+    /// Looks whether the entry is still the one to be reloaded.
     ///
     /// # Errors
-    /// If the reload ends here.
-    #[expect(clippy::type_complexity, reason = "it is used once")]
-    fn take_off(
+    /// What is there, if it is another one.
+    fn check_reloaded(
         &self,
-        reloading: Box<Reloading<K, V>>,
-    ) -> Result<(Box<Reloading<K, V>>, FlightGuard), Option<Entry<K, V>>> {
-        let Some(flight) = self.begin_reload(&reloading.node) else {
-            self.leave_to_another(*reloading);
-            return Err(None);
-        };
-        let present = {
-            let _mark = flight.mark_poll();
-            self.stable_entry(reloading.node.meta().hash(), reloading.node.key()).0
-        };
-        if present.as_ref().is_some_and(|it| it.node().id() == reloading.node.id()) {
-            return Ok((reloading, flight));
-        }
-        Err(as_task(|| {
-            let ended = self.land_nothing(present, flight.enter());
-            let made = self.end_reload(*reloading, ended);
-            self.after_write();
-            made
-        }))
+        reloading: &Reloading<K, V>,
+        flight: &FlightGuard,
+    ) -> Result<(), Option<Entry<K, V>>> {
+        let _mark = flight.mark_poll();
+        let node = &reloading.node;
+        let present = self.stable_entry(node.meta().hash(), node.key()).0;
+        let is_same = present.as_ref().is_some_and(|it| it.node().id() == node.id());
+        if is_same { Ok(()) } else { Err(present) }
     }
 }
 

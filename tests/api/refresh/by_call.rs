@@ -1,8 +1,8 @@
 //! Loads by call, past the soft deadline: inline, or in the background if the loader may go there.
 
 use super::bench::{Jobs, SOFT};
-use crate::common::MINUTE;
 use crate::common::audited::{Audited, audited};
+use crate::common::{MINUTE, SECOND};
 use cortado::{Builder, Cache, Clock, GuardResult, Loaded, ManualClock};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -87,10 +87,14 @@ fn a_loader_without_a_value_leaves_the_stale_one() {
 
 #[test]
 fn a_panic_of_a_callers_own_loader_reaches_it() {
-    let (cache, _hand) = stale(|builder| builder.refresh_inline(true));
+    let (cache, hand) = stale(|builder| builder.refresh_inline(true));
     let load = || cache.get_with("k", || panic!("planned"));
     assert!(catch_unwind(AssertUnwindSafe(load)).is_err());
-    assert_eq!(cache.get("k"), Some(1));
+    let stats = cache.stats();
+    assert_eq!((stats.reload_failures, stats.reloads_under_way), (1, 0));
+    // As after any failure, no loader is asked until the delay is over.
+    assert_eq!(cache.get_with("k", || unreachable!()), 1);
+    hand.advance(SECOND);
     assert_eq!(cache.get_with("k", || 2), 2);
 }
 

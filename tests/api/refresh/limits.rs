@@ -1,12 +1,13 @@
 //! Time limits of a load: past the soft one the stale value, past the hard one an error, and the
 //! load goes on.
 
-use super::bench::{SOFT, Shared, bench};
-use crate::common::HANG;
+use super::bench::{HARD, SOFT, Shared, bench};
 use crate::common::audited::{LoadingAudited, loading_audited};
+use crate::common::{HANG, watched};
 use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +31,42 @@ fn past_the_hard_limit_it_is_an_error_and_the_load_goes_on() {
     assert!(!b.cache.contains_key(&7));
     b.jobs.run();
     assert_eq!((b.asked(), b.cache.get_within(&7, NONE)), (vec![(7, None)], Ok(1)));
+}
+
+/// The caller waits for the reload of a value that is another one when the reload ends.
+#[test]
+fn a_wait_ends_with_the_reload_that_a_write_has_overtaken() {
+    watched(|watch| {
+        watch.begin("a write amid the reload".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        let hits = b.cache.stats().hits;
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| b.cache.get_within(&7, AMPLE));
+            while b.cache.stats().hits == hits {
+                thread::yield_now();
+            }
+            let cache = b.cache.cache().clone();
+            *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.insert(7, 50)));
+            b.jobs.run();
+            assert_eq!(waiting.join().unwrap(), Ok(50));
+        });
+    });
+}
+
+#[test]
+fn a_loader_does_not_wait_for_its_own_reload() {
+    watched(|watch| {
+        watch.begin("a loader that asks for its key".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        let cache = b.cache.clone();
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
+            assert_eq!(cache.get_within(&7, AMPLE), Ok(1));
+        }));
+        b.jobs.run();
+        assert_eq!((b.cache.get(&7), b.cache.stats().reload_failures), (Ok(2), 0));
+    });
 }
 
 /// Each job has a thread of its own, but for the first few, which are dropped.
@@ -100,4 +137,40 @@ fn inline_the_limits_end_waits_for_others() {
     assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
     drop(guard);
     assert_eq!(b.cache.get_within(&7, NONE), Ok(1));
+}
+
+/// What the documentation of `refresh_limit` says.
+#[test]
+fn a_loader_that_hangs_keeps_its_place_and_its_entry_is_served_to_its_end() {
+    watched(|watch| {
+        watch.begin("a loader that hangs".to_owned());
+        let b = bench(|builder| builder.refresh_limit(1));
+        assert_eq!(b.cache.get(&8), Ok(1));
+        assert_eq!(b.cache.get(&7), Ok(2));
+        b.advance(SOFT.as_secs());
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(2), 1));
+        let ((begin, begun), (end, ended)) = (channel(), channel());
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
+            begin.send(()).unwrap();
+            ended.recv().unwrap();
+        }));
+        thread::scope(|scope| {
+            let hangs = scope.spawn(|| b.jobs.run_one());
+            begun.recv().unwrap();
+            for skipped in 1..=3 {
+                assert_eq!((b.cache.get(&8), b.cache.get(&7)), (Ok(1), Ok(2)));
+                assert_eq!((b.pending(), b.cache.stats().reloads_skipped), (1, skipped));
+            }
+            b.advance((HARD - SOFT).as_secs());
+            // It would join the loader that hangs.
+            let given_up = b.cache.get_within(&7, NONE);
+            assert_eq!((given_up, b.cache.contains_key(&7)), (Err(LoadError::TimedOut), false));
+            b.cache.insert(7, 50);
+            assert_eq!(b.cache.get_within(&7, NONE), Ok(50));
+            end.send(()).unwrap();
+            hangs.join().unwrap();
+        });
+        assert_eq!((b.cache.get(&7), b.pending()), (Ok(50), 0));
+        b.jobs.run();
+    });
 }

@@ -4,6 +4,7 @@ mod bench;
 mod by_call;
 mod caffeine;
 mod failing;
+mod inline;
 mod limits;
 mod model;
 mod operations;

@@ -1,11 +1,14 @@
-//! Random programs of all operations and of reloads in flight, against a model: what is there,
-//! until when, which reloads are under way, what was counted.
+//! Random programs of all operations and of reloads, against a model: what is there, until when,
+//! which reloads are under way, what was counted. Reloads run in jobs that the program runs or
+//! drops, or inline: at the end of reads, of views, and of the loads and computations within which
+//! reads found entries stale.
 //!
-//! `CORTADO_REFRESH_PROGRAMS` sets the number of programs.
+//! `CORTADO_REFRESH_PROGRAMS` sets the number of programs. A fuzzer runs them, too.
+#![allow(dead_code, reason = "the fuzzer has its own driver")]
 
-use super::bench::{Bench, HARD, SOFT, bench_without_listener};
+use super::bench::{Bench, HARD, Plan, SOFT, bench_without_listener};
 use crate::common::crowd::{draw, scale, seed};
-use cortado::{Loaded, Op, Reloaded};
+use cortado::{Cache, Loaded, Op, Reloaded};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
@@ -35,6 +38,11 @@ enum Step {
     Advance(Time),
     Get(u32),
     LoadingGet(u32),
+    Touch(u32),
+    /// A read through a view, and one of another key within the same view.
+    View(u32, u32),
+    /// A read of the first key within a load of the second.
+    Within(u32, u32),
     Insert(u32),
     InsertFor(u32, Time),
     Remove(u32),
@@ -49,6 +57,7 @@ enum Step {
 
 fn step(random: u64) -> Step {
     let key = (random >> 8) as u32 % KEYS;
+    let other = (random >> 12) as u32 % KEYS;
     let life = [0, 3, 12, 60][(random >> 16) as usize % 4];
     let brings = match (random >> 24) % 10 {
         0..4 => Brings::New,
@@ -61,7 +70,10 @@ fn step(random: u64) -> Step {
     };
     match random % 32 {
         0..5 => Step::Advance([1, 2, 5, 20][(random >> 16) as usize % 4]),
-        5..11 => Step::Get(key),
+        5..8 => Step::Get(key),
+        8 => Step::Touch(key),
+        9 => Step::View(key, other),
+        10 => Step::Within(key, other),
         11..14 => Step::LoadingGet(key),
         14 => Step::Insert(key),
         15 => Step::InsertFor(key, life),
@@ -89,12 +101,15 @@ struct Node {
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Reload { key: u32, id: u32, soft: Time },
+    Reload { key: u32, id: u32 },
     Load(u32),
 }
 
 #[derive(Debug, Default)]
 struct Model {
+    /// Reloads run inline, and bring `brings`. Otherwise a step says what a job brings.
+    is_inline: bool,
+    brings: Option<Brings>,
     now: Time,
     nodes: HashMap<u32, Node>,
     jobs: VecDeque<Job>,
@@ -142,7 +157,7 @@ impl Model {
     }
 
     fn take(&mut self, key: u32, node: Node) {
-        self.jobs.push_back(Job::Reload { key, id: node.id, soft: node.soft });
+        self.jobs.push_back(Job::Reload { key, id: node.id });
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
@@ -163,10 +178,10 @@ impl Model {
         self.nodes.get(&key).copied().filter(|node| node.id == id)
     }
 
-    /// Whether the upstream is asked for a reload by the next job.
-    fn asks(&self) -> bool {
-        match self.jobs.front() {
-            Some(&Job::Reload { key, id, .. }) => self.of(key, id).is_some(),
+    /// Whether the upstream is asked for a reload by this job.
+    fn asks(&self, job: Option<&Job>) -> bool {
+        match job {
+            Some(&Job::Reload { key, id }) => self.of(key, id).is_some(),
             _ => false,
         }
     }
@@ -181,7 +196,7 @@ impl Model {
                 }
                 return;
             }
-            Some(Job::Reload { key, id, .. }) => (key, id),
+            Some(Job::Reload { key, id }) => (key, id),
         };
         let Some(node) = self.of(key, id) else {
             self.reloads += 1;
@@ -210,16 +225,114 @@ impl Model {
     }
 
     fn drop_job(&mut self) {
-        if let Some(Job::Reload { key, id, soft }) = self.jobs.pop_front()
+        if let Some(Job::Reload { key, id }) = self.jobs.pop_front()
             && let Some(node) = self.of(key, id)
         {
-            self.nodes.insert(key, Node { soft, ..node });
+            self.nodes.insert(key, Node { soft: self.now + RETRY, ..node });
         }
     }
 }
 
 fn agree<T: PartialEq + Debug>(what: &str, given: T, expected: T) {
     assert_eq!(given, expected, "{what}");
+}
+
+/// What the upstream says.
+fn plan(brings: Brings, value: u32) -> Plan {
+    let seconds = Duration::from_secs;
+    match brings {
+        Brings::New => Ok(Reloaded::new(value)),
+        Brings::NewFor(life) => Ok(Loaded::with_ttl(value, seconds(life)).into()),
+        Brings::NotModified => Ok(Reloaded::not_modified()),
+        Brings::NotModifiedFor(life) => Ok(Reloaded::not_modified_with_ttl(seconds(life))),
+        Brings::Gone => Ok(Reloaded::gone()),
+        Brings::Error => Err("down"),
+        Brings::Panic => Err("panic"),
+    }
+}
+
+/// Plans what the inline reloads of an operation bring, which the model has noted as jobs. The
+/// operation ends with them.
+fn foresee(b: &Bench, model: &Model, value: u32) {
+    let brings = model.brings.unwrap_or(Brings::New);
+    let inline = model.jobs.iter().filter(|job| model.is_inline && model.asks(Some(job)));
+    (0..).zip(inline).for_each(|(nth, _)| b.plan(plan(brings, value + nth)));
+}
+
+/// The same, after the operation.
+fn run_inline(model: &mut Model, value: u32) {
+    let brings = model.brings.unwrap_or(Brings::New);
+    for nth in 0..if model.is_inline { model.jobs.len() as u32 } else { 0 } {
+        model.run(brings, value + nth);
+    }
+}
+
+/// An operation that reads, perhaps more than once, and what the model says of that.
+fn read<T: PartialEq + Debug>(
+    b: &Bench,
+    model: &mut Model,
+    value: u32,
+    expect: impl FnOnce(&mut Model) -> T,
+    operate: impl FnOnce(&Cache<u32, u32>) -> T,
+) {
+    let expected = expect(model);
+    foresee(b, model, value);
+    agree("a read", operate(b.cache.cache()), expected);
+    run_inline(model, value);
+}
+
+fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
+    match step {
+        Step::Get(key) => read(b, model, value, |model| model.read(key), |cache| cache.get(&key)),
+        Step::Touch(key) => {
+            let expect = |model: &mut Model| model.read(key).is_some();
+            read(b, model, value, expect, |cache| cache.touch(&key));
+        }
+        Step::View(key, other) => {
+            let expect = |model: &mut Model| (model.read(key), model.read(other));
+            read(b, model, value, expect, |cache| {
+                let view = cache.pin();
+                (view.get(&key).copied(), view.get(&other).copied())
+            });
+        }
+        Step::Within(key, other) => {
+            // A key that no step has otherwise, so that the load is one.
+            let other = KEYS + other;
+            read(
+                b,
+                model,
+                value,
+                |model| model.read(key),
+                |cache| {
+                    let mut found = None;
+                    cache.get_with(other, || {
+                        found = cache.get(&key);
+                        value
+                    });
+                    cache.invalidate(&other);
+                    found
+                },
+            );
+        }
+        Step::LoadingGet(key) => {
+            let found = model.read(key);
+            foresee(b, model, value);
+            let (made, got) = (b.next_made(), b.cache.get(&key));
+            let reloaded = !model.jobs.is_empty() && model.is_inline;
+            run_inline(model, value);
+            let expected = match found {
+                // The call that has reloaded returns what that brought.
+                Some(found) if reloaded => model.value(key).unwrap_or(found),
+                Some(found) => found,
+                None => {
+                    model.put(key, made, HARD.as_secs());
+                    made
+                }
+            };
+            agree("loading get", got, Ok(expected));
+        }
+        _ => unreachable!("no read"),
+    }
 }
 
 fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
@@ -231,15 +344,6 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
             b.advance(by);
             model.now += by;
             model.expire();
-        }
-        Step::Get(key) => agree("get", cache.get(&key), model.read(key)),
-        Step::LoadingGet(key) => {
-            let expected = model.read(key).unwrap_or_else(|| {
-                let made = b.next_made();
-                model.put(key, made, hard);
-                made
-            });
-            agree("loading get", b.cache.get(&key), Ok(expected));
         }
         Step::Insert(key) => {
             cache.insert(key, value);
@@ -276,21 +380,18 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
             });
             agree("look", seen, model.value(key));
         }
-        Step::Refresh(key) => agree("refresh", b.cache.refresh(&key), model.refresh(key)),
+        Step::Refresh(key) => {
+            let expected = model.refresh(key);
+            foresee(b, model, value);
+            let made = if model.value(key).is_some() { value } else { b.next_made() };
+            agree("refresh", b.cache.refresh(&key), expected);
+            run_inline(model, made);
+        }
         Step::RunJob(brings) => {
-            let is_asked = model.asks();
+            model.brings = Some(brings);
+            let is_asked = model.asks(model.jobs.front());
             if is_asked {
-                b.plan(match brings {
-                    Brings::New => Ok(Reloaded::new(value)),
-                    Brings::NewFor(life) => Ok(Loaded::with_ttl(value, seconds(life)).into()),
-                    Brings::NotModified => Ok(Reloaded::not_modified()),
-                    Brings::NotModifiedFor(life) => {
-                        Ok(Reloaded::not_modified_with_ttl(seconds(life)))
-                    }
-                    Brings::Gone => Ok(Reloaded::gone()),
-                    Brings::Error => Err("down"),
-                    Brings::Panic => Err("panic"),
-                });
+                b.plan(plan(brings, value));
             }
             let made = if is_asked { value } else { b.next_made() };
             b.jobs.run_one();
@@ -300,6 +401,7 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
             b.jobs.drop_one();
             model.drop_job();
         }
+        read => play_read(b, model, read, value),
     }
 }
 
@@ -318,25 +420,43 @@ fn compare(b: &Bench, model: &Model) {
     agree("counts", counted, (model.reloads, model.failures, model.skipped));
 }
 
-#[test]
-fn random_programs_do_what_the_model_does() {
-    for program in 0..scale("CORTADO_REFRESH_PROGRAMS", 2_000) {
-        let b = bench_without_listener(|builder| {
-            builder.refresh_limit(LIMIT).refresh_retry(Duration::from_secs(RETRY))
-        });
-        let (mut model, mut random) = (Model::default(), seed(program));
-        let mut steps = Vec::new();
-        for value in 0..LENGTH {
-            let step = step(draw(&mut random));
-            steps.push(step);
-            let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                play(&b, &mut model, step, 1000 + value as u32);
-                compare(&b, &model);
-            }));
-            if let Err(panic) = played {
-                eprintln!("program {program}: {steps:#?}\n{model:#?}");
-                std::panic::resume_unwind(panic);
-            }
+/// Plays the steps that the numbers stand for, and compares after each.
+pub fn run(is_inline: bool, program: &[u64]) {
+    let b = bench_without_listener(|builder| {
+        let builder = builder.refresh_limit(LIMIT).refresh_retry(Duration::from_secs(RETRY));
+        builder.refresh_inline(is_inline)
+    });
+    let mut model = Model { is_inline, ..Model::default() };
+    let mut steps = Vec::new();
+    // A step makes up to ten values.
+    for (number, &random) in (100..).zip(program) {
+        let step = step(random);
+        steps.push(step);
+        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            play(&b, &mut model, step, 10 * number);
+            compare(&b, &model);
+        }));
+        if let Err(panic) = played {
+            eprintln!("inline {is_inline}: {steps:#?}\n{model:#?}");
+            std::panic::resume_unwind(panic);
         }
     }
+}
+
+fn random_programs(is_inline: bool) {
+    for program in 0..scale("CORTADO_REFRESH_PROGRAMS", 2_000) {
+        let mut random = seed(program);
+        let program: Vec<u64> = (0..LENGTH).map(|_| draw(&mut random)).collect();
+        run(is_inline, &program);
+    }
+}
+
+#[test]
+fn random_programs_in_jobs() {
+    random_programs(false);
+}
+
+#[test]
+fn random_programs_inline() {
+    random_programs(true);
 }

@@ -1,0 +1,29 @@
+//! Programs of refresh against the model of `tests/api/refresh/model.rs`.
+#![no_main]
+
+#[allow(dead_code, reason = "the fuzzer uses its part")]
+#[path = "../../tests/api/refresh/bench.rs"]
+mod bench;
+#[path = "../../tests/common/mod.rs"]
+mod common;
+mod counted;
+#[path = "../../tests/api/refresh/model.rs"]
+mod model;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+/// Longer programs find nothing that these do not.
+const MOST: usize = 100;
+
+fuzz_target!(|bytes: &[u8]| -> Corpus {
+    let Some((first, rest)) = bytes.split_first() else { return Corpus::Reject };
+    let (steps, _) = rest.as_chunks::<5>();
+    if steps.len() > MOST {
+        return Corpus::Reject;
+    }
+    let number = |step: &[u8; 5]| step.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let program: Vec<u64> = steps.iter().map(number).collect();
+    model::run(first % 2 == 0, &program);
+    counted::add(program.len() as u64, "steps");
+    Corpus::Keep
+});

@@ -1,0 +1,47 @@
+//! What a job of a reload keeps while it waits in the executor.
+
+use super::bench::{Jobs, SOFT};
+use crate::common::audited::{tasks_audited, tasks_loading_audited};
+use crate::hand::at_once;
+use cortado::future::{Cache, CacheBuilder};
+use cortado::{Clock, Job, Loaded, ManualClock};
+use std::sync::Arc;
+
+/// Settings of a cache whose jobs wait, and something that lives as long as the cache.
+fn watched() -> (CacheBuilder<u32, u32>, ManualClock, Jobs, Arc<()>) {
+    let (clock, hand) = Clock::manual();
+    let (jobs, life) = (Jobs::default(), Arc::new(()));
+    let (queue, kept) = (jobs.clone(), Arc::clone(&life));
+    let builder = Cache::builder()
+        .refresh_after_write(SOFT)
+        .executor(move |job: Job| queue.0.lock().unwrap().push_back(job))
+        .weigher(move |_, _| Arc::strong_count(&kept).min(1) as u32)
+        .clock(clock);
+    (builder, hand, jobs, life)
+}
+
+/// The job has what it needs, and finds no cache when it runs at last.
+fn outlive(jobs: &Jobs, life: &Arc<()>, drop_cache: impl FnOnce()) {
+    assert_eq!((jobs.0.lock().unwrap().len(), Arc::strong_count(life)), (1, 2));
+    drop_cache();
+    assert_eq!(Arc::strong_count(life), 1);
+    assert_eq!(jobs.run(), 1);
+}
+
+#[test]
+fn a_job_that_waits_keeps_no_cache() {
+    let (builder, hand, jobs, life) = watched();
+    let loader = |key: u32| async move { Ok::<_, ()>(Loaded::new(key)) };
+    let cache = tasks_loading_audited(builder.build_with_loader(loader));
+    at_once(cache.insert(7, 1));
+    hand.advance(SOFT);
+    assert_eq!(at_once(cache.get(&7)), Ok(1));
+    outlive(&jobs, &life, || drop(cache));
+
+    let (builder, hand, jobs, life) = watched();
+    let cache = tasks_audited(builder.build());
+    at_once(cache.insert(7, 1));
+    hand.advance(SOFT);
+    assert_eq!(at_once(cache.load_refreshing(7, async { Loaded::new(2) })), 1);
+    outlive(&jobs, &life, || drop(cache));
+}

@@ -1,0 +1,159 @@
+//! Time limits of tasks, and loads of many keys. The timer is a gate that the test opens.
+
+use super::bench::{Bench, bench};
+use crate::common::audited::tasks_loading_audited;
+use crate::common::must_end;
+use crate::hand::{Gate, Task, at_once, pends};
+use cortado::future::Cache;
+use cortado::{AsyncLoader, Job, LoadError, Loaded, Reloaded};
+use std::future::{pending, ready};
+use std::sync::{Arc, Mutex};
+
+/// Whether the wait of a task for the reload has ended by the timer or by the reload.
+fn wait_for_reload(b: &Bench, amid: impl FnOnce(&Gate)) -> u32 {
+    let gate = Gate::default();
+    let timer = gate.clone();
+    let waiting = Task::waiting(b.cache.get_within(&7, async move { timer.passed().await }));
+    b.jobs.run();
+    amid(&gate);
+    assert!(waiting.is_woken());
+    waiting.end().unwrap()
+}
+
+#[test]
+fn a_task_waits_for_the_reload_of_a_stale_value_until_its_timer() {
+    must_end(|| {
+        let brings = |b: &Bench| {
+            b.upstream.answer(Ok(Reloaded::new(2)));
+            b.jobs.run();
+        };
+        let b = bench(|builder| builder);
+        assert_eq!(wait_for_reload(&b, |_| brings(&b)), 2);
+        let b = bench(|builder| builder);
+        assert_eq!(wait_for_reload(&b, Gate::open), 1);
+        // It goes on, and another task waits for it, and a thread.
+        let waiting = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+        assert_eq!(at_once(b.cache.get_within(&7, ready(()))), Ok(1));
+        brings(&b);
+        assert_eq!((waiting.end(), at_once(b.cache.get(&7))), (Ok(2), Ok(2)));
+        // A fresh value is there at once.
+        assert_eq!(at_once(b.cache.get_within(&7, pending::<()>())), Ok(2));
+    });
+}
+
+#[test]
+fn a_wait_ends_with_a_reload_that_fails_or_is_dropped_or_overtaken() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let failed = wait_for_reload(&b, |_| {
+            b.upstream.answer(Err("down"));
+            b.jobs.run();
+        });
+        let b = bench(|builder| builder);
+        let dropped = wait_for_reload(&b, |_| {
+            b.upstream.answer(Ok(Reloaded::new(2)));
+            drop(b.jobs.pop());
+        });
+        let b = bench(|builder| builder);
+        let overtaken = wait_for_reload(&b, |_| {
+            at_once(b.cache.insert(7, 50));
+            b.upstream.answer(Ok(Reloaded::new(2)));
+            b.jobs.run();
+        });
+        assert_eq!((failed, dropped, overtaken), (1, 1, 50));
+    });
+}
+
+#[test]
+fn inline_the_timer_gives_the_reload_up() {
+    must_end(|| {
+        let b = bench(|builder| builder.refresh_inline(true));
+        assert_eq!(wait_for_reload(&b, Gate::open), 1);
+        assert_eq!(b.under_way(), 0);
+        // The next task's takes over.
+        let next = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+        // Another one waits with it.
+        let other = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        assert_eq!((next.end(), other.end()), (Ok(2), Ok(2)));
+        assert_eq!(b.upstream.asked(), [Some(1), Some(1)]);
+    });
+}
+
+#[test]
+fn a_load_on_the_executor_outlives_the_task_that_waits_for_it() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let first = Task::waiting(b.cache.get_within(&8, pending::<()>()));
+        drop(first);
+        b.jobs.run();
+        assert_eq!((at_once(b.cache.cache().get(&8)), b.upstream.asked()), (Some(1), vec![None]));
+        // One whose job is dropped goes on in the task.
+        let second = Task::waiting(b.cache.get_within(&9, pending::<()>()));
+        drop(b.jobs.pop());
+        assert!(second.is_woken());
+        assert_eq!(second.end(), Ok(1));
+    });
+}
+
+#[test]
+fn errors_and_panics_of_a_load_are_errors() {
+    must_end(|| {
+        let jobs = Arc::new(Mutex::new(Vec::<Job>::new()));
+        let queue = Arc::clone(&jobs);
+        let builder = Cache::<u32, u32>::builder().executor(move |job: Job| {
+            queue.lock().unwrap().push(job);
+        });
+        let cache = tasks_loading_audited(builder.build_with_loader(|key: u32| async move {
+            match key {
+                1 => Err("no such key"),
+                _ => panic!("planned"),
+            }
+        }));
+        let expected = [LoadError::Failed(Arc::new("no such key")), LoadError::Panicked];
+        for (key, expected) in [1, 2].into_iter().zip(expected) {
+            let load = Task::waiting(cache.get_within(&key, pending::<()>()));
+            let job = jobs.lock().unwrap().pop();
+            job.unwrap()();
+            assert_eq!(load.end(), Err(expected));
+        }
+    });
+}
+
+/// Notes the keys of each call, makes the even ones, and one that nobody asked for.
+#[derive(Clone, Default)]
+struct Evens(Arc<Mutex<Vec<Vec<u32>>>>);
+
+impl AsyncLoader<u32, u32> for Evens {
+    type Error = &'static str;
+
+    async fn load(&self, _: &u32) -> Result<Loaded<u32>, &'static str> {
+        unreachable!("each call is for many")
+    }
+
+    async fn load_many(&self, keys: &[&u32]) -> Result<Vec<(u32, Loaded<u32>)>, &'static str> {
+        let keys: Vec<u32> = keys.iter().map(|key| **key).collect();
+        self.0.lock().unwrap().push(keys.clone());
+        pends(1).await;
+        if keys.contains(&99) {
+            return Err("down");
+        }
+        let evens = keys.into_iter().filter(|key| key % 2 == 0).chain([100]);
+        Ok(evens.map(|key| (key, Loaded::new(key * 10))).collect())
+    }
+}
+
+#[test]
+fn many_keys_are_loaded_by_one_call() {
+    must_end(|| {
+        let loader = Evens::default();
+        let cache = tasks_loading_audited(Cache::builder().build_with_loader(loader.clone()));
+        at_once(cache.insert(2, 5));
+        let many = Task::new(cache.get_many([1, 2, 4, 6, 4]));
+        assert_eq!(many.end(), Ok(vec![None, Some(5), Some(40), Some(60), Some(40)]));
+        assert_eq!(at_once(cache.cache().get(&100)), Some(1000));
+        let failed = Task::new(cache.get_many([8, 99]));
+        assert_eq!(failed.end(), Err(Arc::new("down")));
+        assert_eq!(*loader.0.lock().unwrap(), [vec![1, 4, 6], vec![8, 99]]);
+    });
+}

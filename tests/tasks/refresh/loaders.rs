@@ -1,0 +1,76 @@
+//! When a loader's code runs, and what callers with a condition get of it.
+
+use super::bench::{SOFT, bench};
+use crate::common::audited::tasks_loading_audited;
+use crate::common::must_end;
+use crate::hand::{Task, at_once, pends};
+use cortado::future::Cache;
+use cortado::{AsyncLoader, Clock, Loaded, Reloaded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// What a closure does before it returns its future is part of the load, which is another caller's
+/// here.
+#[test]
+fn a_loaders_code_begins_within_its_load() {
+    must_end(|| {
+        let begun = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&begun);
+        let cache = tasks_loading_audited(Cache::builder().build_with_loader(move |key: u32| {
+            count.fetch_add(1, Relaxed);
+            async move { (pends(1).await, Ok::<_, ()>(Loaded::new(key))).1 }
+        }));
+        let leader = Task::waiting(cache.get(&7));
+        let waiter = Task::waiting(cache.get(&7));
+        assert_eq!((leader.end(), waiter.end()), (Ok(7), Ok(7)));
+        assert_eq!((at_once(cache.get(&7)), begun.load(Relaxed)), (Ok(7), 1));
+    });
+}
+
+/// Its code before the future panics in a reload.
+struct Eager(Arc<AtomicU32>);
+
+impl AsyncLoader<u32, u32> for Eager {
+    type Error = ();
+
+    async fn load(&self, _: &u32) -> Result<Loaded<u32>, ()> {
+        Ok(Loaded::new(1))
+    }
+
+    fn reload(&self, _: &u32, _: &u32) -> impl Future<Output = Result<Reloaded<u32>, ()>> + Send {
+        self.0.fetch_add(1, Relaxed);
+        assert!(self.0.load(Relaxed) == 0, "planned");
+        async { Ok(Reloaded::gone()) }
+    }
+}
+
+#[test]
+fn a_panic_before_the_future_is_a_failed_reload() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let asked = Arc::new(AtomicU32::new(0));
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let cache = tasks_loading_audited(builder.build_with_loader(Eager(Arc::clone(&asked))));
+        assert_eq!(at_once(cache.get(&7)), Ok(1));
+        hand.advance(SOFT);
+        assert_eq!(at_once(cache.get(&7)), Ok(1));
+        assert_eq!((cache.stats().reload_failures, asked.load(Relaxed)), (1, 1));
+    });
+}
+
+/// A caller that wants another value than 1 waits for the reload of that value.
+#[test]
+fn not_modified_is_the_old_value_for_a_callers_condition() {
+    must_end(|| {
+        for (brought, expected) in [(Reloaded::not_modified(), 9), (Reloaded::new(2), 2)] {
+            let b = bench(|builder| builder);
+            assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+            b.jobs.run();
+            let place = b.cache.entry(7);
+            let caller = Task::waiting(place.or_insert_with_if(async { 9 }, |value| *value == 1));
+            b.upstream.answer(Ok(brought));
+            b.jobs.run();
+            assert_eq!(caller.end().into_value(), expected);
+        }
+    });
+}

@@ -1,0 +1,7 @@
+//! Refresh for tasks.
+
+mod bench;
+mod jobs;
+mod limits;
+mod loaders;
+mod reloads;
