@@ -175,9 +175,10 @@ impl RefreshMark<'_> {
         }
     }
 
-    /// Whether a reload is under way.
-    pub fn is_taken(self) -> bool {
-        self.0.load(Ordering::Acquire) == TAKEN
+    /// Whether a reload of a node that is in the index is under way. It is until its commit has
+    /// ended, which marks the node before it is gone.
+    pub fn is_under_way(self) -> bool {
+        matches!(self.0.load(Ordering::Acquire), TAKEN | RELOADED)
     }
 
     /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.

@@ -86,8 +86,7 @@ impl<K, V, S> Engine<K, V, S> {
         };
         if !reentrancy::is_in_user_code() {
             let is_there = || node.meta().deadline() != GONE;
-            let is_under_way = || refresh.is_taken() || refresh.was_reloaded();
-            reloads.wait_while(deadline, || is_under_way() && is_there());
+            reloads.wait_while(deadline, || refresh.is_under_way() && is_there());
         }
     }
 }

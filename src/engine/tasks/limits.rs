@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::executor::spawn;
-use crate::flight::cell::{FlightCell, Follow, Outcome};
+use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
 use crate::loader::AnyAsyncLoader;
 use crate::node::GONE;
 use crate::pool::Handle;
@@ -41,7 +41,7 @@ impl<K, V, S> Engine<K, V, S> {
         if reentrancy::is_in_user_code() {
             return;
         }
-        let is_over = || !refresh.is_taken() || node.meta().deadline() == GONE;
+        let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
         let mut wait = reloads.wait();
         let reload = pin!(poll_fn(|context| wait.poll(context, is_over)));
         until(reload, limit).await;
@@ -62,7 +62,8 @@ where
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> LoadedElsewhere<K, V, E> {
         if let Some(engine) = self.executed() {
-            let (leader, flight) = FlightCell::start();
+            let mut leader = Leader::of(FlightCell::new());
+            let follow = Follow::new(Clone::clone(leader.flight()));
             let (key, loader) = (key.clone(), Arc::clone(loader));
             let load = async move {
                 let Some(engine) = engine.upgrade() else { return };
@@ -71,10 +72,11 @@ where
                     let poll = catch_user_panic(|| load.as_mut().poll(context));
                     poll.map_or(Poll::Ready(None), |poll| poll.map(Some))
                 });
-                leader.complete(loaded.await);
+                let loaded = loaded.await;
+                leader.complete(|| loaded);
             };
             spawn(Box::pin(load), self.core.executing());
-            if let Outcome::Done(loaded) = Follow::new(flight).await {
+            if let Outcome::Done(loaded) = follow.await {
                 return loaded;
             }
         }
