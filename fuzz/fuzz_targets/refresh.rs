@@ -21,7 +21,8 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     if steps.len() > MOST {
         return Corpus::Reject;
     }
-    let number = |step: &[u8; 5]| step.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let number =
+        |step: &[u8; 5]| step.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
     let program: Vec<u64> = steps.iter().map(number).collect();
     model::run(first % 2 == 0, &program);
     counted::add(program.len() as u64, "steps");
