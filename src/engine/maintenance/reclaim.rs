@@ -50,6 +50,7 @@ const TRIM: usize = 1024;
 
 impl Pass<'_> {
     /// Adds a dead node to the batch that goes to the epoch next.
+    #[inline(always)]
     pub fn push_dead(&mut self, id: NodeId, meta: &Meta) {
         let dead = &mut self.state.dead;
         if dead.ids.capacity() == 0 {
