@@ -103,7 +103,10 @@ fn what_computations_keep_over_the_capacity_leaves_when_they_end() {
                 }
                 cache.sync().run_pending_tasks();
                 let after = cache.sync().iter().count() as u64;
-                assert!(after <= (before - ended).max(100), "{before} before, {after} after");
+                // A computation that goes on also keeps other entries with its hash of 32 bits. In
+                // one of 86 caches two of ten thousand keys have the same.
+                let most = (before - ended).max(100) + 2;
+                assert!(after <= most, "{before} before, {after} after");
             }
         }
     }
