@@ -4,6 +4,7 @@
 //! out what the row says, and those items whose coarse tick is not over. So each row is checked by
 //! the law (due at the end of the tick, not before), and against what the row says was handed out.
 
+use crate::facts::{int, ints, section};
 use cortado::timer::{DelayQueue, Polled, TimerId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,23 +13,6 @@ use std::time::Duration;
 const TICK: u128 = 1_000_000;
 /// Items whose deadline is this near may wait for the end of their tick in the original.
 const COARSE: i128 = 1 << 30;
-
-fn section(name: &str) -> Vec<Value> {
-    let text = include_str!("../wheel/data/wheel_cases.json");
-    let mut cases: Value = serde_json::from_str(text).expect("the cases are JSON");
-    match cases[name].take() {
-        Value::Array(rows) if !rows.is_empty() => rows,
-        other => panic!("no section {name}: {other}"),
-    }
-}
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("no 64-bit integer: {value}"))
-}
-
-fn ints(value: &Value) -> impl Iterator<Item = i64> + '_ {
-    value.as_array().unwrap_or_else(|| panic!("no list: {value}")).iter().map(int)
-}
 
 /// A queue, the time of its row, and the deadlines of the items that ought to be in it.
 struct Bench {
@@ -114,7 +98,7 @@ impl Bench {
             assert!(is_fired || is_near, "{row}: {item} was handed out by the original");
         }
         for &(item, offset) in fired {
-            let is_expected = ints(expected).any(|other| other == item);
+            let is_expected = ints(expected).contains(&item);
             assert!(is_expected || self.now - offset <= COARSE, "{row}: {item} waits there");
         }
     }

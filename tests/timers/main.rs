@@ -19,6 +19,8 @@ mod common;
 mod cases;
 mod ends;
 mod examples;
+#[path = "../wheel/facts.rs"]
+mod facts;
 mod hostile;
 mod jobs;
 mod operations;

@@ -1,29 +1,13 @@
 //! The wheel against facts about the original: `data/wheel_cases.json`, which
 //! `data/README.md` explains.
 
+use crate::facts::{int, ints, section};
 use crate::model::store::{Poll, Timers, Wheel};
 use cortado::internals::wheel::{Geometry, Location};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 const TICK_SHIFT: u32 = 30;
-
-fn section(name: &str) -> Vec<Value> {
-    let text = include_str!("data/wheel_cases.json");
-    let mut cases: Value = serde_json::from_str(text).expect("the cases are JSON");
-    match cases[name].take() {
-        Value::Array(rows) if !rows.is_empty() => rows,
-        other => panic!("no section {name}: {other}"),
-    }
-}
-
-fn int(value: &Value) -> i64 {
-    value.as_i64().unwrap_or_else(|| panic!("no 64-bit integer: {value}"))
-}
-
-fn ints(value: &Value) -> Vec<i64> {
-    value.as_array().unwrap_or_else(|| panic!("no list: {value}")).iter().map(int).collect()
-}
 
 /// The timers of a list of positions or ids, which start at 0; timers start at 1.
 fn ids(value: &Value) -> Vec<u32> {

@@ -14,5 +14,6 @@ mod behaviour;
 mod cases;
 mod cost;
 mod damage;
+mod facts;
 mod model;
 mod random;

@@ -4,10 +4,11 @@ use crate::engine::Engine;
 use crate::engine::loads::ValueOrLoad;
 use crate::engine::reentrancy;
 use crate::entry::Entry;
+use crate::flight::cell::{FlightCell, Leader, Outcome};
 use crate::loaded::LoaderResult;
 use crate::node::GONE;
 use crate::pool::Handle;
-use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic};
+use crate::primitives::{Arc, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
@@ -19,60 +20,6 @@ pub enum Waited<K, V, N> {
     Loaded(Result<Entry<K, V>, N>),
     Panicked,
     TimedOut,
-}
-
-/// The end of a job, for the caller that waits for it.
-enum State<T> {
-    Running,
-    Ended(T),
-    /// The executor dropped the job.
-    Dropped,
-}
-
-struct Cell<T> {
-    state: Mutex<State<T>>,
-    ended: Condvar,
-}
-
-/// The job's side of the cell.
-struct Sender<T>(Arc<Cell<T>>);
-
-impl<T> Cell<T> {
-    fn new() -> (Arc<Self>, Sender<T>) {
-        let cell = Arc::new(Self { state: Mutex::new(State::Running), ended: Condvar::new() });
-        (Arc::clone(&cell), Sender(cell))
-    }
-
-    /// Waits until the job has ended, or until `deadline`.
-    fn wait(&self, deadline: Option<Instant>) -> State<T> {
-        let mut state = self.state.lock();
-        while matches!(*state, State::Running) {
-            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
-            state = match left {
-                None => self.ended.wait(state),
-                Some(left) if left.is_zero() => return State::Running,
-                Some(left) => self.ended.wait_timeout(state, left),
-            };
-        }
-        std::mem::replace(&mut *state, State::Dropped)
-    }
-}
-
-impl<T> Sender<T> {
-    fn send(self, result: T) {
-        *self.0.state.lock() = State::Ended(result);
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        if matches!(*state, State::Running) {
-            *state = State::Dropped;
-        }
-        drop(state);
-        self.0.ended.notify_all();
-    }
 }
 
 impl<K, V, S> Engine<K, V, S> {
@@ -106,30 +53,35 @@ where
         deadline: Option<Instant>,
     ) -> Waited<K, V, R::Reason>
     where
-        R::Reason: Send + 'static,
+        R::Reason: Clone + Send + Sync + 'static,
     {
         let Some(engine) = self.executed() else { return self.load_here(key, load, deadline) };
         loop {
-            let (cell, sender) = Cell::new();
+            let mut leader = Leader::of(FlightCell::new());
+            let flight = Arc::clone(leader.flight());
             let (engine, key, load) = (engine.clone(), key.clone(), load.clone());
             self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
                     let wanted = key.clone();
-                    let load = || engine.load_after_miss(key, || load(&wanted));
-                    sender.send(catch_user_panic(load));
+                    let loaded =
+                        catch_user_panic(|| engine.load_after_miss(key, || load(&wanted)));
+                    leader.complete(|| loaded);
                 }
             }));
             let resubmit = Instant::now() + RESUBMIT;
-            match cell.wait(deadline) {
-                State::Ended(Some(loaded)) => return Waited::Loaded(loaded),
-                State::Ended(None) => return Waited::Panicked,
-                State::Running => return Waited::TimedOut,
-                State::Dropped if deadline.is_some_and(|it| it <= resubmit) => {
-                    return Waited::TimedOut;
+            let outcome = match deadline {
+                None => Some(flight.wait()),
+                Some(deadline) if flight.wait_until(deadline) => flight.outcome(),
+                Some(_) => None,
+            };
+            match outcome {
+                Some(Outcome::Done(Some(loaded))) => return Waited::Loaded(loaded),
+                Some(Outcome::Done(None)) => return Waited::Panicked,
+                // The executor has dropped the job.
+                Some(Outcome::Abandoned) if deadline.is_none_or(|it| it > resubmit) => {
+                    std::thread::sleep(resubmit.saturating_duration_since(Instant::now()));
                 }
-                State::Dropped => {
-                    std::thread::sleep(resubmit.saturating_duration_since(Instant::now()))
-                }
+                Some(Outcome::Abandoned) | None => return Waited::TimedOut,
             }
         }
     }
