@@ -63,8 +63,7 @@ where
             self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
                     let wanted = key.clone();
-                    let loaded =
-                        catch_user_panic(|| engine.load_after_miss(key, || load(&wanted)));
+                    let loaded = catch_user_panic(|| engine.load_after_miss(key, || load(&wanted)));
                     leader.complete(|| loaded);
                 }
             }));
