@@ -22,6 +22,8 @@ pub struct Config {
     pub weighs: bool,
     pub lifetimes: Lifetimes,
     pub geometry: Geometry,
+    /// How often the scheduler reads a clock that it cannot sleep by.
+    pub clock_period: Duration,
     pub record_stats: bool,
     pub clock: Clock,
     /// Seed of the eviction policy's random choices.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 /// By how much a scheduler may be late: a tick of the wheel, and some roundings.
-const LATE: Duration = Duration::from_millis(1100);
+const LATE: Duration = Duration::from_millis(20);
 
 type Numbers = TasksAudited<u64, u64>;
 

@@ -146,6 +146,8 @@ where
             eviction: self.eviction,
             weighs: self.hooks.weigher.is_some(),
             lifetimes: Lifetimes { live, idle },
+            // A clock that stands still costs no more than this, unless the user asks for it.
+            clock_period: self.resolution.map_or(Duration::from_secs(1), |_| geometry.tick()),
             geometry,
             record_stats: self.record_stats,
             clock: self.clock,

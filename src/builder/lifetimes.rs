@@ -146,8 +146,13 @@ where
     /// exact at every resolution.
     ///
     /// *Units*: the resolution is the tick of the timer wheel, rounded down to a power of two of
-    /// nanoseconds. The default is 1.07 s (2^30 ns), which is also the coarsest. The finest is 1
-    /// ms.
+    /// nanoseconds. The default is 16.8 ms (2^24 ns). The finest is 1 ms, the coarsest 1.07 s
+    /// (2^30 ns).
+    ///
+    /// *Cost*: the scheduler wakes up once in each tick in which an entry ends, up to 60 times a
+    /// second by default. Entries with longer lives are looked at again each 2.44 h (2^19 ticks, if
+    /// the resolution is coarser than the default). Where time-outs need not be told at once, a
+    /// resolution of a second saves both.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses a finer one.
     ///

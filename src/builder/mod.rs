@@ -240,19 +240,20 @@ where
     /// [`expiry_resolution`](Self::expiry_resolution) and a few milliseconds, unless a handle or
     /// guard protects them.
     ///
-    /// Without a scheduler, later operations do this work, reads included, if they come 16 ms of
-    /// the cache's time apart. One of them has to notice a removed entry, and another one has to
-    /// let it go:
+    /// Without a scheduler, later operations do this work, reads included. Two of them, at least
+    /// 16 ms apart by the cache's clock, release a removed entry: the first one unlinks it, the
+    /// second one frees it.
     ///
     /// * At most a write buffer's worth of removed entries (256 per hardware thread) waits to be
-    ///   noticed. More may wait after a pass was held up because its thread lost its core.
-    /// * At most 1/64 of the entries, and at most 255, wait to be let go.
+    ///   unlinked. More may wait after a pass was held up because its thread lost its core.
+    /// * At most 1/64 of the entries, and at most 255, wait to be freed.
     ///
     /// [`Cache::run_pending_tasks`] releases all of it.
     ///
     /// *Threads*: one thread serves all caches of the process. It sleeps until the earliest
-    /// deadline of any of them, and ends when the last of them is gone. It looks at a cache with a
-    /// clock of its own once per [`expiry_resolution`](Self::expiry_resolution).
+    /// deadline of any of them, and ends when the last of them is gone. It cannot sleep by
+    /// [`Clock::custom`] and [`Clock::manual`], so it reads such a clock once a second, or once per
+    /// [`expiry_resolution`](Self::expiry_resolution) where that is set.
     ///
     /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place.
     ///

@@ -1,4 +1,5 @@
-//! The buckets of all levels and the backlog: rings of ids behind heads, with a bitmap per level.
+//! The buckets of all levels and their backlogs: rings of ids behind heads, with a bitmap per level
+//! and one for the backlogs.
 //!
 //! ```text
 //! head ──► a ──► b ──► c ──► head        and back; an empty ring is the head alone
@@ -14,7 +15,7 @@ use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
 use crate::links::{Links, NodeId};
 
-/// The ring of a bucket, or the backlog.
+/// The ring of a bucket, or the backlog of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring(u32);
 
@@ -47,18 +48,21 @@ impl Ring {
 
 #[derive(Debug)]
 pub struct Buckets {
-    /// The head of bucket b of level l is at l * 64 + b. The head of the backlog is last.
+    /// The head of bucket b of level l is at l * 64 + b. The heads of the backlogs, one for each
+    /// level, come last.
     heads: Box<[Links]>,
-    /// One word per level, in which the bit of each bucket that is not empty is set.
+    /// One word per level, in which the bit of each bucket that is not empty is set. The last word
+    /// is for the backlogs.
     occupied: Box<[u64]>,
 }
 
 impl Buckets {
     pub fn new(geometry: &Geometry) -> Self {
         let levels = geometry.levels().len();
+        let heads = levels as u32 * (MAX_BUCKETS + 1);
         let buckets = Self {
-            heads: (0..=levels as u32 * MAX_BUCKETS).map(|_| Links::new()).collect(),
-            occupied: vec![0; levels].into(),
+            heads: (0..heads).map(|_| Links::new()).collect(),
+            occupied: vec![0; levels + 1].into(),
         };
         for number in 0..buckets.heads.len() {
             buckets.reset(Ring(number as u32));
@@ -66,9 +70,24 @@ impl Buckets {
         buckets
     }
 
-    /// The ring of the ids that are due, or due to cascade, and not yet looked at.
-    pub fn backlog(&self) -> Ring {
-        Ring::of(self.occupied.len(), 0)
+    /// The ring of the ids that were in buckets of this level, and are due, or due to cascade, and
+    /// not yet looked at.
+    pub fn backlog(&self, level: usize) -> Ring {
+        Ring::of(self.levels(), level as u32)
+    }
+
+    /// The numbers of the levels whose backlogs are not empty, as bits.
+    #[inline]
+    pub fn backlogs(&self) -> u64 {
+        self.occupied[self.levels()]
+    }
+
+    pub fn is_backlog(&self, ring: Ring) -> bool {
+        ring.level() == self.levels()
+    }
+
+    fn levels(&self) -> usize {
+        self.occupied.len() - 1
     }
 
     #[inline]
@@ -99,10 +118,6 @@ impl Buckets {
     pub fn before<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
         let before = self.links(store, id).prev();
         (before < NodeId::FIRST_RESERVED).then_some(before)
-    }
-
-    pub fn is_empty(&self, ring: Ring) -> bool {
-        self.heads[ring.0 as usize].next() == ring.head()
     }
 
     /// Appends an unlinked id to `ring`.
@@ -148,13 +163,14 @@ impl Buckets {
         self.links(store, next).set_prev(new);
     }
 
-    /// Appends all ids of a bucket to the backlog. The bucket must not be empty.
+    /// Appends all ids of a bucket to the backlog of its level. The bucket must not be empty.
     pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
-        let backlog = self.backlog();
+        let backlog = self.backlog(bucket.level());
         let head = &self.heads[bucket.0 as usize];
         let (first, last) = (head.next(), head.prev());
         self.join(store, self.heads[backlog.0 as usize].prev(), first);
         self.join(store, last, backlog.head());
+        self.mark(backlog);
         self.empty(bucket);
     }
 
@@ -164,7 +180,7 @@ impl Buckets {
         self.unmark(bucket);
     }
 
-    /// Makes `first` the first id of the backlog, without a look at the links of those before it,
+    /// Makes `first` the first id of a backlog, without a look at the links of those before it,
     /// which have been moved. `None` empties it.
     pub fn begin_with<S: TimerStore + ?Sized>(
         &mut self,
@@ -174,7 +190,7 @@ impl Buckets {
     ) {
         match first {
             Some(first) => self.join(store, backlog.head(), first),
-            None => self.reset(backlog),
+            None => self.empty(backlog),
         }
     }
 
@@ -216,9 +232,9 @@ impl Buckets {
         if self.links(store, id).prev() != prev {
             return Err(format!("the head of {ring:?} does not point back to {prev:#x}"));
         }
-        let marked = self.occupied.get(ring.level()).map(|word| word & ring.bit() != 0);
-        if marked.is_some_and(|marked| marked != (count > 0)) {
-            return Err(format!("{ring:?} holds {count}, its bit is {marked:?}"));
+        let is_marked = self.occupied[ring.level()] & ring.bit() != 0;
+        if is_marked != (count > 0) {
+            return Err(format!("{ring:?} holds {count}, its bit is {is_marked}"));
         }
         Ok(count)
     }
@@ -243,18 +259,13 @@ impl Buckets {
         head.set_next(ring.head());
     }
 
-    /// Sets the ring's bit. The backlog has no bit.
     #[inline]
     fn mark(&mut self, ring: Ring) {
-        if let Some(word) = self.occupied.get_mut(ring.level()) {
-            *word |= ring.bit();
-        }
+        self.occupied[ring.level()] |= ring.bit();
     }
 
     fn unmark(&mut self, ring: Ring) {
-        if let Some(word) = self.occupied.get_mut(ring.level()) {
-            *word &= !ring.bit();
-        }
+        self.occupied[ring.level()] &= !ring.bit();
     }
 }
 

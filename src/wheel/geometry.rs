@@ -10,19 +10,18 @@ use std::time::Duration;
 /// Maximum number of buckets of one level: its occupancy must fit in one `u64`.
 pub const MAX_BUCKETS: u32 = u64::BITS;
 
-/// The default levels. These are Caffeine's: ticks of 1.07 s, 1.15 min, 1.22 h, 1.63 d, and 6.5 d
-/// for everything beyond.
-const DEFAULT: [Level; 5] = [
-    Level::new(30, 64),
-    Level::new(36, 64),
-    Level::new(42, 32),
-    Level::new(47, 4),
-    Level::new(49, 1),
-];
+/// The buckets of the usual five levels, which are Caffeine's.
+const BUCKETS: [u32; 5] = [64, 64, 32, 4, 1];
+
+/// log2 of the default finest tick: 2^24 ns are 16.8 ms.
+const DEFAULT_SHIFT: u32 = 24;
 
 /// log2 of the finest tick that a resolution can select: 2^19 ns is the power of two below one
 /// millisecond.
 const FINEST_SHIFT: u32 = 19;
+
+/// log2 of the coarsest one: with ticks of 2^30 ns (1.07 s) the levels are those of Caffeine.
+const COARSEST_SHIFT: u32 = 30;
 
 /// One level: a circle of buckets, each of which serves one tick of 2^shift ns at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +126,7 @@ pub struct Geometry {
 
 impl Default for Geometry {
     fn default() -> Self {
-        Self::new(&DEFAULT)
+        Self::with_tick(DEFAULT_SHIFT)
     }
 }
 
@@ -169,22 +168,29 @@ impl Geometry {
         Self { levels: levels.into(), by_magnitude }
     }
 
-    /// The default levels, preceded by finer ones if `resolution` is below their tick of 1.07 s.
+    /// The geometry for a resolution.
     ///
     /// The finest tick is the largest power of two of nanoseconds that is not above `resolution`,
-    /// but at least 2^19 ns (0.52 ms). Each finer level multiplies the tick by up to 64, so a long
-    /// lifetime passes through at most two more levels.
+    /// but at least 2^19 ns (0.52 ms) and at most 2^30 ns (1.07 s).
     pub fn with_resolution(resolution: Duration) -> Self {
         let nanos = nanos(resolution).raw();
-        let coarse = DEFAULT[0].shift;
-        let mut shift = nanos.checked_ilog2().unwrap_or(0).clamp(FINEST_SHIFT, coarse);
+        let shift = nanos.checked_ilog2().unwrap_or(0);
+        Self::with_tick(shift.clamp(FINEST_SHIFT, COARSEST_SHIFT))
+    }
+
+    /// Five levels, of which the first has ticks of 2^`shift` ns. If these are finer than those of
+    /// the default, then the default levels, preceded by one that covers a tick of theirs: so the
+    /// tick of the last level is 2.44 h or longer, and what lives for days is seldom looked at.
+    fn with_tick(shift: u32) -> Self {
         let mut levels = Vec::new();
-        while shift < coarse {
-            let bits = (coarse - shift).min(MAX_BUCKETS.trailing_zeros());
-            levels.push(Level::new(shift, 1 << bits));
-            shift += bits;
+        if shift < DEFAULT_SHIFT {
+            levels.push(Level::new(shift, 1 << (DEFAULT_SHIFT - shift)));
         }
-        levels.extend(DEFAULT);
+        let mut shift = shift.max(DEFAULT_SHIFT);
+        for buckets in BUCKETS {
+            levels.push(Level::new(shift, buckets));
+            shift += buckets.trailing_zeros();
+        }
         Self::new(&levels)
     }
 

@@ -4,23 +4,23 @@
 use super::buckets::{Ring, is_linked};
 use super::geometry::time_left;
 use super::store::TimerStore;
-use super::{Location, Wheel};
+use super::{Location, Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 
 impl Wheel {
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
-    /// a deadline before the bound. Overdue ids are in the first two rings, whose bound is the
-    /// least instant there is.
+    /// a deadline before the bound. The bound of the backlogs and of the current bucket of the
+    /// finest level, which may hold overdue ids, is the least instant there is.
     ///
     /// The bounds compare as numbers, so this is for a wheel whose clock does not wrap.
     pub fn rings(&self) -> impl Iterator<Item = (Timestamp, Ring)> + '_ {
-        let mut backlog = self.has_backlog().then(|| self.buckets.backlog());
+        let mut backlogs = bits(self.buckets.backlogs());
         // By level, the buckets that were handed out: so many after the first.
         let mut next = vec![0; self.geometry.levels().len()];
         std::iter::from_fn(move || {
-            if let Some(backlog) = backlog.take() {
-                return Some((Timestamp::from_raw(0), backlog));
+            if let Some(level) = backlogs.next() {
+                return Some((Timestamp::from_raw(0), self.buckets.backlog(level as usize)));
             }
             let bounds = next.iter().enumerate().filter_map(|(number, &from)| {
                 let (offset, bound) = self.next_bucket(number, from)?;
@@ -62,15 +62,16 @@ impl Wheel {
         std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
     }
 
-    /// All ids, soonest first: the backlog, then level by level, bucket by bucket. The order is
+    /// All ids, soonest first: the backlogs, then level by level, bucket by bucket. The order is
     /// rough within a bucket, and where the levels overlap.
     pub fn soonest<'a, S: TimerStore + ?Sized>(
         &'a self,
         store: &'a S,
     ) -> impl Iterator<Item = NodeId> + 'a {
         let levels = 0..self.geometry.levels().len();
-        let buckets = levels.flat_map(|level| self.in_order(level));
-        std::iter::once(self.buckets.backlog())
+        let buckets = levels.clone().flat_map(|level| self.in_order(level));
+        levels
+            .map(|level| self.buckets.backlog(level))
             .chain(buckets)
             .flat_map(move |ring| self.ids_of(store, ring))
     }
@@ -78,8 +79,8 @@ impl Wheel {
     /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.
     pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<Location> {
         let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
-        Some(if ring == self.buckets.backlog() {
-            Location::Backlog
+        Some(if self.buckets.is_backlog(ring) {
+            Location::Backlog { level: ring.index() as usize }
         } else {
             Location::Bucket { level: ring.level(), index: ring.index() }
         })
@@ -92,10 +93,11 @@ impl Wheel {
     ///
     /// Describes the first error that it finds.
     pub fn validate<S: TimerStore + ?Sized>(&self, store: &S) -> Result<(), String> {
-        let mut count =
-            self.buckets.validate(store, self.buckets.backlog(), self.len, |_| Ok(()))?;
+        let mut count = 0;
         let tick_end = self.geometry.levels()[0].delay(self.clock, 0);
         for (number, &level) in self.geometry.levels().iter().enumerate() {
+            let backlog = self.buckets.backlog(number);
+            count += self.buckets.validate(store, backlog, self.len - count, |_| Ok(()))?;
             for offset in 0..level.buckets() {
                 let bucket = Ring::of(number, level.index_after(self.clock, offset));
                 let delay = level.delay(self.clock, offset);

@@ -6,23 +6,24 @@
 //!
 //! ```text
 //!              now                                                   tick     buckets  covers
-//! level 0   ..|.o..o...................|                             1.07 s   64       1.15 min
-//! level 1           |..o.......o....................|                1.15 min 64       1.22 h
-//! level 2                        |......................|            1.22 h   32       1.63 d
-//! level 3                                          |..o.|            1.63 d    4       6.5 d
-//! level 4                                                |o          6.5 d     1       the rest
+//! level 0   ..|.o..o...................|                             16.8 ms  64       1.07 s
+//! level 1           |..o.......o....................|                1.07 s   64       1.15 min
+//! level 2                        |......................|            1.15 min 32       36.7 min
+//! level 3                                          |..o.|            36.7 min 4        2.44 h
+//! level 4                                                |o          2.44 h   1        the rest
 //!
-//! backlog   o──o──o──o      ids of buckets that became due; looked at one by one, within a budget
+//! backlogs  o──o──o──o      by level, ids of buckets that became due; looked at one by one,
+//!                           within a budget
 //! ```
 //!
 //! The time left selects the level, and `deadline >> shift` selects the bucket. When the clock
-//! enters or leaves the tick of a bucket, the wheel appends the whole bucket to the backlog. An id
-//! in the backlog is due, or it goes back to a finer level (it *cascades*). [`Geometry`] is data,
-//! so finer levels can be put before these.
+//! enters or leaves the tick of a bucket, the wheel appends the whole bucket to the backlog of its
+//! level. An id in a backlog is due, or it goes back to a finer level (it *cascades*). [`Geometry`]
+//! is data: the ticks may be coarser, and a finer level can be put before these.
 //!
 //! # Rules
 //!
-//! 1. An id is in one ring (a bucket or the backlog) or in none. An id that is in no ring has a
+//! 1. An id is in one ring (a bucket or a backlog) or in none. An id that is in no ring has a
 //!    `next` of [`NodeId::NONE`].
 //! 2. The wheel reads a deadline when it needs it: when an id is scheduled, and when the wheel
 //!    looks at the id. So a deadline may be **extended** without telling the wheel. The wheel looks
@@ -34,12 +35,12 @@
 //!    current finest tick, whichever is later. While the clock stays in a tick, the wheel does not
 //!    look at the entries of that tick again, unless they are [recalled](Wheel::recall_current).
 //!    This bounds the **lateness** if [`advance`](Wheel::advance) is called when
-//!    [`next_deadline`](Wheel::next_deadline) asks for it, and if the backlog is worked off. The
+//!    [`next_deadline`](Wheel::next_deadline) asks for it, and if the backlogs are worked off. The
 //!    wheel then hands out an id at the first boundary of finest ticks at or after its deadline (or
 //!    its scheduling, if later). This is less than one finest tick late.
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
-//!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlog.
+//!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlogs.
 //!    The clock is not turned back for them. If a lifetime is within the last level's tick, the
 //!    wheel looks at its id:
 //!    * once per level;
@@ -48,6 +49,10 @@
 //!      is also the current one.
 //!
 //!    In the last level, the wheel looks at an id once per tick.
+//!
+//!    Finer backlogs come first, so ids with short lifetimes do not wait for a cascade of many
+//!    others. But of each [`TURN`] looks, [`COARSE_SHARE`] are at the coarsest backlog, so a
+//! cascade    goes on even if more ids are due than the budget allows.
 //!
 //!    [`advance_in_order`](Wheel::advance_in_order) is the other way to step: it looks at the ids
 //!    of all due buckets at once, if they are no more than its limit.
@@ -69,6 +74,8 @@
 //!
 //! * A heap or an ordered map: each operation costs O(log n), and each entry needs an allocation or
 //!   an index that moves.
+//! * One backlog for all levels, in the order in which buckets become due: an id that is due waits
+//!   for a cascade before it. With ten million ids in the last level, that is a second or more.
 //! * Looking at due buckets in place, and turning the clock back when the budget is used up, as
 //!   Caffeine does: each retry looks again at ids that were not due, without limit.
 //! * A bucket number in the node: it takes four more bytes per node. The id of a ring's head, which
@@ -102,9 +109,9 @@ pub use store::TimerStore;
 pub enum Poll {
     /// This id is due. It has left the wheel and belongs to the caller.
     Due(NodeId),
-    /// The budget is used up, but the backlog is not empty.
+    /// The budget is used up, but a backlog is not empty.
     Exhausted,
-    /// The backlog is empty.
+    /// The backlogs are empty.
     Idle,
 }
 
@@ -118,8 +125,11 @@ pub enum Location {
         /// The bucket in its level.
         index: u32,
     },
-    /// In the backlog: due, or due to cascade, and not yet looked at.
-    Backlog,
+    /// In the backlog of this level: due, or due to cascade, and not yet looked at.
+    Backlog {
+        /// The level.
+        level: usize,
+    },
 }
 
 /// A hierarchical timer wheel; see the [module](self).
@@ -131,13 +141,21 @@ pub struct Wheel {
     buckets: Buckets,
     clock: Timestamp,
     len: usize,
+    /// How many ids the wheel has looked at since there was no backlog, modulo [`TURN`].
+    looks: u32,
 }
+
+/// Looks after which the choice of backlogs repeats.
+const TURN: u32 = 64;
+
+/// Looks of a turn that are at the coarsest backlog. The others are at the finest.
+const COARSE_SHARE: u32 = 16;
 
 impl Wheel {
     /// Creates an empty wheel whose clock reads `now`.
     pub fn new(geometry: Geometry, now: Timestamp) -> Self {
         let buckets = Buckets::new(&geometry);
-        Self { geometry, buckets, clock: now, len: 0 }
+        Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
 
     /// The levels.
@@ -162,7 +180,7 @@ impl Wheel {
 
     /// Whether [`poll`](Self::poll) has an id to look at.
     pub fn has_backlog(&self) -> bool {
-        !self.buckets.is_empty(self.buckets.backlog())
+        self.buckets.backlogs() != 0
     }
 
     /// Moves `id` to the place that its deadline requires, wherever it was before. Removes `id`
@@ -206,9 +224,9 @@ impl Wheel {
         linked
     }
 
-    /// Moves the clock to `now`, and the buckets that become due to the backlog. Returns the number
-    /// of buckets that it moved. The time taken is proportional to that number and to the number of
-    /// levels.
+    /// Moves the clock to `now`, and the buckets that become due to the backlogs. Returns the
+    /// number of buckets that it moved. The time taken is proportional to that number and to
+    /// the number of levels.
     pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) -> usize {
         if !is_later(self.clock, now) {
             return 0;
@@ -229,7 +247,7 @@ impl Wheel {
         moved
     }
 
-    /// Moves the entries of the current tick to the backlog.
+    /// Moves the entries of the current tick to the finest backlog.
     ///
     /// The next polls hand out the entries that are due by the clock, without waiting for the end
     /// of the tick. The other entries go back to a bucket. This is for a caller that wants all due
@@ -245,7 +263,7 @@ impl Wheel {
     /// this.
     ///
     /// Ids are placed by their deadlines, and the clock will reach those again in order. Only the
-    /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to the
+    /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to its
     /// backlog, so that `poll` places its ids again.
     pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
@@ -253,18 +271,63 @@ impl Wheel {
         self.clock = now;
     }
 
-    /// Looks at the ids of the backlog until one is due. Takes one from `budget` for each id it
+    /// Looks at the ids of the backlogs until one is due. Takes one from `budget` for each id it
     /// looks at.
     pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
-        let backlog = self.buckets.backlog();
+        loop {
+            let Some((backlog, share)) = self.turn() else {
+                self.looks = 0;
+                return Poll::Idle;
+            };
+            if *budget == 0 {
+                return Poll::Exhausted;
+            }
+            let given = share.min(*budget);
+            let mut left = given;
+            let due = self.look_at(store, backlog, &mut left);
+            *budget -= given - left;
+            self.looks = self.looks.wrapping_add(given - left) % TURN;
+            if let Some(id) = due {
+                return Poll::Due(id);
+            }
+        }
+    }
+
+    /// The backlog whose turn it is, and for how many looks.
+    #[inline]
+    fn turn(&self) -> Option<(Ring, u32)> {
+        let waiting = self.buckets.backlogs();
+        let coarsest = waiting.checked_ilog2()?;
+        let finest = waiting.trailing_zeros();
+        const FINE_SHARE: u32 = TURN - COARSE_SHARE;
+        let is_fine = self.looks < FINE_SHARE;
+        let looks = if is_fine { FINE_SHARE } else { TURN } - self.looks;
+        let prefers_fine =
+            !seeded("wheel-cascades-first") && (is_fine || seeded("wheel-starves-cascades"));
+        let (level, looks) = match prefers_fine {
+            _ if finest == coarsest => (finest, u32::MAX),
+            true => (finest, looks),
+            false => (coarsest, looks),
+        };
+        Some((self.buckets.backlog(level as usize), looks))
+    }
+
+    /// Looks at the ids of a backlog until one is due.
+    #[inline]
+    fn look_at<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        backlog: Ring,
+        budget: &mut u32,
+    ) -> Option<NodeId> {
         // Walks towards the ids that are looked at, from the end of the backlog, and so loads the
         // links of every other id before their turn. Each walk waits for memory at each step; the
         // waits of the two overlap.
         let mut ahead = self.buckets.last(store, backlog);
         let mut first = self.buckets.first(store, backlog);
-        let result = loop {
-            let Some(id) = first else { break Poll::Idle };
-            let Some(rest) = budget.checked_sub(1) else { break Poll::Exhausted };
+        let due = loop {
+            let Some(id) = first else { break None };
+            let Some(rest) = budget.checked_sub(1) else { break None };
             *budget = rest;
             let links = store.links(id);
             first = self.buckets.next(store, backlog, id);
@@ -277,7 +340,7 @@ impl Wheel {
                         || seeded("wheel-takes-all-for-due") =>
                 {
                     self.len -= 1;
-                    break Poll::Due(id);
+                    break Some(id);
                 }
                 Some(deadline) => {
                     self.push_by_deadline(store, (id, links), deadline);
@@ -287,14 +350,14 @@ impl Wheel {
             ahead = ahead.and_then(|ahead| self.buckets.before(store, ahead));
         };
         self.buckets.begin_with(store, backlog, first);
-        result
+        due
     }
 
-    /// The time from the clock until [`advance`](Self::advance) has work. It is zero if there is a
-    /// backlog, and `None` if the wheel is empty.
+    /// The time from the clock until [`advance`](Self::advance) has work. It is zero if an id is in
+    /// a backlog, and `None` if the wheel is empty.
     ///
     /// Otherwise it is the time until the next occupied bucket is due. That bucket may hold only
-    /// ids that cascade. With an empty backlog, the delay is more than zero. It is no more than the
+    /// ids that cascade. Without a backlog, the delay is more than zero. It is no more than the
     /// time to the earliest deadline or to the next tick, whichever is later.
     pub fn next_delay(&self) -> Option<Nanos> {
         if self.has_backlog() {
@@ -322,7 +385,7 @@ impl Wheel {
 
     /// The instant at which the next occupied bucket is due that is not of the finest level; `None`
     /// if there is none. [`advance`](Self::advance) to an earlier instant appends finest buckets to
-    /// the backlog, in their order, and nothing else.
+    /// their backlog, in their order, and nothing else.
     pub fn next_cascade(&self) -> Option<Timestamp> {
         self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
     }

@@ -1,8 +1,8 @@
 //! A step of the clock over many ticks at once, for a caller who wants ids in the order of their
 //! deadlines.
 //!
-//! [`advance`](Wheel::advance) appends whole buckets to the backlog, finest first, and the ids of
-//! coarse ones cascade level by level. A step over few ids is cheaper by sorting them: the wheel
+//! [`advance`](Wheel::advance) appends whole buckets to the backlogs, and the ids of coarse ones
+//! cascade level by level. A step over few ids is cheaper by sorting them: the wheel
 //! looks at each id once, and none of those that are due passes through finer levels.
 
 use super::buckets::{Buckets, Ring};
@@ -15,14 +15,15 @@ use crate::primitives::seeded;
 
 impl Wheel {
     /// Moves the clock to `now`, and looks at the ids of the buckets that become due. Those that
-    /// are due go to the backlog, ordered by deadline. The others go where their deadlines belong.
-    /// Returns how many ids it looked at.
+    /// are due go to the finest backlog, ordered by deadline. The others go where their deadlines
+    /// belong. Returns how many ids it looked at.
     ///
     /// If there are more than `limit`, it returns `None` and changes nothing. `limit` and the
     /// number of buckets bound the time that it takes, in this case too.
     ///
-    /// The backlog must be empty. `now` must be less than 2^32 units after the instant at which the
-    /// first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory to work with.
+    /// The backlogs must be empty. `now` must be less than 2^32 units after the instant at which
+    /// the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory to
+    /// work with.
     pub fn advance_in_order<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
@@ -30,7 +31,7 @@ impl Wheel {
         limit: usize,
         found: &mut Vec<u64>,
     ) -> Option<usize> {
-        debug_assert!(!self.has_backlog(), "the backlog comes first");
+        debug_assert!(!self.has_backlog(), "the backlogs come first");
         found.clear();
         let start = self.next_deadline().filter(|_| is_later(self.clock, now))?;
         if !self.due_rings(now).all(|ring| self.buckets.gather(store, ring, limit, found)) {
@@ -68,7 +69,7 @@ impl Wheel {
         }
         for &key in found.iter() {
             let id = NodeId::from_raw(key as u32);
-            self.buckets.push(store, self.buckets.backlog(), (id, store.links(id)));
+            self.buckets.push(store, self.buckets.backlog(0), (id, store.links(id)));
         }
         Some(looks)
     }

@@ -150,7 +150,7 @@ fn a_time_to_live_holds_for_what_is_written_from_then_on() {
         assert_eq!(left(&tested, 5), Expiration::Due(SECOND));
         assert_eq!(left(&tested, 6), Expiration::Never);
         assert_eq!(tested.policy().time_to_live(), None);
-        tested.pass(TICK);
+        tested.pass(SECOND + TICK);
         assert_eq!(tested.causes(), [(4, Expired), (5, Expired)]);
         // An update is a write.
         tested.insert(2, 20);

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MINUTE: Duration = Duration::from_secs(60);
-/// More than the default tick of the timer wheel, 2^30 ns.
-pub const TICK: Duration = Duration::from_millis(1100);
+/// More than the default tick of the timer wheel, 2^24 ns.
+pub const TICK: Duration = Duration::from_millis(17);
 /// After this a test has hung; nothing is measured by it.
 pub const HANG: Duration = Duration::from_secs(120);
 

@@ -5,7 +5,8 @@ use cortado::internals::wheel::{Geometry, Location};
 use std::panic::catch_unwind;
 use std::time::Duration;
 
-const TICK: u64 = 1 << 30;
+/// The default tick.
+const TICK: u64 = 1 << 24;
 /// No timer.
 const NONE: [u32; 0] = [];
 
@@ -74,7 +75,7 @@ fn the_largest_instant_is_an_instant() {
 fn the_backlog_is_part_of_the_wheel() {
     let (mut wheel, timers) = wheel(&[TICK, TICK, TICK, 90 * TICK]);
     wheel.advance(&timers, 2 * TICK);
-    assert_eq!(wheel.location(&timers, 2), Some(Location::Backlog));
+    assert_eq!(wheel.location(&timers, 2), Some(Location::Backlog { level: 0 }));
     assert_eq!((wheel.len(), wheel.next_delay()), (4, Some(0)));
     assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 4]);
 
@@ -166,14 +167,16 @@ fn resolutions() {
         let geometry = Geometry::with_resolution(resolution);
         geometry.levels().iter().map(|level| level.shift()).collect()
     };
-    assert_eq!(shifts(Duration::ZERO), [19, 25, 30, 36, 42, 47, 49]);
-    assert_eq!(shifts(Duration::from_millis(1)), [19, 25, 30, 36, 42, 47, 49]);
-    assert_eq!(shifts(Duration::from_micros(1_049)), [20, 26, 30, 36, 42, 47, 49]);
-    assert_eq!(shifts(Duration::from_millis(100)), [26, 30, 36, 42, 47, 49]);
-    assert_eq!(shifts(Duration::from_secs(1)), [29, 30, 36, 42, 47, 49]);
+    assert_eq!(shifts(Duration::ZERO), [19, 24, 30, 36, 41, 43]);
+    assert_eq!(shifts(Duration::from_millis(1)), [19, 24, 30, 36, 41, 43]);
+    assert_eq!(shifts(Duration::from_micros(1_049)), [20, 24, 30, 36, 41, 43]);
+    assert_eq!(shifts(Duration::from_nanos((1 << 24) - 1)), [23, 24, 30, 36, 41, 43]);
+    assert_eq!(shifts(Duration::from_nanos(1 << 24)), [24, 30, 36, 41, 43]);
+    assert_eq!(shifts(Duration::from_millis(100)), [26, 32, 38, 43, 45]);
+    assert_eq!(shifts(Duration::from_secs(1)), [29, 35, 41, 46, 48]);
     assert_eq!(shifts(Duration::from_nanos(1 << 30)), [30, 36, 42, 47, 49]);
     assert_eq!(shifts(Duration::MAX), [30, 36, 42, 47, 49]);
-    assert_eq!(Geometry::with_resolution(Duration::MAX), Geometry::default());
+    assert_eq!(Geometry::with_resolution(Duration::from_millis(17)), Geometry::default());
     let tick = Geometry::with_resolution(Duration::from_millis(1)).tick();
     assert!(tick <= Duration::from_millis(1) && tick > Duration::from_micros(500));
     let fine = Geometry::with_resolution(Duration::ZERO);

@@ -6,8 +6,14 @@ use crate::model::store::{Poll, Timers, Wheel};
 use cortado::internals::wheel::{Geometry, Location};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const TICK_SHIFT: u32 = 30;
+
+/// The geometry of the original, which is that of the coarsest resolution.
+fn original() -> Geometry {
+    Geometry::with_resolution(Duration::MAX)
+}
 
 /// The timers of a list of positions or ids, which start at 0; timers start at 1.
 fn ids(value: &Value) -> Vec<u32> {
@@ -27,7 +33,7 @@ struct Bench {
 
 impl Bench {
     fn new(now: u64, timers: u32) -> Self {
-        Self { timers: Timers::new(timers), wheel: Wheel::new(Geometry::default(), now) }
+        Self { timers: Timers::new(timers), wheel: Wheel::new(original(), now) }
     }
 
     /// A wheel with one timer per deadline, numbered from 1.
@@ -57,7 +63,7 @@ impl Bench {
     fn place(&self, id: u32) -> Option<(usize, u32)> {
         match self.wheel.location(&self.timers, id)? {
             Location::Bucket { level, index } => Some((level, index)),
-            Location::Backlog => panic!("{id} is in the backlog"),
+            Location::Backlog { .. } => panic!("{id} is in the backlog"),
         }
     }
 

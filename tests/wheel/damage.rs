@@ -4,7 +4,7 @@
 use crate::model::store::{Timers, Wheel};
 use cortado::internals::wheel::Geometry;
 
-const TICK: u64 = 1 << 30;
+const TICK: u64 = 1 << 24;
 
 /// Four in one bucket, then one each in another, at a higher level, and in the backlog.
 fn sound() -> (Wheel, Timers) {

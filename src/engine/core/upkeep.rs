@@ -42,8 +42,8 @@ pub struct Upkeep {
     weighs: bool,
     /// Consecutive runs of the scheduler that waited for a guard in vain.
     pub idle_runs: GuardedU32,
-    /// The wheel's tick.
-    pub tick: Duration,
+    /// How often the scheduler reads a clock that it cannot sleep by.
+    pub clock_period: Duration,
 }
 
 /// Splits the promised slack: half for the batch that a pass is applying, half for the stripes.
@@ -80,7 +80,7 @@ impl Upkeep {
             alarm: OnceLock::new(),
             scheduled: config.scheduled,
             idle_runs: GuardedU32::new(0),
-            tick: config.geometry.tick(),
+            clock_period: config.clock_period,
         }
     }
 

@@ -28,6 +28,9 @@ pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
+/// The scheduler waits no longer than this for what will not wake it: a guard that is held, or an
+/// executor that may have lost a job.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 impl Core {
     /// Runs a pass, unless another thread is at it.
@@ -119,14 +122,14 @@ impl Core {
     }
 }
 
-/// Asks for another run a tick later if a panic of the user's clock cuts this one short. The work
+/// Asks for another run a second later if a panic of the user's clock cuts this one short. The work
 /// is still to be done, and its requests are not made twice.
 struct Retry<'a>(&'a Core);
 
 impl Drop for Retry<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.upkeep.wake_within(self.0.upkeep.tick);
+            self.0.upkeep.wake_within(LONGEST_DELAY);
         }
     }
 }
@@ -155,20 +158,20 @@ impl Scheduled for Core {
             Surplus::Excess => Some(Duration::ZERO),
         };
         // An executor may have dropped the job.
-        let retry = self.needs_delivery().then_some(self.upkeep.tick);
+        let retry = self.needs_delivery().then_some(LONGEST_DELAY);
         soon.into_iter().chain(due).chain(surplus).chain(retry).min()
     }
 }
 
 impl Core {
     /// How long to wait for a guard or a computation: a short time at first, then twice as long
-    /// each time, up to a tick.
+    /// each time, up to [`LONGEST_DELAY`].
     fn back_off(&self, is_new: bool) -> Duration {
         let runs = if is_new { 0 } else { self.upkeep.idle_runs.load(Ordering::Relaxed) };
         self.upkeep.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
         let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
         let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
-        (PASS_DELAY * (1 << doublings)).min(self.upkeep.tick.max(PASS_DELAY))
+        (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
     }
 
     /// How long, in real time, until the wheel has something to expire.
@@ -178,8 +181,8 @@ impl Core {
     }
 
     /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
-    /// scheduler reads it once per tick.
+    /// scheduler reads it once per period.
     fn until(&self, time: Timestamp) -> Duration {
-        self.ticker.real_delay(time).unwrap_or(self.upkeep.tick)
+        self.ticker.real_delay(time).unwrap_or(self.upkeep.clock_period)
     }
 }
