@@ -1,6 +1,8 @@
 //! The processor time of a thread, which tells what a call did from what was done to it: with more
 //! busy threads than cores, preemption alone makes calls of milliseconds.
 
+use std::time::Duration;
+
 /// Nanoseconds of processor time of this thread.
 #[cfg(target_os = "linux")]
 pub fn time() -> u64 {
@@ -14,6 +16,25 @@ pub fn time() -> u64 {
     static START: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
     START.elapsed().as_nanos() as u64
+}
+
+/// The processor time of all threads of this process.
+#[cfg(target_os = "linux")]
+pub fn of_process() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How often the threads of this process slept and were woken.
+#[cfg(target_os = "linux")]
+pub fn wake_ups() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let switches = |status: String| {
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
+        line.split_whitespace().last()?.parse::<u64>().ok()
+    };
+    status.filter_map(switches).sum()
 }
 
 /// The longest of all calls that were timed.

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use cortado_benches::cpu::wake_ups;
 use cortado_benches::heap::{Count, Heap};
 use std::time::{Duration, Instant};
 
@@ -27,17 +28,6 @@ struct Options {
 }
 
 const LIFETIME: Duration = Duration::from_secs(600);
-
-/// How often the threads of this process slept and were woken.
-fn wake_ups() -> u64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
-    let switches = |status: String| {
-        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"))?;
-        line.split_whitespace().last()?.parse::<u64>().ok()
-    };
-    status.filter_map(switches).sum()
-}
 
 /// What one kind of cache came to, in a row of the table.
 fn measure<C>(

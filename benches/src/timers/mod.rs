@@ -25,8 +25,8 @@ pub use tree::Tree;
 pub use wheel::{FineWheel, Wheel};
 
 /// The tick of the structures that have a coarse one of no fixed size: that of cortado's wheel,
-/// 1.07 s.
-pub const TICK_SHIFT: u32 = 30;
+/// 16.8 ms.
+pub const TICK_SHIFT: u32 = 24;
 
 /// A structure of timers.
 pub trait Timers {

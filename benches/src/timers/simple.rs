@@ -3,7 +3,7 @@
 use super::{TICK_SHIFT, Timers};
 
 /// 73 minutes.
-const BUCKETS: u64 = 4096;
+const BUCKETS: u64 = 1 << 18;
 
 /// Arrays of ids, and where in them each id is.
 pub struct Simple {
