@@ -34,9 +34,9 @@
 //!   memory that was not needed for a quarter of a second goes back to the system, in the course of
 //!   other operations, in blocks of 16 to 32 KiB. That is so on Linux, with pages of less than 64
 //!   KiB; elsewhere node memory goes back when the cache is dropped.
-//! * **A held guard holds back memory.** While a thread holds a [`Cache::pin`] view, no cache of
-//!   the process releases the entries that were removed since. The same holds while a read runs a
-//!   slow `Clone` or a slow read hook.
+//! * **A held view holds back memory.** A *view* is what [`Cache::pin`] returns. While a thread
+//!   holds one, no cache of the process releases the entries that were removed since. The same
+//!   holds while a read runs a slow `Clone` or a slow read hook.
 //! * **New entries may be refused.** The default [`EvictionPolicy`] may prefer an old, often used
 //!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`]. The other policies
 //!   refuse none.
@@ -57,8 +57,8 @@
 //!    yet applied: at most 1/16 of the capacity, and one entry per writing thread.
 //! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than
 //!    the clock can hold (292 years) means never. Nothing overflows.
-//! 7. The key and value of a removed entry are dropped soon, unless a handle or guard protects
-//!    them. [`scheduler`](Builder::scheduler) states how soon, with a scheduler and without.
+//! 7. The key and value of a removed entry are dropped soon, unless a handle or view protects them.
+//!    [`scheduler`](Builder::scheduler) states how soon, with a scheduler and without.
 //!
 //! # Tasks
 //!
@@ -83,7 +83,9 @@
 //! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
 //! That maintenance skips a bucket or a buffer that another thread holds, since that thread may
 //! have lost its core. A read may also run the listener and the destructors of removed values,
-//! unless an [`executor`](Builder::executor) runs them.
+//! unless an [`executor`](Builder::executor) runs them. With
+//! [`refresh_inline`](Builder::refresh_inline), the read that triggers a reload also runs the
+//! loader.
 //!
 //! A write waits for another write to the same bucket of the index, and for a computation of its
 //! key. If the write buffer has no room left, the write also waits for the thread that runs the
@@ -95,7 +97,8 @@
 //! call in a task blocks the runtime's thread: [`future`](future#waiting).
 //!
 //! Time limits: a task drops the future of the operation; a thread uses [`Cache::within`], for bulk
-//! loads [`Cache::get_many_within`], for guards the limit of [`Cache::get_value_or_guard`].
+//! loads [`Cache::get_many_within`], for guards the limit of [`Cache::get_value_or_guard`]; a
+//! [`LoadingCache`] has [`get_within`](LoadingCache::get_within).
 //!
 //! # Time
 //!

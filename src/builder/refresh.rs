@@ -21,11 +21,14 @@ where
     /// [`expire_after`](Self::expire_after)): between the two, values are served while a new one is
     /// made, and while making one fails.
     ///
-    /// Reloads need a stored loader ([`build_with_loader`](Self::build_with_loader)). They are
-    /// triggered by reads: an entry that nobody reads is not reloaded. `get`, `get_entry`, `touch`,
-    /// `get_many` and reads of a view trigger them. `peek`, `contains_key` and iteration do not.
-    /// After a read that triggered a reload, the value that it brings takes the old one's place,
-    /// which leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
+    /// Reads trigger reloads in a cache with a stored loader
+    /// ([`build_with_loader`](Self::build_with_loader)). In others only calls that bring a loader
+    /// do: [`load_refreshing`](Cache::load_refreshing), and with
+    /// [`refresh_inline`](Self::refresh_inline) [`get_with`](Cache::get_with) and its kin. An entry
+    /// that nobody reads is not reloaded. `get`, `get_entry`, `touch`, `get_many` and reads of
+    /// a view trigger them. `peek`, `contains_key` and iteration do not. After a read that
+    /// triggered a reload, the value that it brings takes the old one's place, which leaves as
+    /// [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
     /// for the eviction policy, and no read for an idle time.
     ///
     /// A write, a removal, a computation or `invalidate_all` during a reload overtakes it: what it
@@ -34,10 +37,11 @@ where
     /// *Where reloads run*: on the [`executor`](Self::executor), or inline
     /// ([`refresh_inline`](Self::refresh_inline)).
     ///
-    /// *Cost*: 16 bytes per entry. A plain hit on an entry that is not stale costs what it costs
-    /// without refresh, unless there is an idle time or a read hook.
+    /// *Cost*: 16 bytes per entry, whether it becomes stale or not. A plain hit on an entry that is
+    /// not stale costs what it costs without refresh, unless there is an idle time or a read
+    /// hook.
     ///
-    /// *Errors*: [`try_build`](Self::try_build) refuses it with neither of the two.
+    /// *Errors*: [`try_build`](Self::try_build) fails if neither of the two is set.
     ///
     /// ```
     /// use cortado::{Cache, Clock, Loaded};
@@ -63,12 +67,11 @@ where
         self
     }
 
-    /// Sets the policy that says, per entry, how long after its writing it is stale; `None` is
-    /// never. Otherwise like [`refresh_after_write`](Self::refresh_after_write), in whose place the
+    /// Sets the policy that says how long after its write an entry becomes stale; `None` is never.
+    /// Otherwise like [`refresh_after_write`](Self::refresh_after_write), in whose place the
     /// policy is asked.
     ///
-    /// A loader's word about its value comes first
-    /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)).
+    /// [`Loaded::refresh_after`](crate::Loaded::refresh_after) overrides it.
     ///
     /// *Callbacks*: the policy gets key, value and the present. It is asked once per value that is
     /// written, or that a reload found not modified, with no lock held. It must not write the key
@@ -120,7 +123,7 @@ where
     /// ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)). A later read tries again.
     ///
     /// A reload has its place until its loader returns. A loader that hangs keeps the place for
-    /// ever, since no thread can be told to leave its code. While all places are kept so, nothing
+    /// ever, since a thread cannot be interrupted. While all places are kept so, nothing
     /// is reloaded: stale values are served until their lifetimes are over, and
     /// [`Stats::reloads_under_way`](crate::Stats::reloads_under_way) stays at the limit. A `get` of
     /// the key past its lifetime waits for the loader that hangs;

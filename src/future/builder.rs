@@ -15,9 +15,10 @@ where
 {
     /// Adds a listener that awaits. It gets clones of key and value, and the cause.
     ///
-    /// One removal is told at a time, and the removals of a key in their order. The operation of a
-    /// task that ends while removals wait awaits the listener, unless another operation is at it.
-    /// If that operation is dropped, a later one goes on with the removal that was being told. An
+    /// The listener is called for one removal at a time, and for the removals of a key in their
+    /// order. The operation of a task that ends while removals wait awaits the listener, unless
+    /// another operation does. If that operation is dropped, a later one goes on with the same
+    /// call. An
     /// operation of a thread ([`Cache::sync`](super::Cache::sync)) and the
     /// [`scheduler`](Self::scheduler) leave the removals to the next operation of a task, of
     /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one.
@@ -25,12 +26,12 @@ where
     /// *Bound*: the [`notification_limit`](Self::notification_limit) counts the removals that wait
     /// for this listener, too. With [`Overflow::Discard`](crate::Overflow::Discard) further ones
     /// are dropped and counted. With [`Overflow::Wait`](crate::Overflow::Wait) a task that has
-    /// written tells the listener what waits, or waits while another task does and more than the
+    /// written runs the listener for what waits, or waits while another task does and more than the
     /// limit wait. A thread that writes is not held back for this listener, because it cannot poll
     /// one: where threads alone write, `Overflow::Discard` bounds the queue. Writes of the listener
     /// itself are not held back. It must not await the writes of other tasks on this cache.
     ///
-    /// A panic is caught and counted, and the next removal is told.
+    /// A panic is caught and counted, and the listener is called for the next removal.
     ///
     /// ```
     /// use cortado::future::{Cache, FutureExt};

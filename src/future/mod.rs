@@ -30,8 +30,8 @@
 //!
 //! A *synchronous* write blocks its thread while a computation of its key runs. A synchronous load
 //! or computation also blocks while a load of its key runs. Synchronous reads never wait. On a
-//! runtime's only worker thread it blocks the very task that it waits for, and never returns.
-//! So tasks use this module.
+//! runtime's only worker thread, such a write or load blocks the task that it waits for, and never
+//! returns. So tasks use this module.
 //!
 //! # Time limits
 //!

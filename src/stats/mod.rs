@@ -59,7 +59,8 @@ pub struct Stats {
     pub insertions: u64,
     /// Loads (`get_with` and its kin) that returned a value.
     pub loads: u64,
-    /// Loads that panicked.
+    /// Loads that made no value: the loader returned `None` or an error, panicked, or was
+    /// cancelled.
     pub load_failures: u64,
     /// Time spent in loads, summed over all threads.
     pub load_time: Duration,
