@@ -104,7 +104,6 @@ pub type PredicateId = String;
 /// The error of [`Cache::invalidate_entries_if`](crate::Cache::invalidate_entries_if), which does
 /// not occur. For programs that come from moka.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PredicateError {
     /// The cache was built without support for this. No cache is.
     InvalidationClosuresDisabled,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
-pub struct Entries<'c, K, V, S> {
+pub struct Entries<'c, K, V, S = ahash::RandomState> {
     engine: &'c Engine<K, V, S>,
     /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<Hash32>,
@@ -40,7 +40,7 @@ impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
 }
 
 /// Iterator over the entries that it removes; see [`Cache::drain`](crate::Cache::drain).
-pub struct Drain<'c, K, V, S>(Entries<'c, K, V, S>);
+pub struct Drain<'c, K, V, S = ahash::RandomState>(Entries<'c, K, V, S>);
 
 impl<'c, K, V, S> Drain<'c, K, V, S> {
     pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {
@@ -80,7 +80,7 @@ impl<K, V, S> fmt::Debug for Entries<'_, K, V, S> {
 macro_rules! projection {
     ($(#[$doc:meta])* $name:ident, $cloned:ident, $item:ty, $project:expr) => {
         $(#[$doc])*
-        pub struct $name<'c, K, V, S>(Entries<'c, K, V, S>);
+        pub struct $name<'c, K, V, S = ahash::RandomState>(Entries<'c, K, V, S>);
 
         impl<'c, K, V, S> $name<'c, K, V, S> {
             pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {

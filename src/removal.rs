@@ -34,7 +34,7 @@ impl RemovalCause {
     /// Returns whether the cache removed the value of its own accord: because of its age or for
     /// want of room.
     #[must_use]
-    pub fn was_evicted(self) -> bool {
+    pub fn was_evicted(&self) -> bool {
         matches!(self, Self::Expired | Self::Size)
     }
 }

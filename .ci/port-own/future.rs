@@ -2,12 +2,18 @@
 //! `use` lines differ.
 
 use futures_util::future::join_all;
-use moka::future::{Cache, FutureExt as _};
+use moka::future::{Cache, FutureExt as _, Iter};
 use moka::notification::ListenerFuture;
 use moka::ops::compute::Op;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Types that programs name in signatures.
+#[allow(dead_code)]
+fn first<'i>(mut iter: Iter<'i, u32, u32>) -> Option<u32> {
+    iter.next().map(|(_, value)| value)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_for_several_tasks() {

@@ -4,7 +4,7 @@
 use moka::notification::{ListenerFuture, RemovalCause};
 use moka::ops::compute::{CompResult, Op};
 use moka::sync::{Cache, CacheBuilder, SegmentedCache};
-use moka::{Entry, Expiry};
+use moka::{Entry, Expiry, PredicateError};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +17,19 @@ use std::time::{Duration, Instant};
 /// A type of the async listeners that programs name in signatures.
 #[allow(dead_code)]
 fn named(_: fn() -> ListenerFuture) {}
+
+#[test]
+fn types_and_functions_by_their_names() {
+    let cache: Cache<u32, u32> =
+        CacheBuilder::new(10).support_invalidation_closures().build();
+    match cache.invalidate_entries_if(|_, _| true) {
+        Ok(_) => {}
+        Err(PredicateError::InvalidationClosuresDisabled) => unreachable!("they were asked for"),
+    }
+    let causes = [RemovalCause::Expired, RemovalCause::Explicit, RemovalCause::Size];
+    assert_eq!(causes.iter().filter(|cause| RemovalCause::was_evicted(cause)).count(), 2);
+    assert_eq!(causes.iter().map(RemovalCause::was_evicted).last(), Some(true));
+}
 
 #[test]
 fn handles_for_several_threads() {

@@ -51,8 +51,8 @@
 //!    In the last level, the wheel looks at an id once per tick.
 //!
 //!    Finer backlogs come first, so ids with short lifetimes do not wait for a cascade of many
-//!    others. But of each [`TURN`] looks, [`COARSE_SHARE`] are at the coarsest backlog, so a
-//! cascade    goes on even if more ids are due than the budget allows.
+//!    others. But of each [`TURN`] looks, [`COARSE_SHARE`] are at the coarsest backlog: a cascade
+//!    goes on even if more ids are due than the budget allows.
 //!
 //!    [`advance_in_order`](Wheel::advance_in_order) is the other way to step: it looks at the ids
 //!    of all due buckets at once, if they are no more than its limit.
