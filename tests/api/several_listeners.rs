@@ -159,6 +159,6 @@ fn causes_are_printed_as_words() {
             "size|     size|siz"
         ]
     );
-    let evicted = RemovalCause::ALL.map(RemovalCause::was_evicted);
+    let evicted = RemovalCause::ALL.map(|cause| cause.was_evicted());
     assert_eq!(evicted, [true, false, false, true]);
 }
