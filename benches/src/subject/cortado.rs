@@ -104,6 +104,15 @@ impl Setup for ReadHook {
     }
 }
 
+/// The policy of the documentation, with a soft deadline that does not come.
+pub struct Refresh;
+
+impl Setup for Refresh {
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        Documented::lifetimes(builder).refresh_after_write(HOUR / 2).refresh_inline(true)
+    }
+}
+
 /// cortado, read by `get`.
 pub struct Cortado<K, V, S = Documented> {
     cache: Cache<K, V>,

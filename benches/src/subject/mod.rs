@@ -98,6 +98,7 @@ pub enum Rival {
     CortadoInsertTtl,
     CortadoTimeToLive,
     CortadoReadHook,
+    CortadoRefresh,
     CortadoFuture,
     MokaExpiry,
     MokaFuture,
@@ -148,6 +149,7 @@ impl Rival {
                 | Self::CortadoInsertTtl
                 | Self::CortadoTimeToLive
                 | Self::CortadoReadHook
+                | Self::CortadoRefresh
                 | Self::CortadoFuture
                 | Self::MokaFuture
         )
@@ -182,6 +184,9 @@ impl Rival {
             Self::CortadoTimeToLive => card("cortado", "no policy; `time_to_live` of an hour"),
             Self::CortadoReadHook => {
                 timed("cortado", "expiry policy with a read hook that changes nothing")
+            }
+            Self::CortadoRefresh => {
+                timed("cortado", "expiry policy, and a soft deadline that does not come")
             }
             Self::CortadoFuture => Card {
                 idle: true,
@@ -231,6 +236,7 @@ impl Rival {
             Self::CortadoInsertTtl => driver.drive::<Cortado<K, V, cortado::InsertTtl>>(),
             Self::CortadoTimeToLive => driver.drive::<Cortado<K, V, cortado::TimeToLive>>(),
             Self::CortadoReadHook => driver.drive::<Cortado<K, V, cortado::ReadHook>>(),
+            Self::CortadoRefresh => driver.drive::<Cortado<K, V, cortado::Refresh>>(),
             Self::CortadoFuture => driver.drive::<CortadoFuture<K, V>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
             Self::MokaFuture => driver.drive::<MokaFuture<K, V>>(),
