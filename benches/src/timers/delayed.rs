@@ -41,9 +41,8 @@ impl Timers for Delayed {
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
         let mut budget = u32::MAX;
         while let Polled::Due(expired) = self.queue.poll(Duration::from_nanos(now), &mut budget) {
-            let id = expired.into_inner();
-            self.ids[id as usize] = None;
-            due(id);
+            // Its timer's id stays: it names nothing any more, and never will.
+            due(expired.into_inner());
         }
     }
 }
