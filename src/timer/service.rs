@@ -9,7 +9,7 @@ use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
-use super::shutdown::{Stop, Unfired, shutdown, stop_now};
+use super::shutdown::{Stop, Unfired, end_drain, shutdown, stop_now};
 use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
@@ -228,6 +228,9 @@ impl Timer {
     /// `Builder::on_tokio`. In manual mode, and with
     /// [`run_here`](super::Builder::run_here), the driver polls it.
     ///
+    /// A future that is pending and whose wakers have all been dropped can never be woken. It is
+    /// dropped on the executor, and its run ends.
+    ///
     /// # Errors
     ///
     /// As [`after`](Self::after).
@@ -366,7 +369,11 @@ impl Timer {
         loop {
             let (taken, has_more) = turn(self.shared(), &mut batch, budget);
             handed_out += taken;
-            if (!has_more && taken == 0) || *budget == 0 {
+            if !has_more && taken == 0 {
+                end_drain(self.shared());
+                return handed_out;
+            }
+            if *budget == 0 {
                 return handed_out;
             }
         }
@@ -383,15 +390,21 @@ impl Timer {
     /// Ends the timer. Returns the jobs that did not fire.
     ///
     /// From now on nothing is accepted ([`TimerError::Stopped`]). It may be called again, also with
-    /// another `stop`: the strictest counts, and later calls return what is left then.
+    /// another `stop`, and by several threads: the strictest counts. `Cancel` is stricter than
+    /// `FireAll`, which is stricter than `Drain`; of two drains, the one that ends earlier is
+    /// stricter. A call returns what is left when it ends, so what one call has returned no other
+    /// one returns. A call with `Drain` returns nothing while all jobs are to fire.
     ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
-    /// that the timer runs. A drain goes on in the background then, and what it leaves is
-    /// dropped.
+    /// that the timer runs. A drain goes on in the background then: what comes due within its limit
+    /// runs, and the rest is dropped.
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
-    /// only jobs that are due by now fire.
+    /// only jobs that are due by now fire. A drain in the background goes on, and ends, in
+    /// [`poll`](Self::poll).
+    ///
+    /// A clock that panics delays neither `Cancel` nor `FireAll`.
     ///
     /// ```
     /// use cortado::timer::{Stop, Timer};

@@ -149,7 +149,8 @@ impl<T> DelayQueue<T> {
         key
     }
 
-    /// Takes an item out before its time.
+    /// Takes an item out before its time. Wakes the task that polls the queue, if it was the last
+    /// one.
     ///
     /// # Panics
     ///
@@ -159,10 +160,12 @@ impl<T> DelayQueue<T> {
         self.try_remove(key).expect("the item has left the queue")
     }
 
-    /// Takes an item out before its time. `None` if it has left.
+    /// Takes an item out before its time. `None` if it has left. Wakes the task that polls the
+    /// queue, if it was the last one.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let deadline = self.try_deadline(key)?;
         let value = self.queue.cancel(*key)?;
+        self.wake_if_empty();
         Some(Expired { key: *key, deadline, value })
     }
 
@@ -237,9 +240,15 @@ impl<T> DelayQueue<T> {
         self.queue.is_empty()
     }
 
-    /// Drops all items. Keys stay invalid.
+    /// Drops all items. Keys stay invalid. Wakes the task that polls the queue, if there were any.
     pub fn clear(&mut self) {
-        self.queue.clear();
+        let had_items = !self.is_empty();
+        // The task is woken also if a destructor of an item panics.
+        let items = self.queue.drain();
+        if had_items {
+            self.wake_if_empty();
+        }
+        drop(items);
     }
 
     /// The number of items for which there is memory.
@@ -313,6 +322,15 @@ impl<T> DelayQueue<T> {
     /// Wakes the task that waits, unless it will be awake by then.
     fn wake_before(&mut self, deadline: Duration) {
         if self.awaited.is_none_or(|awaited| deadline < awaited)
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// An empty queue is the end of the stream, and not only at the deadline of what was in it.
+    fn wake_if_empty(&mut self) {
+        if self.is_empty()
             && let Some(waker) = self.waker.take()
         {
             waker.wake();

@@ -6,6 +6,7 @@
 //! | `a_job_runs_or_is_cancelled` | a job that is cancelled while it is handed out runs or is cancelled, never both, and the counts agree | `timer-cancels-waiting-only` |
 //! | `an_insertion_meets_the_end` | a job that is inserted during a shutdown is refused, runs, or is returned | `timer-accepts-after-the-end` |
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
+//! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
@@ -120,33 +121,56 @@ fn the_end_waits_for_what_runs() {
     });
 }
 
+/// What an async job waits for.
+type Gate = Plain<Mutex<(bool, Option<Waker>)>>;
+
+/// A timer with an async job that waits for a gate.
+fn gated(timer: Builder) -> (Timer, Gate) {
+    let timer = timer.manual();
+    let gate: Gate = Plain::new(Mutex::new((false, None)));
+    let passed = Plain::clone(&gate);
+    let job = timer.after_async(Duration::ZERO, move |_| async move {
+        poll_fn(|context| {
+            let mut state = passed.lock();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    });
+    job.unwrap().detach();
+    (timer, gate)
+}
+
+fn open(gate: &Gate) {
+    let waker = {
+        let mut state = gate.lock();
+        state.0 = true;
+        state.1.take()
+    };
+    waker.into_iter().for_each(Waker::wake);
+}
+
+#[test]
+fn the_end_sees_what_comes_back() {
+    model(|| {
+        let (timer, gate) = gated(builder());
+        drive(&timer);
+        let opener = thread::spawn(move || open(&gate));
+        assert!(timer.shutdown(Stop::FireAll).is_empty());
+        assert_eq!(timer.running(), 0);
+        opener.join().unwrap();
+    });
+}
+
 #[test]
 fn a_future_is_woken_while_it_is_polled() {
     model(|| {
         let timer = Timer::builder().clock(Clock::custom(|| Duration::ZERO));
-        let timer = timer.executor(|job: cortado::Job| job()).manual();
-        let gate: Plain<Mutex<(bool, Option<Waker>)>> = Plain::new(Mutex::new((false, None)));
-        let passed = Plain::clone(&gate);
-        let job = timer.after_async(Duration::ZERO, move |_| async move {
-            poll_fn(|context| {
-                let mut state = passed.lock();
-                if state.0 {
-                    return Poll::Ready(());
-                }
-                state.1 = Some(context.waker().clone());
-                Poll::Pending
-            })
-            .await;
-        });
-        job.unwrap().detach();
-        let opener = thread::spawn(move || {
-            let waker = {
-                let mut state = gate.lock();
-                state.0 = true;
-                state.1.take()
-            };
-            waker.into_iter().for_each(Waker::wake);
-        });
+        let (timer, gate) = gated(timer.executor(|job: cortado::Job| job()));
+        let opener = thread::spawn(move || open(&gate));
         drive(&timer);
         opener.join().unwrap();
         assert_eq!(timer.running(), 0, "it was woken");

@@ -2,8 +2,9 @@
 
 use crate::jobs::{Bench, MS};
 use cortado::timer::{Cancel, Missed, Rejection, Stop, Timer};
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -163,4 +164,68 @@ fn a_future_without_a_driver_is_dropped() {
     assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (1, 2));
     gate.open();
     assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (0, 1));
+}
+
+/// Panics when it is dropped.
+struct PanicsWhenDropped(Arc<AtomicUsize>);
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("a destructor that fails");
+    }
+}
+
+/// Nobody can wake a future that has kept no waker. It is dropped, and its run ends: also if its
+/// destructor panics, and without harm to the other jobs of its batch.
+#[test]
+fn a_future_that_nobody_can_wake_ends() {
+    let executors: [fn(cortado::timer::Builder) -> cortado::timer::Builder; 2] =
+        [|builder| builder, |builder| builder.executor(|job: cortado::Job| job())];
+    for set_up in executors {
+        let bench = Bench::with(set_up);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let captured = Arc::clone(&dropped);
+        let lost = bench.timer.after_async(MS, move |_| async move {
+            let _captured = PanicsWhenDropped(captured);
+            pending::<()>().await;
+        });
+        lost.unwrap().detach();
+        let _other = bench.timer.after(MS, bench.note("other")).unwrap();
+        let series = bench.timer.every_async(MS, Missed::Skip, |_| pending::<()>());
+        series.unwrap().detach();
+        assert_eq!(bench.step(1), ["other 1 at 1 late 0"]);
+        assert_eq!((bench.timer.running(), dropped.load(SeqCst)), (0, 1));
+        bench.walk(4);
+        assert_eq!(bench.timer.stats().fired, 2 + 5, "the series goes on");
+        assert_eq!(bench.timer.shutdown(Stop::Cancel).len(), 1);
+    }
+}
+
+/// Says when it is dropped whether the gate is unlocked.
+struct LocksWhenDropped(Gate, std::sync::mpsc::Sender<bool>);
+
+impl Drop for LocksWhenDropped {
+    fn drop(&mut self) {
+        self.1.send(self.0.0.try_lock().is_ok()).unwrap();
+    }
+}
+
+/// The last waker may be dropped anywhere, with locks of its owner held. The future is dropped
+/// where jobs run.
+#[test]
+fn a_future_is_not_dropped_by_who_drops_its_waker() {
+    let (bench, gate) = (Bench::new(), Gate::default());
+    let (inner, (send, told)) = (gate.clone(), channel());
+    let job = bench.timer.after_async(MS, move |_| async move {
+        let _says = LocksWhenDropped(inner.clone(), send);
+        inner.pass().await;
+    });
+    job.unwrap().detach();
+    bench.step(1);
+    gate.0.lock().unwrap().1 = None;
+    assert!(told.try_recv().is_err(), "under a lock that it needs");
+    assert_eq!(bench.timer.running(), 1);
+    bench.step(0);
+    assert_eq!((told.try_recv(), bench.timer.running()), (Ok(true), 0));
 }
