@@ -66,7 +66,9 @@ impl Default for Timer {
 }
 
 impl Builder {
-    /// The length of a tick: how exact deadlines are. A millisecond by default, and at least.
+    /// The length of a tick: jobs start at whole ticks, so they are up to a tick late. Default and
+    /// minimum: 1 ms. [`start`](Self::start) returns an error for less;
+    /// [`manual`](Self::manual) panics.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
@@ -74,7 +76,8 @@ impl Builder {
 
     /// The clock. By default the system's monotonic clock, which on Linux stands still while the
     /// machine is suspended: deadlines move by the length of the suspension. A clock of yours may
-    /// count suspended time (`CLOCK_BOOTTIME`); the timer looks at it every second while jobs wait.
+    /// count suspended time (`CLOCK_BOOTTIME`). The timer looks at such a clock once a second while
+    /// jobs wait, because it does not know how fast that clock goes.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -83,8 +86,10 @@ impl Builder {
     /// Runs the jobs on this executor, which may drop jobs ([`rejection`](Self::rejection)).
     ///
     /// By default they run on the worker threads that the crate has for the listeners of its
-    /// caches. Their number follows the jobs that block: short jobs run one after the other, and a
-    /// job that blocks for 10 ms delays no other.
+    /// caches. These run jobs one after the other. A job that has run for 10 ms counts as blocked,
+    /// and one more thread takes the next job. So if `n` jobs that block are due together, the last
+    /// of them starts up to 10 ms × (`n` − 1) late. There is a thread for each blocked job: their
+    /// number has no limit. If many of your jobs block, set an executor.
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Executor::Elsewhere(Box::new(executor)));
         self
@@ -117,7 +122,7 @@ impl Builder {
     }
 
     /// How many due jobs are taken under one hold of the lock: 1,024 by default. Callers that
-    /// insert or cancel wait for that long at most.
+    /// insert or cancel wait for that long at most. Zero means one.
     pub fn max_batch(mut self, jobs: u32) -> Self {
         self.max_batch = jobs.max(1);
         self
@@ -130,7 +135,8 @@ impl Builder {
     }
 
     /// Calls this hook with each panic of a job, on the thread of the job, with no lock held. By
-    /// default panics are only [counted](super::TimerStats::panicked).
+    /// default panics are only [counted](super::TimerStats::panicked). A panic of the hook itself
+    /// is caught and ignored.
     pub fn panic_hook(mut self, hook: impl Fn(TaskPanic) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Box::new(hook));
         self

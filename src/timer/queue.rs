@@ -17,9 +17,9 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 ///
 /// # Promises
 ///
-/// * An item is handed out at the first tick that does not begin before its deadline: never early,
-///   and less than a tick late if you ask in time. Deadlines that are whole numbers of ticks are
-///   met exactly. A tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
+/// * An item is handed out at its deadline, rounded up to a whole tick: never early, and less than
+///   a tick late if you ask in time. Deadlines that are whole numbers of ticks are met exactly. A
+///   tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
 /// * [`insert`](Self::insert), [`cancel`](Self::cancel) and [`reschedule`](Self::reschedule) take
 ///   constant time, whatever the lifetime and however many items there are.
 /// * A call of [`poll`](Self::poll) looks at no more items than its budget says.

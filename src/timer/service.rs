@@ -19,18 +19,19 @@ use std::time::{Duration, Instant};
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
 /// intervals or by a [`Schedule`] of yours.
 ///
-/// One thread waits for the next deadline, and wakes up for nothing else. The jobs run on an
-/// executor: the crate's worker threads by default. In [manual mode](super::Builder::manual) there
-/// is no thread, and you call [`poll`](Self::poll).
+/// One thread waits for the next deadline. A timer that has nothing due does not wake up, with one
+/// exception: it looks at a clock of yours ([`Clock::custom`](crate::Clock::custom)) once a second
+/// while jobs wait. The jobs run on an executor: the crate's worker threads by default. In [manual
+/// mode](super::Builder::manual) there is no thread, and you call [`poll`](Self::poll).
 ///
 /// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by
 /// [`Stop::Cancel`], without waiting for jobs that run.
 ///
 /// # Promises
 ///
-/// * A job never starts early. It is handed to the executor at the first tick that does not begin
-///   before its time. Zero and past delays run at the next wake-up, never inside the caller.
-///   Overflowing delays saturate, to 292 years.
+/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`]. It is handed to
+///   the executor at its time, rounded up to a whole tick. Zero and past delays run at the next
+///   wake-up, never inside the caller. A delay of more than 292 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends
@@ -123,6 +124,9 @@ impl Timer {
     /// Runs a job at a fixed rate: one period from now, and then at every multiple of the period.
     /// `missed` says what becomes of runs whose time has passed.
     ///
+    /// For another first delay, [`reschedule`](Handle::reschedule) the handle at once: the
+    /// multiples count from the first run then.
+    ///
     /// # Errors
     ///
     /// As [`after`](Self::after), and [`TooShort`](TimerError::TooShort) if the period is shorter
@@ -155,9 +159,32 @@ impl Timer {
 
     /// Runs a job with a fixed delay: `gap` from now, and then `gap` after the end of each run.
     ///
+    /// To count from the *start* of a run, as `java.util.Timer` does, the job calls
+    /// [`Run::reschedule`] first.
+    ///
     /// # Errors
     ///
     /// As [`every`](Self::every).
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let minute = Duration::from_secs(60);
+    /// // The job takes five seconds.
+    /// let works = hand.clone();
+    /// let job = timer.every_after(minute, move |_| works.advance(Duration::from_secs(5)))?;
+    /// job.reschedule(Duration::ZERO); // the first run now, and not in a minute
+    /// assert_eq!(timer.poll(&mut 1024), 1);
+    /// hand.advance(Duration::from_secs(59));
+    /// assert_eq!(timer.poll(&mut 1024), 0);
+    /// hand.advance(Duration::from_secs(1));
+    /// assert_eq!(timer.poll(&mut 1024), 1);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn every_after(
         &self,
         gap: Duration,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn on_a_runtime(test: impl Future<Output = ()>) {
+pub fn on_a_runtime(test: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(test);
