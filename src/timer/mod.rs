@@ -35,6 +35,7 @@ mod shared;
 mod shutdown;
 mod slab;
 mod stats;
+mod tasks;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 

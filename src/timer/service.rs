@@ -13,7 +13,6 @@ use super::shutdown::{Stop, Unfired, end_drain, shutdown, stop_now};
 use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
@@ -88,7 +87,7 @@ impl Timer {
         Self { owner: Arc::new(Owner { shared }) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }
 
@@ -112,6 +111,19 @@ impl Timer {
     /// # Errors
     ///
     /// As [`after`](Self::after).
+    ///
+    /// ```
+    /// use cortado::timer::Timer;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let timer = Timer::new();
+    /// let (send, late) = std::sync::mpsc::channel();
+    /// let instant = Instant::now() + Duration::from_millis(5);
+    /// let job = timer.at(instant, move |_| send.send(instant.elapsed()).unwrap())?;
+    /// println!("it began {:?} late", late.recv().unwrap());
+    /// # drop(job);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn at(
         &self,
         instant: Instant,
@@ -248,77 +260,18 @@ impl Timer {
         self.series(Plan::User(Box::new(schedule)), Body::Repeat(Box::new(job)))
     }
 
-    /// [`after`](Self::after) for an async job. It counts as running until its future ends.
-    ///
-    /// Its future is polled on the executor, in jobs of one poll each. So a future that needs the
-    /// context of a runtime needs an executor that has it, as
-    /// `Builder::on_tokio`. In manual mode, and with
-    /// [`run_here`](super::Builder::run_here), the driver polls it.
-    ///
-    /// A future that is pending and whose wakers have all been dropped can never be woken. It is
-    /// dropped on the executor, and its run ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`after`](Self::after).
-    pub fn after_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        delay: Duration,
-        job: impl FnOnce(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let deadline = after(self.shared().scale.now(), delay);
-        self.insert(deadline, Plan::Once, Body::once_task(job))
-    }
-
-    /// [`every`](Self::every) for an async job. A run lasts until its future ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`every`](Self::every).
-    pub fn every_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        period: Duration,
-        missed: Missed,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let plan = Plan::rate(period, missed, self.shared().tick)?;
-        self.series(plan, Body::repeat_task(job))
-    }
-
-    /// [`every_after`](Self::every_after) for an async job. The gap begins when its future ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`every`](Self::every).
-    pub fn every_after_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        gap: Duration,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let plan = Plan::gap(gap, self.shared().tick)?;
-        self.series(plan, Body::repeat_task(job))
-    }
-
-    /// [`schedule`](Self::schedule) for an async job.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        schedule: impl Schedule,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        self.series(Plan::User(Box::new(schedule)), Body::repeat_task(job))
-    }
-
-    fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
+    pub(super) fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
         let now = self.shared().scale.now();
         let first = plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale);
         self.insert(first.ok_or(TimerError::Empty)?, plan, body)
     }
 
-    fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<Handle, TimerError> {
+    pub(super) fn insert(
+        &self,
+        deadline: u64,
+        plan: Plan,
+        body: Body,
+    ) -> Result<Handle, TimerError> {
         let id = self.shared().insert(deadline, plan, body)?;
         Ok(Handle::new(Arc::clone(self.shared()), id))
     }

@@ -15,6 +15,25 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// How a timer ends; see [`Timer::shutdown`](super::Timer::shutdown).
+///
+/// ```
+/// use cortado::timer::{Stop, Timer};
+/// use std::time::Duration;
+///
+/// // What waits may be written down, to go on with it after a restart.
+/// let timer = Timer::new();
+/// timer.after(Duration::ZERO, |_| println!("now"))?.detach();
+/// timer.after(Duration::from_secs(3600), |_| println!("in an hour"))?.detach();
+/// let unfired = timer.shutdown(Stop::Drain(Duration::from_millis(100)));
+/// assert!(unfired.iter().any(|job| job.deadline() > std::time::Instant::now()));
+///
+/// // Nothing is lost: all of it is done before the program ends.
+/// let timer = Timer::new();
+/// timer.after(Duration::from_secs(3600), |_| println!("flush"))?.detach();
+/// assert!(timer.shutdown(Stop::FireAll).is_empty());
+/// assert_eq!(timer.stats().fired, 1);
+/// # Ok::<(), cortado::timer::TimerError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Nothing begins any more. Waits for the jobs that run.
@@ -28,6 +47,21 @@ pub enum Stop {
 }
 
 /// A job that did not fire, or a series whose next run did not.
+///
+/// ```
+/// use cortado::timer::{Stop, Timer};
+/// use std::time::Duration;
+///
+/// let timer = Timer::new();
+/// let (send, told) = std::sync::mpsc::channel();
+/// let save = timer.after(Duration::from_secs(60), move |run| send.send(run.number()).unwrap())?;
+/// for job in timer.shutdown(Stop::Cancel) {
+///     job.run(); // on this thread, before its time
+/// }
+/// assert_eq!(told.recv(), Ok(1));
+/// # drop(save);
+/// # Ok::<(), cortado::timer::TimerError>(())
+/// ```
 #[must_use = "the job in it is dropped unless it is run"]
 pub struct Unfired {
     id: TimerId,

@@ -121,17 +121,21 @@ fn the_end_waits_for_what_runs() {
     });
 }
 
-/// What an async job waits for.
-type Gate = Plain<Mutex<(bool, Option<Waker>)>>;
+/// What an async job waits for, and whether it has passed.
+struct Gate {
+    state: Mutex<(bool, Option<Waker>)>,
+    has_passed: AtomicBool,
+}
 
 /// A timer with an async job that waits for a gate.
-fn gated(timer: Builder) -> (Timer, Gate) {
+fn gated(timer: Builder) -> (Timer, Plain<Gate>) {
     let timer = timer.manual();
-    let gate: Gate = Plain::new(Mutex::new((false, None)));
+    let state = Mutex::new((false, None));
+    let gate = Plain::new(Gate { state, has_passed: AtomicBool::new(false) });
     let passed = Plain::clone(&gate);
     let job = timer.after_async(Duration::ZERO, move |_| async move {
         poll_fn(|context| {
-            let mut state = passed.lock();
+            let mut state = passed.state.lock();
             if state.0 {
                 return Poll::Ready(());
             }
@@ -139,14 +143,15 @@ fn gated(timer: Builder) -> (Timer, Gate) {
             Poll::Pending
         })
         .await;
+        passed.has_passed.store(true, SeqCst);
     });
     job.unwrap().detach();
     (timer, gate)
 }
 
-fn open(gate: &Gate) {
+fn open(gate: &Plain<Gate>) {
     let waker = {
-        let mut state = gate.lock();
+        let mut state = gate.state.lock();
         state.0 = true;
         state.1.take()
     };
@@ -158,9 +163,10 @@ fn the_end_sees_what_comes_back() {
     model(|| {
         let (timer, gate) = gated(builder());
         drive(&timer);
-        let opener = thread::spawn(move || open(&gate));
+        let opens = Plain::clone(&gate);
+        let opener = thread::spawn(move || open(&opens));
         assert!(timer.shutdown(Stop::FireAll).is_empty());
-        assert_eq!(timer.running(), 0);
+        assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it has ended");
         opener.join().unwrap();
     });
 }
@@ -170,10 +176,11 @@ fn a_future_is_woken_while_it_is_polled() {
     model(|| {
         let timer = Timer::builder().clock(Clock::custom(|| Duration::ZERO));
         let (timer, gate) = gated(timer.executor(|job: cortado::Job| job()));
-        let opener = thread::spawn(move || open(&gate));
+        let opens = Plain::clone(&gate);
+        let opener = thread::spawn(move || open(&opens));
         drive(&timer);
         opener.join().unwrap();
-        assert_eq!(timer.running(), 0, "it was woken");
+        assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it was woken");
     });
 }
 
