@@ -1,8 +1,8 @@
 //! The driver: takes what is due, hands it out, and sleeps until the next deadline.
 
+use super::end::end_drain;
 use super::execute::{Inside, dispatch};
 use super::shared::{AWAKE, Due, Shared, Stopping};
-use super::shutdown::end_drain;
 use super::stats::Counters;
 use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;

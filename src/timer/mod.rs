@@ -20,6 +20,7 @@ mod body;
 mod builder;
 mod core;
 mod driver;
+mod end;
 mod error;
 mod execute;
 mod handle;

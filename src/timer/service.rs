@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::driver::turn;
+use super::end::{end_drain, stop_now};
 use super::error::TimerError;
 use super::execute::is_inside;
 use super::handle::Handle;
@@ -9,7 +10,7 @@ use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
-use super::shutdown::{Stop, Unfired, end_drain, shutdown, stop_now};
+use super::shutdown::{Stop, Unfired, shutdown};
 use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
@@ -18,9 +19,12 @@ use std::time::{Duration, Instant};
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
 /// intervals or by a [`Schedule`] of yours.
 ///
-/// One thread waits for the next deadline. A timer that has nothing due does not wake up, with one
-/// exception: it looks at a clock of yours ([`Clock::custom`](crate::Clock::custom)) once a second
-/// while jobs wait. The jobs run on an executor: the crate's worker threads by default. In [manual
+/// One thread sleeps until the next deadline. Without jobs it does not wake up at all. It wakes up
+/// although nothing is due: once, if the job that it sleeps for is cancelled or moved; now and
+/// then, to sort more than 64 jobs that are far away; once a second while jobs wait, if the clock
+/// is [yours](crate::Clock::custom).
+///
+/// The jobs run on an executor: the crate's worker threads by default. In [manual
 /// mode](super::Builder::manual) there is no thread, and you call [`poll`](Self::poll).
 ///
 /// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by

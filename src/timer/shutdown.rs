@@ -1,16 +1,16 @@
-//! The end of a timer.
+//! The end of a timer, as its owner asks for it.
 
 use super::body::{Body, JobFuture};
 use super::driver::{LOOK, turn};
+use super::end::take_left;
 use super::execute::is_inside;
 use super::id::TimerId;
 use super::run::Run;
 use super::schedule::after;
 use super::series::Entry;
-use super::shared::{Jobs, Left, Shared, Stopping, drop_user_code};
-use super::stats::Counters;
+use super::shared::{Left, Shared, Stopping};
 use crate::primitives::plain::Arc;
-use crate::primitives::{MutexGuard, seeded};
+use crate::primitives::seeded;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -107,34 +107,6 @@ impl fmt::Debug for Unfired {
             .field("id", &self.id)
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
-    }
-}
-
-/// Ends the timer without waiting for anything.
-pub fn stop_now(shared: &Shared) {
-    take_left(shared, shared.jobs.lock()).into_iter().for_each(drop_user_code);
-}
-
-/// Lets nothing begin any more, and takes out what has not.
-fn take_left(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> Left {
-    jobs.stopping = Some(Stopping::Cancel);
-    let taken = jobs.take_all();
-    drop(jobs);
-    shared.wake.notify_all();
-    shared.done.notify_all();
-    // What the timer had to do for itself is dropped here.
-    let left: Left = taken.filter(|(_, _, entry)| entry.weight() > 0).collect();
-    Counters::add(&shared.counters.cancelled, left.len());
-    left
-}
-
-/// Ends a drain whose time is over, unless somebody waits for its end.
-pub fn end_drain(shared: &Shared) {
-    let Some(Stopping::Drain(_)) = shared.jobs.lock().stopping else { return };
-    let now = shared.now_or(0);
-    let jobs = shared.jobs.lock();
-    if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && !jobs.is_awaited {
-        take_left(shared, jobs).into_iter().for_each(drop_user_code);
     }
 }
 

@@ -4,10 +4,10 @@ use super::body::Body;
 use super::error::TimerError;
 use super::handle::Handle;
 use super::run::Run;
-use super::schedule::{Missed, Plan, Schedule, after};
+use super::schedule::{Missed, Plan, Repeat, Schedule, after};
 use super::service::Timer;
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Timer {
     /// [`after`](Self::after) for an async job. It counts as running until its future ends.
@@ -47,6 +47,20 @@ impl Timer {
         job: impl FnOnce(Run) -> F + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let deadline = after(self.shared().scale.now(), delay);
+        self.insert(deadline, Plan::Once, Body::once_task(job))
+    }
+
+    /// [`at`](Self::at) for an async job.
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after).
+    pub fn at_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        instant: Instant,
+        job: impl FnOnce(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let deadline = self.shared().scale.of_instant(instant);
         self.insert(deadline, Plan::Once, Body::once_task(job))
     }
 
@@ -114,6 +128,46 @@ impl Timer {
         job: impl FnMut(Run) -> F + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let plan = Plan::gap(gap, self.shared().tick)?;
+        self.series(plan, Body::repeat_task(job))
+    }
+
+    /// [`intervals`](Self::intervals) for an async job. The next run waits for the end of the
+    /// future.
+    ///
+    /// # Errors
+    ///
+    /// As [`intervals`](Self::intervals).
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Repeat, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// // A request that fails once. What the future of a run needs, it takes from the closure.
+    /// let delays = [1, 2, 5].map(Duration::from_secs);
+    /// let tries = timer.intervals_async(delays, Repeat::Once, |run| async move {
+    ///     let is_answered = run.number() == 2;
+    ///     if is_answered {
+    ///         run.cancel();
+    ///     }
+    /// })?;
+    /// for _ in 0..10 {
+    ///     hand.advance(Duration::from_secs(1));
+    ///     timer.poll(&mut 1024);
+    /// }
+    /// assert_eq!(timer.stats().fired, 2);
+    /// # drop(tries);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn intervals_async<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        intervals: impl IntoIterator<Item = Duration>,
+        repeat: Repeat,
+        job: impl FnMut(Run) -> F + Send + 'static,
+    ) -> Result<Handle, TimerError> {
+        let plan = Plan::list(intervals, repeat, self.shared().tick)?;
         self.series(plan, Body::repeat_task(job))
     }
 

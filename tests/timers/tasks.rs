@@ -1,13 +1,13 @@
 //! Async jobs.
 
 use crate::jobs::{Bench, MS};
-use cortado::timer::{Cancel, Missed, Rejection, Stop, Timer};
+use cortado::timer::{Cancel, Missed, Rejection, Repeat, Stop, Timer, TimerError};
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A future that is ready when it is told so.
 #[derive(Clone, Default)]
@@ -104,6 +104,50 @@ fn a_gap_begins_when_the_future_ends() {
     gate.open();
     bench.walk(20);
     assert_eq!(*log.lock().unwrap(), [10, 28], "woken at 17, polled at 18");
+}
+
+/// A run of a list waits for the end of the future before it, and comes at once then.
+#[test]
+fn a_list_of_intervals_does_not_overlap() {
+    let bench = Bench::new();
+    let gate = Gate::default();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
+    let tries = bench.timer.intervals_async([MS, 2 * MS, 5 * MS], Repeat::Once, move |run| {
+        let (gate, note, now) = (inner.clone(), Arc::clone(&note), hand.now().as_millis());
+        async move {
+            note.lock().unwrap().push((run.number(), run.remaining(), now));
+            gate.pass().await;
+        }
+    });
+    let _tries = tries.unwrap();
+    bench.walk(9);
+    gate.open();
+    gate.open();
+    bench.walk(20);
+    let expected = [(1, Some(2), 1), (2, Some(1), 10), (3, Some(0), 15)];
+    assert_eq!(*log.lock().unwrap(), expected);
+    gate.open();
+    bench.step(0);
+    assert_eq!((bench.timer.len(), bench.timer.running()), (0, 0));
+    let none = bench.timer.intervals_async([], Repeat::Forever, |_| pending());
+    assert_eq!(none.unwrap_err(), TimerError::Empty);
+}
+
+#[test]
+fn an_async_job_may_be_planned_for_an_instant() {
+    let bench = Bench::new();
+    let late = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&late);
+    let past = Instant::now();
+    bench.hand.advance(5 * MS);
+    let job = bench.timer.at_async(past, move |run| async move {
+        *told.lock().unwrap() = Some(run.number());
+    });
+    let _job = job.unwrap();
+    assert_eq!(*late.lock().unwrap(), None, "not inside the caller");
+    bench.step(100);
+    assert_eq!(*late.lock().unwrap(), Some(1));
 }
 
 /// An executor that drops polls loses no wake-up.
