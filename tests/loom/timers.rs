@@ -10,6 +10,7 @@
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
+//! | `an_event_wakes_the_task_that_awaits_it` | a task that awaits an event is woken by it | `watched-looks-first` |
 //! | `an_event_meets_the_timeout` | either ends the operation, once, and nothing of it stays behind | `operations-end-twice` |
 
 use crate::support::explore::model;
@@ -19,9 +20,10 @@ use cortado::internals::sync::atomic::{
 };
 use cortado::internals::sync::plain::Arc as Plain;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
-use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Stop, Timer, TimerError};
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Outcome, Stop, Timer, TimerError};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -244,6 +246,34 @@ fn an_event_meets_an_operation_that_begins_to_watch() {
         thread.join().unwrap();
         assert_eq!(op.completions.load(SeqCst), 1, "it was completed");
         assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0), "it left nothing");
+    });
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Plain<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn an_event_wakes_the_task_that_awaits_it() {
+    model(|| {
+        let timer = builder().manual();
+        let ops: Arc<DelayedOps<u8>> = Arc::new(DelayedOps::new(&timer));
+        let mut watched = pin!(ops.watch([1], Duration::MAX).unwrap());
+        let checks = Arc::clone(&ops);
+        let thread = thread::spawn(move || checks.check(&1));
+        let woken = Plain::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Plain::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let first = watched.as_mut().poll(&mut context);
+        assert_eq!(thread.join().unwrap(), 1);
+        if first.is_pending() {
+            assert!(woken.0.load(SeqCst), "it was woken");
+            assert_eq!(watched.poll(&mut context), Poll::Ready(Outcome::Completed));
+        }
     });
 }
 
