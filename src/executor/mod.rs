@@ -29,7 +29,8 @@
 //!
 //! **Limits.** There are as many threads as blocked jobs, and at most three more: one worker that
 //! makes progress and two idle ones. Only the clients bound the number of blocked jobs and of
-//! waiting jobs: each client has at most one job outstanding.
+//! waiting jobs. A cache has at most one job for its listener and destructors, and one for each
+//! load and reload that runs. A timer has one for each run that is due.
 //!
 //! All state is in one mutex, which is held for a few instructions, and while a thread is being
 //! started. It is a leaf lock: no client code is called under it.

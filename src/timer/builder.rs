@@ -18,6 +18,25 @@ use std::time::Duration;
 const MAX_BATCH: u32 = 1024;
 
 /// Sets up a [`Timer`].
+///
+/// ```
+/// use cortado::timer::Timer;
+/// use std::time::Duration;
+///
+/// let timer = Timer::builder()
+///     .tick(Duration::from_millis(10))
+///     .max_batch(128)
+///     .thread_name("timeouts")
+///     .run_here() // its jobs take microseconds
+///     .start()?;
+/// let (send, told) = std::sync::mpsc::channel();
+/// let job = timer.after(Duration::ZERO, move |_| {
+///     send.send(std::thread::current().name() == Some("timeouts")).unwrap();
+/// })?;
+/// assert_eq!(told.recv(), Ok(true));
+/// # drop(job);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a builder does nothing until it starts a timer"]
 pub struct Builder {
     tick: Duration,
@@ -66,7 +85,9 @@ impl Default for Timer {
 }
 
 impl Builder {
-    /// The length of a tick: how exact deadlines are. A millisecond by default, and at least.
+    /// The length of a tick: jobs start at whole ticks, so they are up to a tick late. Default and
+    /// minimum: 1 ms. [`start`](Self::start) returns an error for less;
+    /// [`manual`](Self::manual) panics.
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
@@ -74,7 +95,8 @@ impl Builder {
 
     /// The clock. By default the system's monotonic clock, which on Linux stands still while the
     /// machine is suspended: deadlines move by the length of the suspension. A clock of yours may
-    /// count suspended time (`CLOCK_BOOTTIME`); the timer looks at it every second while jobs wait.
+    /// count suspended time (`CLOCK_BOOTTIME`). The timer looks at such a clock once a second while
+    /// jobs wait, because it does not know how fast that clock goes.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -83,8 +105,10 @@ impl Builder {
     /// Runs the jobs on this executor, which may drop jobs ([`rejection`](Self::rejection)).
     ///
     /// By default they run on the worker threads that the crate has for the listeners of its
-    /// caches. Their number follows the jobs that block: short jobs run one after the other, and a
-    /// job that blocks for 10 ms delays no other.
+    /// caches. These run jobs one after the other. A job that has run for 10 ms counts as blocked,
+    /// and one more thread takes the next job. So if `n` jobs that block are due together, the last
+    /// of them starts up to 10 ms × (`n` − 1) late. There is a thread for each blocked job: their
+    /// number has no limit. If many of your jobs block, set an executor.
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Executor::Elsewhere(Box::new(executor)));
         self
@@ -111,26 +135,73 @@ impl Builder {
 
     /// How many jobs may wait. More are refused with [`Full`](super::TimerError::Full). No limit by
     /// default. A series whose run has ended waits for the next one, whatever the limit.
+    ///
+    /// ```
+    /// use cortado::timer::{Timer, TimerError};
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::builder().max_pending(1).manual();
+    /// let first = timer.after(Duration::from_secs(1), |_| ())?;
+    /// assert_eq!(timer.after(Duration::from_secs(1), |_| ()).unwrap_err(), TimerError::Full);
+    /// first.cancel();
+    /// assert!(timer.after(Duration::from_secs(1), |_| ()).is_ok());
+    /// # Ok::<(), TimerError>(())
+    /// ```
     pub fn max_pending(mut self, jobs: usize) -> Self {
         self.max_pending = jobs;
         self
     }
 
     /// How many due jobs are taken under one hold of the lock: 1,024 by default. Callers that
-    /// insert or cancel wait for that long at most.
+    /// insert or cancel wait for that long at most. Zero means one.
     pub fn max_batch(mut self, jobs: u32) -> Self {
         self.max_batch = jobs.max(1);
         self
     }
 
     /// What becomes of a series whose job has panicked. By default it goes on.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Missed, OnPanic, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// for (choice, left) in [(OnPanic::Continue, 1), (OnPanic::Stop, 0)] {
+    ///     let (clock, hand) = Clock::manual();
+    ///     let timer = Timer::builder().clock(clock).on_panic(choice).manual();
+    ///     timer.every(second, Missed::Skip, |_| panic!("no disk"))?.detach();
+    ///     hand.advance(second);
+    ///     timer.poll(&mut 1024);
+    ///     assert_eq!((timer.len(), timer.stats().panicked), (left, 1));
+    /// }
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
         self.on_panic = on_panic;
         self
     }
 
     /// Calls this hook with each panic of a job, on the thread of the job, with no lock held. By
-    /// default panics are only [counted](super::TimerStats::panicked).
+    /// default panics are only [counted](super::TimerStats::panicked). A panic of the hook itself
+    /// is caught and ignored.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{TaskPanic, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (send, told) = std::sync::mpsc::channel();
+    /// let hook = move |panic: TaskPanic| {
+    ///     let message = panic.message().unwrap_or("no text").to_owned();
+    ///     let _ = send.send((panic.id, message));
+    /// };
+    /// let timer = Timer::builder().clock(Clock::manual().0).panic_hook(hook).manual();
+    /// let id = timer.after(Duration::ZERO, |_| panic!("no disk"))?.detach();
+    /// timer.poll(&mut 1024);
+    /// assert_eq!(told.recv(), Ok((id, "no disk".to_owned())));
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn panic_hook(mut self, hook: impl Fn(TaskPanic) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Box::new(hook));
         self
@@ -138,6 +209,31 @@ impl Builder {
 
     /// What to do with a run that the executor has dropped. By default it is submitted again after
     /// 10 ms.
+    ///
+    /// ```
+    /// use cortado::timer::{Rejection, Timer};
+    /// use cortado::{Clock, Job};
+    /// use std::sync::mpsc::sync_channel;
+    /// use std::time::Duration;
+    ///
+    /// // A queue of one job in front of a pool. A job that finds it full is dropped.
+    /// let (send, queue) = sync_channel::<Job>(1);
+    /// let pool = move |job: Job| drop(send.try_send(job));
+    /// let (clock, hand) = Clock::manual();
+    /// let again = Rejection::Retry(Duration::from_millis(50));
+    /// let timer = Timer::builder().clock(clock).executor(pool).rejection(again).manual();
+    /// for _ in 0..2 {
+    ///     timer.after(Duration::ZERO, |_| println!("work"))?.detach();
+    /// }
+    /// timer.poll(&mut 1024);
+    /// assert_eq!(timer.stats().rejected, 1);
+    /// queue.recv().unwrap()(); // a thread of the pool runs the first
+    /// hand.advance(Duration::from_millis(50));
+    /// timer.poll(&mut 1024);
+    /// queue.recv().unwrap()();
+    /// assert_eq!(timer.stats().fired, 2);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn rejection(mut self, rejection: Rejection) -> Self {
         self.rejection = rejection;
         self

@@ -1,8 +1,8 @@
 //! A wheel with its slab: what queues and timers are made of.
 //!
 //! The wheel counts in *ticks*, which are decimal (a millisecond by default), and not in powers of
-//! two of nanoseconds as the cache's does. An item belongs to the first tick that does not begin
-//! before its deadline. So an item whose deadline is a whole number of ticks is handed out exactly
+//! two of nanoseconds as the cache's does. An item belongs to the tick of its deadline, rounded up.
+//! So an item whose deadline is a whole number of ticks is handed out exactly
 //! then, and every other item less than one tick late. None is handed out early.
 //!
 //! # Order

@@ -1,15 +1,16 @@
 //! The driver: takes what is due, hands it out, and sleeps until the next deadline.
 
+use super::end::end_drain;
 use super::execute::{Inside, dispatch};
-use super::shared::{AWAKE, Due, Left, Shared, Stopping, drop_user_code};
+use super::shared::{AWAKE, Due, Shared, Stopping};
 use super::stats::Counters;
 use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;
 use std::time::Duration;
 
 /// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
-/// know how fast that clock goes.
-const LOOK: Duration = Duration::from_secs(1);
+/// know how fast that clock goes. Whoever waits for the end of a timer looks so often, too.
+pub const LOOK: Duration = Duration::from_secs(1);
 
 /// Whether real time drives the clock of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,12 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
         match goes_on {
             Some(true) => {}
             Some(false) => break,
-            None => drop(shared.wake.wait_timeout(shared.jobs.lock(), LOOK)),
+            None => {
+                let jobs = shared.jobs.lock();
+                if jobs.stopping != Some(Stopping::Cancel) {
+                    drop(shared.wake.wait_timeout(jobs, LOOK));
+                }
+            }
         }
     }
     shared.jobs.lock().has_driver = false;
@@ -51,26 +57,18 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
 
 /// Sleeps until the next deadline, or until it is woken. False if the timer has ended.
 fn park(shared: &Shared, pace: Pace) -> bool {
-    let now = shared.scale.now();
+    end_drain(shared);
+    let now = shared.now_or(0);
     let mut jobs = shared.jobs.lock();
-    match jobs.stopping {
-        Some(Stopping::Cancel) => return false,
-        Some(Stopping::FireAll | Stopping::Drain(_)) if jobs.is_done() => return false,
-        Some(Stopping::Drain(until)) if until <= now && !jobs.is_awaited => {
-            jobs.stopping = Some(Stopping::Cancel);
-            let left: Left = jobs.take_all().collect();
-            drop(jobs);
-            Counters::add(&shared.counters.cancelled, left.len());
-            left.into_iter().for_each(drop_user_code);
-            return false;
-        }
-        _ => {}
+    if jobs.stopping == Some(Stopping::Cancel) || jobs.stopping.is_some() && jobs.is_done() {
+        return false;
     }
-    let mut until = jobs.core.next_deadline().unwrap_or(u64::MAX);
-    if let (Some(Stopping::Drain(end)), false) = (jobs.stopping, jobs.is_awaited) {
-        until = until.min(end);
+    let mut until = jobs.next_look();
+    if jobs.has_stopped(now) && jobs.is_awaited {
+        // Whoever waits for the end of the drain ends it.
+        until = u64::MAX;
     }
-    if until <= now || jobs.stopping == Some(Stopping::FireAll) && jobs.core.waiting() > 0 {
+    if until <= now {
         return true;
     }
     jobs.parked_until = until;

@@ -3,6 +3,20 @@
 use std::fmt;
 
 /// Why a timer did not take a job.
+///
+/// ```
+/// use cortado::timer::{Missed, Stop, Timer, TimerError};
+/// use std::time::Duration;
+///
+/// let timer = Timer::builder().manual();
+/// let too_short = timer.every(Duration::from_micros(10), Missed::Skip, |_| ());
+/// assert_eq!(too_short.unwrap_err(), TimerError::TooShort);
+/// let id = timer.after(Duration::from_secs(1), |_| ())?.detach();
+/// timer.shutdown(Stop::Cancel);
+/// assert_eq!(timer.after(Duration::from_secs(1), |_| ()).unwrap_err(), TimerError::Stopped);
+/// assert_eq!(timer.reschedule(id, Duration::ZERO), Err(TimerError::NotFound));
+/// # Ok::<(), TimerError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimerError {

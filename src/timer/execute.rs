@@ -192,11 +192,43 @@ impl Task {
         if let Err(mut job) = task.shared.errand(delay, job, PollJob::run) {
             // The timer has no driver any more: the run ends here.
             job.ticket = None;
-            let work = task.work.lock().take();
-            if let Some((begun, future)) = work {
-                drop_user_code(future);
-                task.shared.settle(begun, false);
+            drop(task.unfinished());
+        }
+    }
+
+    fn unfinished(&self) -> Option<Unfinished> {
+        let work = self.work.lock().take()?;
+        Some(Unfinished { shared: Arc::clone(&self.shared), work: Some(work) })
+    }
+}
+
+/// The future has kept no waker, or its wakers are gone: nobody will ever wake it. So its run ends.
+/// Not here: this may be the thread of whoever dropped the last waker, with locks held.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(unfinished) = self.unfinished() else { return };
+        match &self.shared.settings.executor {
+            Executor::Elsewhere(executor) => {
+                let job = Box::new(|| drop(unfinished));
+                let _: Option<()> = catch_user_panic(|| executor.execute(job));
             }
+            Executor::Here => drop(self.shared.errand(Duration::ZERO, unfinished, drop)),
+        }
+    }
+}
+
+/// A run whose future ends before it is ready: wherever this is dropped.
+struct Unfinished {
+    shared: Arc<Shared>,
+    work: Option<(Begun, JobFuture)>,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _inside = Inside::enter(&self.shared);
+        if let Some((begun, future)) = self.work.take() {
+            drop_user_code(future);
+            self.shared.settle(begun, false);
         }
     }
 }

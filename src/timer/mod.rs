@@ -9,8 +9,8 @@
 //!
 //! # Time
 //!
-//! A *tick* is a millisecond, or longer if you say so. An item is handed out at the first tick that
-//! does not begin before its deadline: never early, and less than a tick late.
+//! A *tick* is a millisecond, or longer if you say so. An item is handed out at its deadline,
+//! rounded up to a whole tick: never early, and less than a tick late.
 //!
 //! On Linux monotonic time stands still while the machine is suspended, so all deadlines move by
 //! the length of the suspension. A queue takes its time from you, and may count it by another
@@ -20,6 +20,7 @@ mod body;
 mod builder;
 mod core;
 mod driver;
+mod end;
 mod error;
 mod execute;
 mod handle;
@@ -35,6 +36,7 @@ mod shared;
 mod shutdown;
 mod slab;
 mod stats;
+mod tasks;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 

@@ -17,9 +17,9 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 ///
 /// # Promises
 ///
-/// * An item is handed out at the first tick that does not begin before its deadline: never early,
-///   and less than a tick late if you ask in time. Deadlines that are whole numbers of ticks are
-///   met exactly. A tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
+/// * An item is handed out at its deadline, rounded up to a whole tick: never early, and less than
+///   a tick late if you ask in time. Deadlines that are whole numbers of ticks are met exactly. A
+///   tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
 /// * [`insert`](Self::insert), [`cancel`](Self::cancel) and [`reschedule`](Self::reschedule) take
 ///   constant time, whatever the lifetime and however many items there are.
 /// * A call of [`poll`](Self::poll) looks at no more items than its budget says.
@@ -50,6 +50,28 @@ pub struct DelayQueue<T> {
 }
 
 /// The result of [`DelayQueue::poll`].
+///
+/// ```
+/// use cortado::timer::{DelayQueue, Polled};
+/// use std::time::Duration;
+///
+/// /// Does what is due, a bounded part of it. True if there may be more.
+/// fn work(queue: &mut DelayQueue<&str>, now: Duration) -> bool {
+///     let mut budget = 1024;
+///     loop {
+///         match queue.poll(now, &mut budget) {
+///             Polled::Due(message) => println!("{} is due", message.get_ref()),
+///             Polled::Exhausted => return true,
+///             Polled::Idle => return false,
+///         }
+///     }
+/// }
+///
+/// let mut queue = DelayQueue::new();
+/// queue.insert("tea", Duration::from_secs(180));
+/// assert!(!work(&mut queue, Duration::from_secs(180)));
+/// assert!(queue.is_empty());
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub enum Polled<T> {
@@ -154,6 +176,17 @@ impl<T> DelayQueue<T> {
     /// # Errors
     ///
     /// Gives the item back if there are 2,147,482,624 items: the ids are used up.
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// match queue.try_insert("message", Duration::from_secs(5)) {
+    ///     Ok(id) => assert!(queue.contains(id)),
+    ///     Err(message) => println!("no room for {message}"),
+    /// }
+    /// ```
     pub fn try_insert(&mut self, value: T, deadline: Duration) -> Result<TimerId, T> {
         self.core.insert(nanos(deadline).raw(), value)
     }
@@ -250,6 +283,19 @@ impl<T> DelayQueue<T> {
     }
 
     /// An item, to be changed; `None` if it has left.
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut retries = DelayQueue::new();
+    /// let id = retries.insert(("request", 1), Duration::from_secs(1));
+    /// if let Some((_, tries)) = retries.get_mut(id) {
+    ///     *tries += 1;
+    ///     retries.reschedule(id, Duration::from_secs(3));
+    /// }
+    /// assert_eq!(retries.get(id), Some(&("request", 2)));
+    /// ```
     pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
         self.core.slab_mut().get_mut(id)
     }
@@ -308,6 +354,23 @@ impl<T> DelayQueue<T> {
 
     /// Takes out all items at once, due or not, in no particular order. What the iterator does not
     /// reach is dropped with it. Ids stay invalid.
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// let ids = [30, 90].map(|seconds| queue.insert(seconds, Duration::from_secs(seconds)));
+    /// // Moves all items to a queue whose time is ten seconds ahead.
+    /// let mut other = DelayQueue::new();
+    /// for item in queue.drain() {
+    ///     other.insert(*item.get_ref(), item.deadline() + Duration::from_secs(10));
+    /// }
+    /// assert!(queue.is_empty() && !queue.contains(ids[0]));
+    /// assert_eq!(other.next_deadline(), Some(Duration::from_secs(40)));
+    /// other.clear();
+    /// assert_eq!(other.len(), 0);
+    /// ```
     pub fn drain(&mut self) -> impl Iterator<Item = Expired<T>> + use<T> {
         self.core.take_all().map(|(id, deadline, value)| Expired {
             id,

@@ -19,6 +19,22 @@ pub enum Missed {
 }
 
 /// How often a list of intervals is gone through.
+///
+/// ```
+/// use cortado::timer::{Repeat, Timer, TimerError};
+/// use std::time::Duration;
+///
+/// let timer = Timer::builder().manual();
+/// let green_and_red = [20, 10].map(Duration::from_secs);
+/// let all_day = timer.intervals(green_and_red, Repeat::Forever, |_| println!("switch"))?;
+/// let three_times = timer.intervals(green_and_red, Repeat::Times(3), |run| {
+///     println!("{:?} are left", run.remaining()); // 5, 4, 3, 2, 1, 0
+/// })?;
+/// let never = timer.intervals(green_and_red, Repeat::Times(0), |_| ());
+/// assert_eq!(never.unwrap_err(), TimerError::Empty);
+/// # drop((all_day, three_times));
+/// # Ok::<(), TimerError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Once: the job runs as often as there are intervals.

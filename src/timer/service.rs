@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::driver::turn;
+use super::end::{end_drain, stop_now};
 use super::error::TimerError;
 use super::execute::is_inside;
 use super::handle::Handle;
@@ -9,28 +10,31 @@ use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
-use super::shutdown::{Stop, Unfired, shutdown, stop_now};
+use super::shutdown::{Stop, Unfired, shutdown};
 use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
 /// intervals or by a [`Schedule`] of yours.
 ///
-/// One thread waits for the next deadline, and wakes up for nothing else. The jobs run on an
-/// executor: the crate's worker threads by default. In [manual mode](super::Builder::manual) there
-/// is no thread, and you call [`poll`](Self::poll).
+/// One thread sleeps until the next deadline. Without jobs it does not wake up at all. It wakes up
+/// although nothing is due: once, if the job that it sleeps for is cancelled or moved; now and
+/// then, to sort more than 64 jobs that are far away; once a second while jobs wait, if the clock
+/// is [yours](crate::Clock::custom).
+///
+/// The jobs run on an executor: the crate's worker threads by default. In [manual
+/// mode](super::Builder::manual) there is no thread, and you call [`poll`](Self::poll).
 ///
 /// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by
 /// [`Stop::Cancel`], without waiting for jobs that run.
 ///
 /// # Promises
 ///
-/// * A job never starts early. It is handed to the executor at the first tick that does not begin
-///   before its time. Zero and past delays run at the next wake-up, never inside the caller.
-///   Overflowing delays saturate, to 292 years.
+/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`]. It is handed to
+///   the executor at its time, rounded up to a whole tick. Zero and past delays run at the next
+///   wake-up, never inside the caller. A delay of more than 292 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends
@@ -87,7 +91,7 @@ impl Timer {
         Self { owner: Arc::new(Owner { shared }) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }
 
@@ -111,6 +115,19 @@ impl Timer {
     /// # Errors
     ///
     /// As [`after`](Self::after).
+    ///
+    /// ```
+    /// use cortado::timer::Timer;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let timer = Timer::new();
+    /// let (send, late) = std::sync::mpsc::channel();
+    /// let instant = Instant::now() + Duration::from_millis(5);
+    /// let job = timer.at(instant, move |_| send.send(instant.elapsed()).unwrap())?;
+    /// println!("it began {:?} late", late.recv().unwrap());
+    /// # drop(job);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn at(
         &self,
         instant: Instant,
@@ -122,6 +139,9 @@ impl Timer {
 
     /// Runs a job at a fixed rate: one period from now, and then at every multiple of the period.
     /// `missed` says what becomes of runs whose time has passed.
+    ///
+    /// For another first delay, [`reschedule`](Handle::reschedule) the handle at once: the
+    /// multiples count from the first run then.
     ///
     /// # Errors
     ///
@@ -155,9 +175,32 @@ impl Timer {
 
     /// Runs a job with a fixed delay: `gap` from now, and then `gap` after the end of each run.
     ///
+    /// To count from the *start* of a run, as `java.util.Timer` does, the job calls
+    /// [`Run::reschedule`] first.
+    ///
     /// # Errors
     ///
     /// As [`every`](Self::every).
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let minute = Duration::from_secs(60);
+    /// // The job takes five seconds.
+    /// let works = hand.clone();
+    /// let job = timer.every_after(minute, move |_| works.advance(Duration::from_secs(5)))?;
+    /// job.reschedule(Duration::ZERO); // the first run now, and not in a minute
+    /// assert_eq!(timer.poll(&mut 1024), 1);
+    /// hand.advance(Duration::from_secs(59));
+    /// assert_eq!(timer.poll(&mut 1024), 0);
+    /// hand.advance(Duration::from_secs(1));
+    /// assert_eq!(timer.poll(&mut 1024), 1);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn every_after(
         &self,
         gap: Duration,
@@ -221,74 +264,18 @@ impl Timer {
         self.series(Plan::User(Box::new(schedule)), Body::Repeat(Box::new(job)))
     }
 
-    /// [`after`](Self::after) for an async job. It counts as running until its future ends.
-    ///
-    /// Its future is polled on the executor, in jobs of one poll each. So a future that needs the
-    /// context of a runtime needs an executor that has it, as
-    /// `Builder::on_tokio`. In manual mode, and with
-    /// [`run_here`](super::Builder::run_here), the driver polls it.
-    ///
-    /// # Errors
-    ///
-    /// As [`after`](Self::after).
-    pub fn after_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        delay: Duration,
-        job: impl FnOnce(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let deadline = after(self.shared().scale.now(), delay);
-        self.insert(deadline, Plan::Once, Body::once_task(job))
-    }
-
-    /// [`every`](Self::every) for an async job. A run lasts until its future ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`every`](Self::every).
-    pub fn every_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        period: Duration,
-        missed: Missed,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let plan = Plan::rate(period, missed, self.shared().tick)?;
-        self.series(plan, Body::repeat_task(job))
-    }
-
-    /// [`every_after`](Self::every_after) for an async job. The gap begins when its future ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`every`](Self::every).
-    pub fn every_after_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        gap: Duration,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        let plan = Plan::gap(gap, self.shared().tick)?;
-        self.series(plan, Body::repeat_task(job))
-    }
-
-    /// [`schedule`](Self::schedule) for an async job.
-    ///
-    /// # Errors
-    ///
-    /// As [`schedule`](Self::schedule).
-    pub fn schedule_async<F: Future<Output = ()> + Send + 'static>(
-        &self,
-        schedule: impl Schedule,
-        job: impl FnMut(Run) -> F + Send + 'static,
-    ) -> Result<Handle, TimerError> {
-        self.series(Plan::User(Box::new(schedule)), Body::repeat_task(job))
-    }
-
-    fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
+    pub(super) fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
         let now = self.shared().scale.now();
         let first = plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale);
         self.insert(first.ok_or(TimerError::Empty)?, plan, body)
     }
 
-    fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<Handle, TimerError> {
+    pub(super) fn insert(
+        &self,
+        deadline: u64,
+        plan: Plan,
+        body: Body,
+    ) -> Result<Handle, TimerError> {
         let id = self.shared().insert(deadline, plan, body)?;
         Ok(Handle::new(Arc::clone(self.shared()), id))
     }
@@ -366,7 +353,11 @@ impl Timer {
         loop {
             let (taken, has_more) = turn(self.shared(), &mut batch, budget);
             handed_out += taken;
-            if (!has_more && taken == 0) || *budget == 0 {
+            if !has_more && taken == 0 {
+                end_drain(self.shared());
+                return handed_out;
+            }
+            if *budget == 0 {
                 return handed_out;
             }
         }
@@ -383,15 +374,21 @@ impl Timer {
     /// Ends the timer. Returns the jobs that did not fire.
     ///
     /// From now on nothing is accepted ([`TimerError::Stopped`]). It may be called again, also with
-    /// another `stop`: the strictest counts, and later calls return what is left then.
+    /// another `stop`, and by several threads: the strictest counts. `Cancel` is stricter than
+    /// `FireAll`, which is stricter than `Drain`; of two drains, the one that ends earlier is
+    /// stricter. A call returns what is left when it ends, so what one call has returned no other
+    /// one returns. A call with `Drain` returns nothing while all jobs are to fire.
     ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
-    /// that the timer runs. A drain goes on in the background then, and what it leaves is
-    /// dropped.
+    /// that the timer runs. A drain goes on in the background then: what comes due within its limit
+    /// runs, and the rest is dropped.
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
-    /// only jobs that are due by now fire.
+    /// only jobs that are due by now fire. A drain in the background goes on, and ends, in
+    /// [`poll`](Self::poll).
+    ///
+    /// A clock that panics delays neither `Cancel` nor `FireAll`.
     ///
     /// ```
     /// use cortado::timer::{Stop, Timer};

@@ -38,6 +38,18 @@ pub enum Stopping {
     FireAll,
 }
 
+impl Stopping {
+    /// Of two drains, the one that ends earlier is stricter.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Cancel, _) | (_, Self::Cancel) => Self::Cancel,
+            (Self::FireAll, _) | (_, Self::FireAll) => Self::FireAll,
+            (Self::Drain(one), Self::Drain(other)) => Self::Drain(one.min(other)),
+        }
+    }
+}
+
 /// What a job leaves behind that did not fire.
 pub type Left = Vec<(TimerId, u64, Entry)>;
 
@@ -58,6 +70,26 @@ impl Jobs {
     /// Whether nothing waits and nothing runs.
     pub fn is_done(&self) -> bool {
         self.waiting == 0 && self.running == 0
+    }
+
+    /// Whether nothing more is handed out, at this time.
+    pub fn has_stopped(&self, now: u64) -> bool {
+        match self.stopping {
+            Some(Stopping::Cancel) => true,
+            Some(Stopping::Drain(end)) => end <= now,
+            Some(Stopping::FireAll) | None => false,
+        }
+    }
+
+    /// When the driver has to look next: when something is due, or when a drain ends.
+    pub fn next_look(&self) -> u64 {
+        let next = || self.core.next_deadline().unwrap_or(u64::MAX);
+        match self.stopping {
+            None => next(),
+            Some(Stopping::Drain(end)) => next().min(end),
+            Some(Stopping::FireAll) if self.core.waiting() > 0 => 0,
+            Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
+        }
     }
 
     /// Takes all jobs out. What runs goes on, for the last time.
@@ -186,7 +218,9 @@ impl Shared {
         value: T,
         errand: impl FnOnce(T) + Send + 'static,
     ) -> Result<(), T> {
-        let deadline = after(self.scale.now(), delay);
+        // If the clock fails, it is due at once: a panic here would lose it.
+        let now = catch_user_panic(|| self.scale.now());
+        let deadline = now.map_or(0, |now| after(now, delay));
         let jobs = self.jobs.lock();
         if jobs.stopping == Some(Stopping::Cancel) {
             return Err(value);
@@ -229,12 +263,16 @@ impl Shared {
 
     /// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
     pub fn collect(&self, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
-        let now = self.scale.now();
+        // A timer ends, and fires all, also with a clock that fails.
+        let before = self.jobs.lock().stopping;
+        let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
+        let now = if is_timeless { u64::MAX } else { self.scale.now() };
         let mut jobs = self.jobs.lock();
         let now = match jobs.stopping {
+            None => now,
             Some(Stopping::Cancel) => return false,
+            Some(Stopping::Drain(end)) => now.min(end),
             Some(Stopping::FireAll) => u64::MAX,
-            _ => now,
         };
         // Jobs that only move closer count, too.
         let limit = (*budget).min(self.settings.max_batch);
@@ -258,7 +296,7 @@ impl Shared {
 
     /// The present, or `other` if the user's source of time panics. A job that has left the wheel
     /// must not be lost by that.
-    fn now_or(&self, other: u64) -> u64 {
+    pub fn now_or(&self, other: u64) -> u64 {
         catch_user_panic(|| self.scale.now()).unwrap_or(other)
     }
 

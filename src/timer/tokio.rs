@@ -34,8 +34,8 @@ const BUDGET: u32 = 1024;
 /// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
 /// time works. All of it happens in the task that polls it; no other task and no thread is needed.
 ///
-/// An item is handed out at the first millisecond, counted from the creation of the queue, that
-/// does not begin before its deadline: never early. The promises of
+/// An item is handed out at its deadline, rounded up to a whole millisecond since the creation of
+/// the queue: never early. The promises of
 /// [`timer::DelayQueue`](super::DelayQueue) hold.
 ///
 /// ```
@@ -149,7 +149,8 @@ impl<T> DelayQueue<T> {
         key
     }
 
-    /// Takes an item out before its time.
+    /// Takes an item out before its time. Wakes the task that polls the queue, if it was the last
+    /// one.
     ///
     /// # Panics
     ///
@@ -159,10 +160,12 @@ impl<T> DelayQueue<T> {
         self.try_remove(key).expect("the item has left the queue")
     }
 
-    /// Takes an item out before its time. `None` if it has left.
+    /// Takes an item out before its time. `None` if it has left. Wakes the task that polls the
+    /// queue, if it was the last one.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let deadline = self.try_deadline(key)?;
         let value = self.queue.cancel(*key)?;
+        self.wake_if_empty();
         Some(Expired { key: *key, deadline, value })
     }
 
@@ -212,8 +215,8 @@ impl<T> DelayQueue<T> {
         self.try_deadline(key).expect("the item has left the queue")
     }
 
-    /// The deadline of an item; `None` if it has left. A deadline that an `Instant` cannot hold is
-    /// told as one in 30 years.
+    /// The deadline of an item; `None` if it has left. If an `Instant` cannot hold the deadline,
+    /// this returns the instant in 30 years.
     #[must_use]
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
         self.queue.deadline(*key).map(|deadline| self.instant(deadline))
@@ -237,9 +240,15 @@ impl<T> DelayQueue<T> {
         self.queue.is_empty()
     }
 
-    /// Drops all items. Keys stay invalid.
+    /// Drops all items. Keys stay invalid. Wakes the task that polls the queue, if there were any.
     pub fn clear(&mut self) {
-        self.queue.clear();
+        let had_items = !self.is_empty();
+        // The task is woken also if a destructor of an item panics.
+        let items = self.queue.drain();
+        if had_items {
+            self.wake_if_empty();
+        }
+        drop(items);
     }
 
     /// The number of items for which there is memory.
@@ -253,8 +262,8 @@ impl<T> DelayQueue<T> {
         self.queue.reserve(additional);
     }
 
-    /// The queue itself, for what this type has no name for: iteration, the item of a key. Its
-    /// instants count from the creation of this queue.
+    /// The queue under this one. Use it to iterate, and to look at the item of a key. Its deadlines
+    /// are durations since the creation of this queue.
     #[must_use]
     pub fn get_ref(&self) -> &queue::DelayQueue<T> {
         &self.queue
@@ -267,10 +276,12 @@ impl<T> DelayQueue<T> {
         poll_fn(|context| self.poll_expired(context)).await
     }
 
-    /// Polls for the next item that is due. `Ready(None)` means that the queue is empty now. In
-    /// both cases that are not an item, the task is woken when a poll has something to do.
+    /// Polls for the next item that is due. `Ready(None)` means that the queue is empty now;
+    /// `Pending`, that nothing is due. After both, the task of the last poll is woken when the next
+    /// poll would have another result.
     ///
-    /// A poll looks at 1,024 items at most. It lets other tasks go first then, and goes on.
+    /// A poll looks at 1,024 items at most. If there are more, it returns `Pending` and wakes the
+    /// task, so that other tasks run in between.
     ///
     /// # Panics
     ///
@@ -313,6 +324,15 @@ impl<T> DelayQueue<T> {
     /// Wakes the task that waits, unless it will be awake by then.
     fn wake_before(&mut self, deadline: Duration) {
         if self.awaited.is_none_or(|awaited| deadline < awaited)
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// An empty queue is the end of the stream, and not only at the deadline of what was in it.
+    fn wake_if_empty(&mut self) {
+        if self.is_empty()
             && let Some(waker) = self.waker.take()
         {
             waker.wake();

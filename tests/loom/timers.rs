@@ -6,9 +6,11 @@
 //! | `a_job_runs_or_is_cancelled` | a job that is cancelled while it is handed out runs or is cancelled, never both, and the counts agree | `timer-cancels-waiting-only` |
 //! | `an_insertion_meets_the_end` | a job that is inserted during a shutdown is refused, runs, or is returned | `timer-accepts-after-the-end` |
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
+//! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
+//! | `an_event_wakes_the_task_that_awaits_it` | a task that awaits an event is woken by it | `watched-looks-first` |
 //! | `an_event_meets_the_timeout` | either ends the operation, once, and nothing of it stays behind | `operations-end-twice` |
 
 use crate::support::explore::model;
@@ -18,9 +20,10 @@ use cortado::internals::sync::atomic::{
 };
 use cortado::internals::sync::plain::Arc as Plain;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
-use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Stop, Timer, TimerError};
-use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Outcome, Stop, Timer, TimerError};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -120,36 +123,66 @@ fn the_end_waits_for_what_runs() {
     });
 }
 
+/// What an async job waits for, and whether it has passed.
+struct Gate {
+    state: Mutex<(bool, Option<Waker>)>,
+    has_passed: AtomicBool,
+}
+
+/// A timer with an async job that waits for a gate.
+fn gated(timer: Builder) -> (Timer, Plain<Gate>) {
+    let timer = timer.manual();
+    let state = Mutex::new((false, None));
+    let gate = Plain::new(Gate { state, has_passed: AtomicBool::new(false) });
+    let passed = Plain::clone(&gate);
+    let job = timer.after_async(Duration::ZERO, move |_| async move {
+        poll_fn(|context| {
+            let mut state = passed.state.lock();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        passed.has_passed.store(true, SeqCst);
+    });
+    job.unwrap().detach();
+    (timer, gate)
+}
+
+fn open(gate: &Plain<Gate>) {
+    let waker = {
+        let mut state = gate.state.lock();
+        state.0 = true;
+        state.1.take()
+    };
+    waker.into_iter().for_each(Waker::wake);
+}
+
+#[test]
+fn the_end_sees_what_comes_back() {
+    model(|| {
+        let (timer, gate) = gated(builder());
+        drive(&timer);
+        let opens = Plain::clone(&gate);
+        let opener = thread::spawn(move || open(&opens));
+        assert!(timer.shutdown(Stop::FireAll).is_empty());
+        assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it has ended");
+        opener.join().unwrap();
+    });
+}
+
 #[test]
 fn a_future_is_woken_while_it_is_polled() {
     model(|| {
         let timer = Timer::builder().clock(Clock::custom(|| Duration::ZERO));
-        let timer = timer.executor(|job: cortado::Job| job()).manual();
-        let gate: Plain<Mutex<(bool, Option<Waker>)>> = Plain::new(Mutex::new((false, None)));
-        let passed = Plain::clone(&gate);
-        let job = timer.after_async(Duration::ZERO, move |_| async move {
-            poll_fn(|context| {
-                let mut state = passed.lock();
-                if state.0 {
-                    return Poll::Ready(());
-                }
-                state.1 = Some(context.waker().clone());
-                Poll::Pending
-            })
-            .await;
-        });
-        job.unwrap().detach();
-        let opener = thread::spawn(move || {
-            let waker = {
-                let mut state = gate.lock();
-                state.0 = true;
-                state.1.take()
-            };
-            waker.into_iter().for_each(Waker::wake);
-        });
+        let (timer, gate) = gated(timer.executor(|job: cortado::Job| job()));
+        let opens = Plain::clone(&gate);
+        let opener = thread::spawn(move || open(&opens));
         drive(&timer);
         opener.join().unwrap();
-        assert_eq!(timer.running(), 0, "it was woken");
+        assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it was woken");
     });
 }
 
@@ -213,6 +246,34 @@ fn an_event_meets_an_operation_that_begins_to_watch() {
         thread.join().unwrap();
         assert_eq!(op.completions.load(SeqCst), 1, "it was completed");
         assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0), "it left nothing");
+    });
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Plain<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn an_event_wakes_the_task_that_awaits_it() {
+    model(|| {
+        let timer = builder().manual();
+        let ops: Arc<DelayedOps<u8>> = Arc::new(DelayedOps::new(&timer));
+        let mut watched = pin!(ops.watch([1], Duration::MAX).unwrap());
+        let checks = Arc::clone(&ops);
+        let thread = thread::spawn(move || checks.check(&1));
+        let woken = Plain::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Plain::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let first = watched.as_mut().poll(&mut context);
+        assert_eq!(thread.join().unwrap(), 1);
+        if first.is_pending() {
+            assert!(woken.0.load(SeqCst), "it was woken");
+            assert_eq!(watched.poll(&mut context), Poll::Ready(Outcome::Completed));
+        }
     });
 }
 

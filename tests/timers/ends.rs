@@ -1,7 +1,7 @@
 //! The end of a timer.
 
 use crate::jobs::{Bench, MS};
-use cortado::timer::{Cancel, Missed, Stop, Timer, TimerError};
+use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -122,4 +122,132 @@ fn the_last_handle_ends_the_timer() {
     timer.after(Duration::from_secs(3600), move |_| drop(captured)).unwrap().detach();
     drop(timer);
     assert_eq!(Arc::strong_count(&held), 1, "what did not fire is dropped with the timer");
+}
+
+/// Whether the timer still takes jobs. This one is far away, and is cancelled at once.
+fn accepts(timer: &Timer) -> bool {
+    timer.after(Duration::from_secs(3600), |_| ()).map(drop::<Handle>).is_ok()
+}
+
+/// `FireAll` is stricter than `Drain`, whichever comes first.
+#[test]
+fn a_drain_does_not_take_back_that_all_jobs_fire() {
+    let bench = Bench::with(|builder| builder.max_batch(1));
+    let timer = bench.timer.clone();
+    let first = bench.timer.after(MS, move |_| {
+        assert!(timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
+    });
+    first.unwrap().detach();
+    bench.timer.after(Duration::from_secs(3600), bench.note("second")).unwrap().detach();
+    assert!(bench.timer.shutdown(Stop::FireAll).is_empty());
+    assert_eq!(bench.take(), ["second 1 at 0 late 0"]);
+}
+
+/// While all jobs fire, the caller of a drain waits as long as it said, and cancels nothing.
+#[test]
+fn a_drain_cancels_nothing_that_is_to_fire() {
+    let timer = Timer::builder().run_here().start().unwrap();
+    let (begun, begins) = channel();
+    let (release, wait) = channel::<()>();
+    let long = timer.after(Duration::ZERO, move |_| {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    long.unwrap().detach();
+    timer.after(Duration::from_secs(3600), |_| ()).unwrap().detach();
+    begins.recv().unwrap();
+    let firing = timer.clone();
+    let end = std::thread::spawn(move || firing.shutdown(Stop::FireAll).len());
+    while accepts(&timer) {
+        std::thread::yield_now();
+    }
+    assert!(timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
+    release.send(()).unwrap();
+    assert_eq!(end.join().unwrap(), 0);
+    assert_eq!((timer.len(), timer.stats().fired), (0, 2));
+}
+
+/// Of two drains the one that ends earlier counts, whichever comes first.
+#[test]
+fn the_earlier_of_two_drains_counts() {
+    let timer = Timer::new();
+    let (inner, (send, told)) = (timer.clone(), channel());
+    let left = timer.after(Duration::from_secs(3600), |_| ()).unwrap().detach();
+    timer
+        .after(Duration::ZERO, move |_| {
+            // Until the outer drain is under way.
+            while accepts(&inner) {
+                std::thread::yield_now();
+            }
+            assert!(inner.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
+        })
+        .unwrap()
+        .detach();
+    let ending = timer.clone();
+    std::thread::spawn(move || {
+        let left = ending.shutdown(Stop::Drain(Duration::from_secs(3000)));
+        send.send(left.iter().map(|it| it.id()).collect::<Vec<_>>()).unwrap();
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(vec![left]));
+
+    let bench = Bench::new();
+    let timer = bench.timer.clone();
+    let ends = move |_: &_| {
+        timer.shutdown(Stop::Drain(10 * MS));
+        timer.shutdown(Stop::Drain(Duration::from_secs(60)));
+    };
+    bench.timer.after(MS, ends).unwrap().detach();
+    let _later = bench.timer.after(50 * MS, bench.note("later")).unwrap();
+    bench.walk(60);
+    assert_eq!((bench.take(), bench.timer.len()), (vec![], 0));
+}
+
+/// In manual mode there is no thread that would end a drain in the background.
+#[test]
+fn a_drain_in_the_background_ends_by_polling() {
+    let held = Arc::new(());
+    for stride in [1, 5, 100] {
+        let bench = Bench::new();
+        let (timer, captured) = (bench.timer.clone(), Arc::clone(&held));
+        let drains = move |_: &_| _ = timer.shutdown(Stop::Drain(10 * MS));
+        bench.timer.after(MS, drains).unwrap().detach();
+        bench.timer.after(11 * MS, bench.note("in time")).unwrap().detach();
+        let late = bench.timer.after(12 * MS, move |_| drop(captured)).unwrap();
+        bench.step(1);
+        for _ in 0..10 {
+            bench.step(stride);
+        }
+        assert_eq!(bench.timer.stats().fired, 2, "{stride}");
+        assert_eq!((bench.timer.len(), Arc::strong_count(&held)), (0, 1), "{stride}");
+        assert_eq!((late.cancel(), bench.timer.stats().cancelled), (Cancel::Finished, 1));
+    }
+}
+
+/// What the timer has to do for itself is no job: it does not count as cancelled.
+#[test]
+fn the_end_of_a_drain_counts_jobs_only() {
+    let calls = AtomicUsize::new(0);
+    // It runs the job and its first poll, and drops the second poll, which becomes an errand.
+    let bench = Bench::with(|builder| {
+        builder.executor(move |job: cortado::Job| {
+            if calls.fetch_add(1, SeqCst) == 0 {
+                job();
+            }
+        })
+    });
+    let timer = bench.timer.clone();
+    let job = bench.timer.after_async(MS, move |_| async move {
+        timer.shutdown(Stop::Drain(5 * MS));
+        std::future::poll_fn(|context| {
+            context.waker().wake_by_ref();
+            std::task::Poll::<()>::Pending
+        })
+        .await;
+    });
+    job.unwrap().detach();
+    bench.step(1);
+    assert_eq!((bench.timer.waiting_in_the_wheel(), bench.timer.running()), (1, 1));
+    bench.walk(6);
+    assert_eq!((bench.timer.waiting_in_the_wheel(), bench.timer.running()), (0, 0));
+    assert_eq!(bench.timer.stats().cancelled, 0);
 }

@@ -2,15 +2,15 @@
 
 use crate::jobs::{Bench, MS};
 use cortado::timer::{
-    Cancel, DelayedOp, DelayedOps, Next, OnPanic, Rejection, Schedule, Stop, Timer, TimerError,
-    Turn, Watch,
+    Builder, Cancel, DelayedOp, DelayedOps, Next, OnPanic, Rejection, Schedule, Stop, Timer,
+    TimerError, Turn, Watch,
 };
 use cortado::{Clock, Job};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -174,6 +174,74 @@ fn a_clock_that_panics_loses_no_job() {
     assert_eq!((ran.load(SeqCst), timer.len(), timer.running()), (4, 0, 0));
     is_broken.store(false, SeqCst);
     assert_eq!(timer.stats().panicked, 1, "a series without a present has no next run");
+}
+
+/// A clock that the test breaks and mends.
+fn fragile() -> (Clock, Arc<AtomicBool>) {
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let broken = Arc::clone(&is_broken);
+    let clock = Clock::custom(move || {
+        assert!(!broken.load(SeqCst), "a reading that fails");
+        Duration::ZERO
+    });
+    (clock, is_broken)
+}
+
+/// Waking a future does not read the clock in a way that harms whoever wakes it.
+#[test]
+fn a_future_may_be_woken_while_the_clock_fails() {
+    let executors: [fn(Builder) -> Builder; 2] =
+        [|builder| builder.run_here(), |builder| builder.executor(drop::<Job>)];
+    for set_up in executors {
+        let (clock, is_broken) = fragile();
+        let timer = set_up(Timer::builder().clock(clock).rejection(Rejection::RunHere)).manual();
+        let (waker, is_open) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+        let (told, opened) = (Arc::clone(&waker), Arc::clone(&is_open));
+        let job = timer.after_async(Duration::ZERO, move |_| {
+            std::future::poll_fn(move |context| {
+                *told.lock().unwrap() = Some(context.waker().clone());
+                if opened.swap(false, SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            })
+        });
+        job.unwrap().detach();
+        timer.poll(&mut 100);
+        assert_eq!(timer.running(), 1);
+        is_broken.store(true, SeqCst);
+        is_open.store(true, SeqCst);
+        let waker = waker.lock().unwrap().take();
+        waker.unwrap().wake();
+        is_broken.store(false, SeqCst);
+        timer.poll(&mut 100);
+        assert_eq!((timer.running(), is_open.load(SeqCst)), (0, false), "it was polled");
+    }
+}
+
+/// A timer whose clock fails for good can be ended all the same.
+#[test]
+fn a_timer_with_a_broken_clock_ends() {
+    for (stop, unfired) in [(Stop::Cancel, 1), (Stop::FireAll, 0)] {
+        for has_thread in [false, true] {
+            let (clock, is_broken) = fragile();
+            let builder = Timer::builder().clock(clock);
+            let timer = if has_thread { builder.start().unwrap() } else { builder.manual() };
+            timer.after(Duration::from_secs(1), |_| ()).unwrap().detach();
+            is_broken.store(true, SeqCst);
+            let (ending, (send, told)) = (timer.clone(), channel());
+            std::thread::spawn(move || send.send(ending.shutdown(stop).len()));
+            assert_eq!(told.recv_timeout(PATIENCE), Ok(unfired), "{stop:?} {has_thread}");
+            assert_eq!(timer.stats().fired, 1 - unfired as u64);
+        }
+    }
+    // Its thread, which holds the clock, ends with the last handle.
+    let (clock, is_broken) = fragile();
+    let timer = Timer::builder().clock(clock).start().unwrap();
+    is_broken.store(true, SeqCst);
+    drop(timer);
+    let start = std::time::Instant::now();
+    while Arc::strong_count(&is_broken) > 1 && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    assert_eq!(Arc::strong_count(&is_broken), 1, "the thread goes on");
 }
 
 /// A key that calls the operations when it is dropped.

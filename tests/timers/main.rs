@@ -9,7 +9,7 @@
 //! * [`tasks`]: async jobs.
 //! * [`operations`]: delayed operations.
 //! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
-//! * [`systems`]: what the first examples of other systems' documentation do.
+//! * [`systems`]: what users of other systems do with them.
 //! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
 #![cfg(not(cortado_loom))]
 

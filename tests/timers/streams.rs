@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn on_a_runtime(test: impl Future<Output = ()>) {
+pub fn on_a_runtime(test: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(test);
@@ -82,6 +82,31 @@ fn an_earlier_item_wakes_the_task_and_a_later_one_does_not() {
         assert_eq!(poll(&mut queue, &waker), Poll::Pending);
         queue.reset(&first, MS);
         assert_eq!(woken.0.load(SeqCst), 4);
+    });
+}
+
+/// An empty queue is an end of the stream: whoever waits hears of it at once.
+#[test]
+fn a_queue_that_becomes_empty_wakes_the_task() {
+    on_a_runtime(async {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut queue = DelayQueue::new();
+        let keys = [1, 2].map(|n| queue.insert(n, MS * 100 * n));
+        assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+        queue.remove(&keys[1]);
+        assert!(queue.try_remove(&keys[1]).is_none());
+        assert_eq!(woken.0.load(SeqCst), 0, "an item is left");
+        assert!(queue.try_remove(&keys[0]).is_some());
+        assert_eq!(woken.0.load(SeqCst), 1);
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(None));
+        queue.clear();
+        assert_eq!(woken.0.load(SeqCst), 1, "it was empty");
+
+        queue.insert(3, MS * 100);
+        assert_eq!((woken.0.load(SeqCst), poll(&mut queue, &waker)), (2, Poll::Pending));
+        queue.clear();
+        assert_eq!((woken.0.load(SeqCst), poll(&mut queue, &waker)), (3, Poll::Ready(None)));
     });
 }
 

@@ -1,12 +1,13 @@
 //! Async jobs.
 
 use crate::jobs::{Bench, MS};
-use cortado::timer::{Cancel, Missed, Rejection, Stop, Timer};
-use std::future::poll_fn;
+use cortado::timer::{Cancel, Missed, Rejection, Repeat, Stop, Timer, TimerError};
+use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A future that is ready when it is told so.
 #[derive(Clone, Default)]
@@ -105,6 +106,50 @@ fn a_gap_begins_when_the_future_ends() {
     assert_eq!(*log.lock().unwrap(), [10, 28], "woken at 17, polled at 18");
 }
 
+/// A run of a list waits for the end of the future before it, and comes at once then.
+#[test]
+fn a_list_of_intervals_does_not_overlap() {
+    let bench = Bench::new();
+    let gate = Gate::default();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
+    let tries = bench.timer.intervals_async([MS, 2 * MS, 5 * MS], Repeat::Once, move |run| {
+        let (gate, note, now) = (inner.clone(), Arc::clone(&note), hand.now().as_millis());
+        async move {
+            note.lock().unwrap().push((run.number(), run.remaining(), now));
+            gate.pass().await;
+        }
+    });
+    let _tries = tries.unwrap();
+    bench.walk(9);
+    gate.open();
+    gate.open();
+    bench.walk(20);
+    let expected = [(1, Some(2), 1), (2, Some(1), 10), (3, Some(0), 15)];
+    assert_eq!(*log.lock().unwrap(), expected);
+    gate.open();
+    bench.step(0);
+    assert_eq!((bench.timer.len(), bench.timer.running()), (0, 0));
+    let none = bench.timer.intervals_async([], Repeat::Forever, |_| pending());
+    assert_eq!(none.unwrap_err(), TimerError::Empty);
+}
+
+#[test]
+fn an_async_job_may_be_planned_for_an_instant() {
+    let bench = Bench::new();
+    let late = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&late);
+    let past = Instant::now();
+    bench.hand.advance(5 * MS);
+    let job = bench.timer.at_async(past, move |run| async move {
+        *told.lock().unwrap() = Some(run.number());
+    });
+    let _job = job.unwrap();
+    assert_eq!(*late.lock().unwrap(), None, "not inside the caller");
+    bench.step(100);
+    assert_eq!(*late.lock().unwrap(), Some(1));
+}
+
 /// An executor that drops polls loses no wake-up.
 #[test]
 fn a_dropped_poll_is_made_again() {
@@ -118,13 +163,17 @@ fn a_dropped_poll_is_made_again() {
             })
         });
         let gate = Gate::default();
-        let inner = gate.clone();
-        let _job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+        let (inner, ended) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&ended);
+        let _job = bench.timer.after_async(MS, move |_| async move {
+            inner.pass().await;
+            count.fetch_add(1, SeqCst);
+        });
         bench.step(1);
         assert_eq!(bench.timer.running(), 1);
         gate.open();
         bench.walk(20);
-        assert_eq!(bench.timer.running(), 0, "{rejection:?}");
+        assert_eq!((bench.timer.running(), ended.load(SeqCst)), (0, 1), "{rejection:?}");
     }
 }
 
@@ -163,4 +212,68 @@ fn a_future_without_a_driver_is_dropped() {
     assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (1, 2));
     gate.open();
     assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (0, 1));
+}
+
+/// Panics when it is dropped.
+struct PanicsWhenDropped(Arc<AtomicUsize>);
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+        panic!("a destructor that fails");
+    }
+}
+
+/// Nobody can wake a future that has kept no waker. It is dropped, and its run ends: also if its
+/// destructor panics, and without harm to the other jobs of its batch.
+#[test]
+fn a_future_that_nobody_can_wake_ends() {
+    let executors: [fn(cortado::timer::Builder) -> cortado::timer::Builder; 2] =
+        [|builder| builder, |builder| builder.executor(|job: cortado::Job| job())];
+    for set_up in executors {
+        let bench = Bench::with(set_up);
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let captured = Arc::clone(&dropped);
+        let lost = bench.timer.after_async(MS, move |_| async move {
+            let _captured = PanicsWhenDropped(captured);
+            pending::<()>().await;
+        });
+        lost.unwrap().detach();
+        let _other = bench.timer.after(MS, bench.note("other")).unwrap();
+        let series = bench.timer.every_async(MS, Missed::Skip, |_| pending::<()>());
+        series.unwrap().detach();
+        assert_eq!(bench.step(1), ["other 1 at 1 late 0"]);
+        assert_eq!((bench.timer.running(), dropped.load(SeqCst)), (0, 1));
+        bench.walk(4);
+        assert_eq!(bench.timer.stats().fired, 2 + 5, "the series goes on");
+        assert_eq!(bench.timer.shutdown(Stop::Cancel).len(), 1);
+    }
+}
+
+/// Says when it is dropped whether the gate is unlocked.
+struct LocksWhenDropped(Gate, std::sync::mpsc::Sender<bool>);
+
+impl Drop for LocksWhenDropped {
+    fn drop(&mut self) {
+        self.1.send(self.0.0.try_lock().is_ok()).unwrap();
+    }
+}
+
+/// The last waker may be dropped anywhere, with locks of its owner held. The future is dropped
+/// where jobs run.
+#[test]
+fn a_future_is_not_dropped_by_who_drops_its_waker() {
+    let (bench, gate) = (Bench::new(), Gate::default());
+    let (inner, (send, told)) = (gate.clone(), channel());
+    let job = bench.timer.after_async(MS, move |_| async move {
+        let _says = LocksWhenDropped(inner.clone(), send);
+        inner.pass().await;
+    });
+    job.unwrap().detach();
+    bench.step(1);
+    gate.0.lock().unwrap().1 = None;
+    assert!(told.try_recv().is_err(), "under a lock that it needs");
+    assert_eq!(bench.timer.running(), 1);
+    bench.step(0);
+    assert_eq!((told.try_recv(), bench.timer.running()), (Ok(true), 0));
 }

@@ -279,6 +279,30 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
 
     /// Cancels all operations that watch `key`. Returns those that this call has
     /// cancelled.
+    ///
+    /// ```
+    /// use cortado::timer::{DelayedOp, DelayedOps, Outcome, Timer};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// struct Fetch;
+    ///
+    /// impl DelayedOp for Fetch {
+    ///     fn try_complete(&self) -> bool { false }
+    ///     fn on_complete(&self) { println!("here is your data") }
+    ///     fn on_cancel(&self) { println!("the partition has moved") }
+    /// }
+    ///
+    /// let timer = Timer::builder().manual();
+    /// let fetches = DelayedOps::new(&timer);
+    /// let timeout = Duration::from_secs(1);
+    /// let watch = fetches.try_complete_else_watch(Arc::new(Fetch), timeout, ["p7", "p8"])?;
+    /// let cancelled = fetches.cancel_key("p8");
+    /// assert_eq!(cancelled[0].outcome(), Some(Outcome::Cancelled));
+    /// assert_eq!((fetches.pending(), fetches.watched(), timer.len()), (0, 0, 0));
+    /// # drop(watch);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn cancel_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<OpHandle<K>> {
         let shared = self.shared();
         let ops = shared.keys.of(key).into_iter();
@@ -309,6 +333,31 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for DelayedOps<K> 
 }
 
 /// An operation that waits, or has ended. Dropping the handle changes nothing.
+///
+/// ```
+/// use cortado::timer::{DelayedOp, DelayedOps, Outcome, Timer, Watch};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// struct Answer;
+///
+/// impl DelayedOp for Answer {
+///     fn try_complete(&self) -> bool { false }
+///     fn on_complete(&self) { println!("answer the client") }
+/// }
+///
+/// let timer = Timer::builder().manual();
+/// let answers = DelayedOps::new(&timer);
+/// let timeout = Duration::from_secs(1);
+/// let watch = answers.try_complete_else_watch(Arc::new(Answer), timeout, [7])?;
+/// if let Watch::Watching(operation) = watch {
+///     assert!(operation.timeout().is_some_and(|job| timer.contains(job)));
+///     assert!(operation.complete()); // whatever its condition says
+///     assert_eq!(operation.outcome(), Some(Outcome::Completed));
+///     assert!(!operation.cancel());
+/// }
+/// # Ok::<(), cortado::timer::TimerError>(())
+/// ```
 pub struct OpHandle<K: Hash + Eq + Clone + Send + Sync + 'static> {
     shared: Weak<Shared<K>>,
     op: Arc<Op<K>>,

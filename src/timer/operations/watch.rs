@@ -2,8 +2,8 @@
 
 use super::op::{DelayedOp, Op, Outcome};
 use super::{DelayedOps, OpHandle};
-use crate::primitives::Mutex;
 use crate::primitives::plain::Arc;
+use crate::primitives::{Mutex, seeded};
 use crate::timer::error::TimerError;
 use std::fmt;
 use std::future::Future;
@@ -98,11 +98,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Future for Watched<K> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        let early = seeded("watched-looks-first").then(|| self.handle.outcome());
         // The waker first: whoever ends the operation after the look finds it.
         let waker = context.waker().clone();
         let before = self.signal.waker.lock().replace(waker);
         drop(before);
-        self.handle.outcome().map_or(Poll::Pending, Poll::Ready)
+        let outcome = early.unwrap_or_else(|| self.handle.outcome());
+        outcome.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
