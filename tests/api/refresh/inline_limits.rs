@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, watched};
-use cortado::{Builder, Cache, Job, LoadError, LoadLimits, Loaded};
+use cortado::{Builder, Cache, Job, LoadError, LoadLimits, Loaded, LoadingCache};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -16,6 +16,7 @@ const AMPLE: LoadLimits = LoadLimits { soft: HANG, hard: HANG };
 
 type Error = &'static str;
 type Plan = Box<dyn FnOnce() -> Result<Loaded<u32>, Error> + Send>;
+type Handle = LoadingCache<u32, u32, Error>;
 type Loading = LoadingAudited<u32, u32, Error>;
 
 /// A cache whose loader does what is planned, once, and makes 1 otherwise.
@@ -35,11 +36,11 @@ fn planned(configure: fn(Builder<u32, u32>) -> Builder<u32, u32>) -> (Loading, i
 fn a_loader_that_asks_for_its_own_key_panics() {
     watched(|watch| {
         watch.begin("a loader that asks for its key".to_owned());
-        let asks: [fn(&cortado::LoadingCache<u32, u32, Error>); 2] =
+        let asks: [fn(&Handle); 2] =
             [|cache| drop(cache.get(&7)), |cache| drop(cache.get_within(&7, AMPLE))];
         for ask in asks {
             let (cache, plan) = planned(|builder| builder);
-            let own = cache.clone();
+            let own: Handle = cache.clone();
             plan(Box::new(move || {
                 ask(&own);
                 Ok(Loaded::new(2))

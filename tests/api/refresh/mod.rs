@@ -10,5 +10,5 @@ mod limits;
 mod many;
 mod model;
 mod operations;
+mod queued;
 mod renewals;
-mod shared_loads;

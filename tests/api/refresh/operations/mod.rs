@@ -1,7 +1,7 @@
 //! Every operation on a fresh, a stale and an expired entry, with and without an idle time, and
 //! with a read hook: the table of `docs/refresh.md`.
 
-mod loads;
+mod loaders;
 mod reads;
 mod writes;
 

@@ -5,6 +5,7 @@ use super::reads::present;
 use super::{KEY, Row, check, row};
 use crate::common::SECOND;
 use cortado::{Op, RemovalCause};
+use std::time::Duration;
 
 const REMOVED: [&str; 3] = ["Some(1)", "Some(1)", "None"];
 const NOTHING: [&str; 3] = ["None"; 3];
@@ -149,7 +150,7 @@ fn others() -> Vec<Row> {
         row(
             "a lifetime of zero",
             |b| {
-                b.cache.set_ttl(&KEY, 0 * SECOND);
+                b.cache.set_ttl(&KEY, Duration::ZERO);
                 after(b)
             },
             NOTHING,

@@ -1,7 +1,7 @@
 //! Loads of `get_within` on an executor: however many callers come, give up and come again, a key
 //! has one job; and nobody else waits for one that has not begun.
 
-use super::bench::bench;
+use super::bench::{Bench, bench};
 use crate::common::audited::loading_audited;
 use crate::common::{HANG, watched};
 use cortado::{Cache, GuardResult, Job, LoadError, LoadLimits, Loaded, Op};
@@ -66,7 +66,8 @@ fn a_job_that_waits_is_the_only_one_of_its_key() {
 #[test]
 fn others_do_not_wait_for_a_job_that_waits() {
     watched(|watch| {
-        let asks: [(&str, fn(&super::bench::Bench)); 6] = [
+        type Ask = (&'static str, fn(&Bench));
+        let asks: [Ask; 6] = [
             ("get", |b| drop(b.cache.get(&7))),
             ("get_many", |b| drop(b.cache.get_many([7]))),
             ("get_with", |b| assert_eq!(b.cache.get_with(7, || 50), 50)),
