@@ -126,14 +126,14 @@ impl Screen {
         row("requests", thousands(requests), format!("in {} s", self.begun.elapsed().as_secs()));
         let note = "answered from the cache".to_owned();
         row("hit ratio", format!("{:.2} %", percent(stats.hits, requests)), note);
-        let note = "in the background: those requests had the stale page at once".to_owned();
+        let note = "in the background: most requests had the stale page at once".to_owned();
         row("reloads", thousands(stats.reloads), note);
         let note = "the page was the same: no transfer".to_owned();
         row("… not modified", thousands(upstream.not_modified()), note);
-        let note = format!("reloads; {} pages were answered despite", service.despite_errors());
+        let note = format!("{} requests had the stale page despite", service.despite_errors());
         row("… failed", thousands(stats.reload_failures), note);
         let note =
-            "requests for pages that were not there while the upstream was stopped".to_owned();
+            "requests for pages that were not there, or not to be used, in that time".to_owned();
         row("failed", thousands(meters.failed()), note);
         row("upstream calls", thousands(calls), format!("one for {share:.1} requests"));
         let note = "for one page: the others wait".to_owned();

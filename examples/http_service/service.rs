@@ -1,10 +1,12 @@
 //! The service: it answers from the cache, and asks the upstream for what is missing or stale.
 //!
-//! | `Cache-Control` | in the cache |
+//! | `Cache-Control` | here |
 //! |---|---|
 //! | `max-age` | the entry is stale after that |
-//! | `stale-while-revalidate`, `stale-if-error` | it ends when the longer of the two is over, too |
-//! | `304 Not Modified` | the old body gets a new life |
+//! | `stale-while-revalidate` | for so long after that, a request gets the stale page at once |
+//! | `stale-if-error` | for so long, a request that waited for a reload which failed gets it |
+//! | the longer of the two | the entry ends then |
+//! | `304 Not Modified` | the page gets a new life |
 
 use crate::client::{self, Response, Terms};
 use anyhow::{Context, Error, Result, ensure};
@@ -13,14 +15,15 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use cortado::future::{Cache, LoadingCache};
-use cortado::{AsyncLoader, Job, Loaded, Reloaded};
+use cortado::{AsyncLoader, Job, LoadError, Loaded, Reloaded};
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long the upstream may take.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -29,8 +32,44 @@ const LIMIT: Duration = Duration::from_secs(2);
 pub struct Page {
     body: Vec<u8>,
     etag: Option<String>,
-    /// When it is stale, unless the upstream says that it is still the same.
-    stale_from: Instant,
+    validity: Mutex<Validity>,
+}
+
+/// What the upstream said of a response when it sent it, or when it last said that it is the same.
+#[derive(Clone, Copy)]
+struct Validity {
+    received: Instant,
+    terms: Terms,
+}
+
+impl Validity {
+    fn of(terms: Terms) -> Self {
+        Self { received: Instant::now(), terms }
+    }
+
+    fn is_stale(self, now: Instant) -> bool {
+        now >= self.received + self.terms.max_age
+    }
+
+    /// Whether it may be used although no reload has confirmed it.
+    fn is_usable_at_once(self, now: Instant) -> bool {
+        now < self.received + self.terms.max_age + self.terms.while_revalidate
+    }
+
+    /// Whether it may be used if the upstream fails.
+    fn is_usable_on_error(self, now: Instant) -> bool {
+        now < self.received + self.terms.max_age + self.terms.if_error
+    }
+}
+
+impl Page {
+    fn validity(&self) -> Validity {
+        *self.validity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn confirm(&self, terms: Terms) {
+        *self.validity.lock().unwrap_or_else(PoisonError::into_inner) = Validity::of(terms);
+    }
 }
 
 /// Asks the upstream.
@@ -53,8 +92,7 @@ fn kept(terms: Terms) -> Duration {
 }
 
 fn loaded(Response { terms, etag, body, .. }: Response) -> Loaded<Arc<Page>> {
-    let stale_from = Instant::now() + terms.max_age;
-    let page = Arc::new(Page { body, etag, stale_from });
+    let page = Arc::new(Page { body, etag, validity: Mutex::new(Validity::of(terms)) });
     Loaded::with_ttl(page, kept(terms)).refresh_after(terms.max_age)
 }
 
@@ -71,6 +109,7 @@ impl AsyncLoader<u64, Arc<Page>> for Upstream {
             return Ok(loaded(response).into());
         }
         let terms = response.terms;
+        old.confirm(terms);
         let same = Reloaded::not_modified_with_ttl(kept(terms));
         Ok(same.refresh_after(terms.max_age))
     }
@@ -108,14 +147,55 @@ impl Service {
 
     /// The page, from the cache or from the upstream. All requests that miss the same page share
     /// one call. If the client of the request that makes the call goes away, its future is
-    /// dropped, and another request calls in its place. A page that is stale is answered at once,
-    /// and asked for in the background.
-    async fn page(&self, page: u64) -> Result<Arc<Page>, Arc<Error>> {
-        let found = self.pages.get(&page).await?;
-        if found.stale_from <= Instant::now() && self.pages.last_failure(&page).is_some() {
+    /// dropped, and another request calls in its place. The first request that finds a page stale
+    /// has it asked for in the background.
+    async fn page(&self, page: u64) -> Result<Arc<Page>, Refused> {
+        let begun = Instant::now();
+        let found = self.pages.get(&page).await.map_err(Refused::Failed)?;
+        let known = found.validity();
+        // A response that came during this request is for it, even if it is not to be kept.
+        if known.received >= begun || known.is_usable_at_once(begun) {
+            self.count_stale(page, known);
+            return Ok(found);
+        }
+        let reloaded = self.pages.get_within(&page, sleep(LIMIT)).await;
+        let found = reloaded.map_err(|error| match error {
+            LoadError::Failed(error) => Refused::Failed(error),
+            _ => Refused::Unconfirmed,
+        })?;
+        let validity = found.validity();
+        if validity.received > known.received {
+            return Ok(found);
+        }
+        if validity.is_usable_on_error(Instant::now()) {
+            self.count_stale(page, validity);
+            return Ok(found);
+        }
+        Err(Refused::Unconfirmed)
+    }
+
+    /// Counts a request whose page is stale because the upstream fails.
+    fn count_stale(&self, page: u64, validity: Validity) {
+        if validity.is_stale(Instant::now()) && self.pages.last_failure(&page).is_some() {
             self.despite_errors.fetch_add(1, Relaxed);
         }
-        Ok(found)
+    }
+}
+
+/// Why a request gets no page.
+enum Refused {
+    /// There is none, and the upstream has failed.
+    Failed(Arc<Error>),
+    /// There is one, and it may not be used without the upstream, which has failed.
+    Unconfirmed,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "{error:#}"),
+            Self::Unconfirmed => f.write_str("the upstream fails, and the page may not be used"),
+        }
     }
 }
 
@@ -134,6 +214,6 @@ async fn answer(
 ) -> Result<Vec<u8>, (StatusCode, String)> {
     match service.page(page).await {
         Ok(page) => Ok(page.body.clone()),
-        Err(error) => Err((StatusCode::BAD_GATEWAY, format!("{error:#}\n"))),
+        Err(refused) => Err((StatusCode::BAD_GATEWAY, format!("{refused}\n"))),
     }
 }

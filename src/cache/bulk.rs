@@ -38,7 +38,8 @@ where
     /// `loader` gets all keys that have no value and that no other call is loading. It returns
     /// pairs of keys and values, in any order. A key for which it returns nothing has no value,
     /// and every caller who waited for it gets `None`. A pair whose key was not asked for is
-    /// inserted too.
+    /// inserted too, when the loads of this call have ended; like any insert it waits for a
+    /// computation of its key.
     ///
     /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
     /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each
@@ -101,7 +102,9 @@ where
     /// Like [`get_many_with`](Self::get_many_with), but waits for the loads of other calls no
     /// longer than until `limit` has passed since the call, in real time.
     ///
-    /// The limit interrupts no call of `loader`. What `loader` has made stays in the cache.
+    /// The limit interrupts no call of `loader`. What `loader` has made stays in the cache. One
+    /// exception: a pair whose key was not asked for is dropped if a computation of that key has
+    /// not ended at the limit.
     ///
     /// # Errors
     /// If another call is still loading one of the keys at the limit.

@@ -200,12 +200,17 @@ where
     /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
     /// then.
     ///
-    /// A loader that asks so for its own key waits for itself, until the limit. A thread of the
-    /// executor that calls this for a key without a value needs another one to be
-    /// free for the load, or times out.
+    /// On an executor, calls for one key share one job, however many of them have given up. A
+    /// thread of the executor that calls this for a key without a value needs another one to be
+    /// free for the load, or times out. Other methods do not wait for a job that has not begun.
     ///
     /// # Errors
-    /// If there is no value: the loader has failed or panicked, or the hard limit has come.
+    /// If there is no value: the loader has failed, or panicked on the executor, or the hard limit
+    /// has come.
+    ///
+    /// # Panics
+    /// If the loader panics on this thread, or asks so for the very key that it loads. A loader
+    /// that reloads gets the stale value.
     ///
     /// ```
     /// use cortado::{Cache, Job, LoadError, LoadLimits, Loaded};

@@ -149,14 +149,17 @@ impl<K, V, S> Engine<K, V, S> {
         FlightGuard::register(&self.core.flights, (kind, generation), key_node, seen)
     }
 
-    /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
-    /// `on_load`, this call overtakes a load or a reload first.
+    /// Removes `other` from the board if it is an overtaken load, or one that has not begun;
+    /// returns whether it did. By `on_load`, this call overtakes a load or a reload first.
     pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
         let overtakes = match (other.kind(), on_load) {
             (FlightKind::Exclusive, _) => return false,
             (FlightKind::Reload, OnLoad::WaitUnlessReload) | (_, OnLoad::Overtake) => true,
-            (FlightKind::Load | FlightKind::Reload, _) => false,
+            (FlightKind::Load | FlightKind::Queued | FlightKind::Reload, _) => false,
         };
+        if on_load != OnLoad::WaitQueued && !seeded("queued-loads-are-waited-for") {
+            other.pass_queued();
+        }
         if overtakes {
             other.overtake();
         }

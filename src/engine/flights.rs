@@ -38,7 +38,7 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
@@ -55,12 +55,22 @@ pub struct Flight {
     /// Whether the loader has returned, and its value may be the key's by now. Relaxed: the owner
     /// stores it before it takes the bucket's lock, and others read it after they held that lock.
     commits: AtomicBool,
+    /// Whether a load that was handed to the executor has begun. Relaxed: it carries nothing, and
+    /// whoever changes it from [`QUEUED`] runs a loader next.
+    stage: AtomicU8,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
     /// shard's lock, and the flight's owner reads it after it has held that lock.
     postponed: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
     cell: FlightCell<Option<LoadOutcome>>,
 }
+
+/// The load waits in the executor.
+const QUEUED: u8 = 0;
+/// The owner's code may run. Flights of other kinds have begun when they are registered.
+const BEGUN: u8 = 1;
+/// Another operation went past the load while it was queued. It does not begin any more.
+const PASSED: u8 = 2;
 
 impl HasCell for Flight {
     type Result = Option<LoadOutcome>;
@@ -92,16 +102,18 @@ pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
     }
 }
 
-/// [`block_on`] that gives up at `deadline` and returns `None` then. Nothing is committed.
+/// [`block_on`] that gives up at `deadline`, if there is one, and returns `None` then. Nothing is
+/// committed.
 ///
 /// # Panics
 /// As [`block_on`].
-pub fn block_until<T>(deadline: Instant, mut step: impl FnMut() -> Step<T>) -> Option<T> {
+pub fn block_until<T>(deadline: Option<Instant>, mut step: impl FnMut() -> Step<T>) -> Option<T> {
     loop {
-        match step() {
-            Step::Done(result) => return Some(result),
-            Step::Wait(flight) if flight.wait_until(deadline) => {}
-            Step::Wait(_) => return None,
+        match (step(), deadline) {
+            (Step::Done(result), _) => return Some(result),
+            (Step::Wait(flight), None) => flight.wait(),
+            (Step::Wait(flight), Some(deadline)) if flight.wait_until(deadline) => {}
+            (Step::Wait(_), Some(_)) => return None,
         }
     }
 }
@@ -170,11 +182,17 @@ impl Flight {
         self.commits.store(true, Ordering::Relaxed);
     }
 
+    /// Goes past a load that waits in the executor, whose only thread may be the caller's. Does
+    /// nothing to a load that has begun.
+    pub fn pass_queued(&self) {
+        let _ = self.stage.compare_exchange(QUEUED, PASSED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Whether a caller that has just changed the lifetime of the key's entry overtakes the flight,
     /// because others may get its value by it. A reload leaves the entry alone until it commits.
     pub fn gives_the_entry(&self) -> bool {
         match self.kind {
-            FlightKind::Load => true,
+            FlightKind::Load | FlightKind::Queued => true,
             FlightKind::Reload => self.commits.load(Ordering::Relaxed),
             FlightKind::Exclusive => false,
         }
@@ -197,7 +215,9 @@ impl Flight {
     /// Whether the load's result may be outdated, given the present generation. A commit must call
     /// this under the lock of the key's bucket. Elsewhere `false` may be outdated.
     pub fn is_overtaken(&self, generation: Generation) -> bool {
-        self.generation != generation || self.overtaken.load(Ordering::Relaxed)
+        self.generation != generation
+            || self.overtaken.load(Ordering::Relaxed)
+            || self.stage.load(Ordering::Relaxed) == PASSED
     }
 }
 
@@ -385,6 +405,7 @@ impl FlightGuard {
             generation,
             overtaken: AtomicBool::new(false),
             commits: AtomicBool::new(false),
+            stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
             postponed: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
         });
@@ -398,6 +419,15 @@ impl FlightGuard {
 
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
         Arc::ptr_eq(self.flight(), flight)
+    }
+
+    /// Begins a load that waited in the executor. False if something has overtaken it, or gone past
+    /// it: then nobody who comes later waits for it.
+    pub fn begin_queued(&self, generation: Generation) -> bool {
+        let flight = self.flight();
+        let (from, to) = (QUEUED, BEGUN);
+        let begun = flight.stage.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        begun.is_ok() && !flight.is_overtaken(generation)
     }
 
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait

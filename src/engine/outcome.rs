@@ -22,6 +22,9 @@ pub enum Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlightKind {
     Load,
+    /// A load that waits in the executor when it is registered. It is a [`Load`](Self::Load), but
+    /// for one thing: until it has begun, only callers who would queue another one wait for it.
+    Queued,
     /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
     /// and a change of the entry's lifetime does not.
     Reload,
@@ -51,6 +54,8 @@ pub struct LoadedNode {
 /// How an operation that takes a key treats a load of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLoad {
+    /// It waits for the load, even if that has not begun.
+    WaitQueued,
     /// It waits for the load.
     Wait,
     /// It waits for the load, and overtakes a reload: the key has an entry to go on with.

@@ -236,6 +236,13 @@ impl<K, V> Reloading<K, V> {
         self.trigger.places.ended.fetch_add(1, Relaxed);
     }
 
+    /// Ends the reload, whose entry was another one or had ended when its loader was to begin. The
+    /// word is set, although nobody reads the entry any more: callers may wait for that.
+    pub fn come_to_nothing(mut self) {
+        self.trigger.next = Next::AsBefore;
+        self.trigger.places.ended.fetch_add(1, Relaxed);
+    }
+
     /// Ends the reload, which has failed.
     pub fn fail(mut self) {
         self.trigger.next = Next::Later;
@@ -268,7 +275,8 @@ impl Trigger {
             }
             _now => now,
         };
-        core.set_refresh(self.id, instant);
+        // A reload that a call asked for may have come before the entry was stale.
+        core.set_refresh(self.id, instant.max(self.taken));
     }
 }
 

@@ -15,6 +15,7 @@ use crate::expiry::Expiry;
 use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool};
 use crate::primitives::atomic::AtomicBool;
+use crate::primitives::seeded;
 #[cfg(all(feature = "tokio", not(cortado_loom)))]
 use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
@@ -151,7 +152,7 @@ fn columns(has_idle: bool, refreshes: bool) -> Columns {
     if has_idle {
         columns = columns.with(Column::HardDeadline);
     }
-    if refreshes {
+    if refreshes || seeded("nodes-have-all-columns") {
         columns = columns.with(Column::Refresh).with(Column::End);
     }
     columns

@@ -155,7 +155,8 @@ where
     /// needs of the keys.
     ///
     /// *Cancellation*: see the [module](super). If this future is dropped while it polls that of
-    /// `loader`, callers who wait for one of the keys load it themselves.
+    /// `loader`, callers who wait for one of the keys load it themselves. If it is dropped while a
+    /// pair that was not asked for waits for a computation, that pair is dropped, too.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -161,13 +161,18 @@ where
     /// in this task and is given up then: the next task that reads the stale value reloads it. The
     /// same applies to a load whose job the executor drops.
     ///
-    /// A loader that asks so for its own key gets the stale value at once.
+    /// A loader that asks so for its own key gets the stale value at once. On an executor, calls
+    /// for one key share one load, however many of them were dropped; other methods do not wait
+    /// for one whose first job has not begun.
     ///
     /// *Cancellation*: as said above.
     ///
     /// # Errors
     /// If there is no value: the loader has failed, or has panicked on the executor.
     /// [`LoadError::TimedOut`] does not occur.
+    ///
+    /// # Panics
+    /// If the loader panics in this task, or if it loads the key and asks so for it.
     ///
     /// ```
     /// use cortado::{Clock, Job, Loaded, future::Cache};

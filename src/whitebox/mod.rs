@@ -1,8 +1,9 @@
-//! Tests of whole caches that look inside: at thresholds, at an audit that must fail, at a pass
-//! that is held up, at entries that computations use. They stand above everything else and may
-//! reach through every room.
+//! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
+//! at a pass that is held up, at entries that computations use. They stand above everything else
+//! and may reach through every room.
 
 mod audit_negative;
+mod columns;
 mod in_use;
 mod stalled_pass;
 mod thresholds;

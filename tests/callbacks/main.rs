@@ -8,6 +8,7 @@
 //! * [`reentrancy`], [`writing_callbacks`]: callbacks that use the cache, and that write it each
 //!   time.
 //! * [`panics`]: panics of the user's code, wherever the cache calls it.
+//! * [`refreshing`]: both, of the stored loader and of the refresh policy.
 //! * [`owned_keys`], [`deferred_deliveries`]: deliveries inside loads, computations and callbacks.
 //! * [`notification_limit`], [`queue_waits`]: the bound on notifications, and who waits for it.
 //! * [`closing`], [`last_handles`]: listeners at the end of a cache; callbacks that drop its last
@@ -35,4 +36,5 @@ mod panics;
 mod queue_waits;
 mod read_hooks;
 mod reentrancy;
+mod refreshing;
 mod writing_callbacks;

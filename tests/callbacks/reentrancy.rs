@@ -153,10 +153,10 @@ fn by_guard(s: &Subject, key: u64) {
     }
 }
 
-type Inner = (&'static str, fn(&Subject, u64));
+pub type Inner = (&'static str, fn(&Subject, u64));
 
 /// What the callback does, with the key of the outer operation.
-const INNER: [Inner; 33] = [
+pub const INNER: [Inner; 33] = [
     ("get", |s, key| drop(s.cache.get(&Name(key)))),
     ("insert", |s, key| s.insert(key)),
     ("insert other", |s, _| s.insert(OTHER)),

@@ -30,6 +30,10 @@ pub enum Place {
     SecondListener,
     /// The third, which gets clones of key and value.
     EvictionListener,
+    /// The loader that a cache with refresh has stored: in a load, and in a reload.
+    Stored,
+    /// The policy that says when a value is stale.
+    RefreshPolicy,
     /// The rest are places that only tasks have: the destructor of the future of a load or a
     /// computation.
     DropFuture,
@@ -71,6 +75,9 @@ pub const PLACES: [Place; 16] = [
     Place::SecondListener,
     Place::EvictionListener,
 ];
+
+/// In caches with refresh.
+pub const REFRESH_PLACES: [Place; 2] = [Place::Stored, Place::RefreshPolicy];
 
 pub const TASK_PLACES: [Place; 7] = [
     Place::DropFuture,
@@ -213,6 +220,14 @@ pub struct Value {
     living: Arc<AtomicIsize>,
 }
 
+impl Value {
+    fn new(living: &Arc<AtomicIsize>, serial: &AtomicU64) -> Self {
+        let serial = serial.fetch_add(1, SeqCst) + 1;
+        living.fetch_add(1, SeqCst);
+        Self { serial, living: Arc::clone(living) }
+    }
+}
+
 impl Clone for Value {
     fn clone(&self) -> Self {
         reach(Place::Clone);
@@ -336,9 +351,13 @@ impl Subject {
     }
 
     pub fn value(&self) -> Value {
-        let serial = self.serial.fetch_add(1, SeqCst) + 1;
-        self.living.fetch_add(1, SeqCst);
-        Value { serial, living: Arc::clone(&self.living) }
+        Value::new(&self.living, &self.serial)
+    }
+
+    /// Makes values, and keeps no cache.
+    pub fn maker(&self) -> impl Fn() -> Value + Send + Sync + use<> {
+        let (living, serial) = (Arc::clone(&self.living), Arc::clone(&self.serial));
+        move || Value::new(&living, &serial)
     }
 
     pub fn insert(&self, key: u64) {

@@ -12,6 +12,7 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
     // The helpers that audit in a way of their own.
     ("common/mod.rs", "tested", 1, "`Tested` audits when it is dropped"),
     ("common/fuse.rs", "new", 1, "`Subject::check` audits; it is the end of each case"),
+    ("callbacks/refreshing.rs", "begun", 1, "`end` calls `Subject::check`"),
     ("tasks/fused.rs", "new", 1, "`Fused::check` calls `Subject::check`"),
     ("model/harness/subject.rs", "build", 1, "the driver audits before and after the close"),
     // Nothing drops a static.

@@ -1,12 +1,14 @@
 //! Loads of many keys by one future.
 
 use crate::common::audited::{TasksAudited, tasks_audited};
-use crate::common::must_end;
+use crate::common::{must_end, watched};
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use cortado::future::Cache;
+use cortado::{Op, TimedOut};
 use std::future::{Future, Ready, ready};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Shared = Arc<TasksAudited<u64, u64>>;
 
@@ -199,5 +201,53 @@ fn threads_have_a_time_limit_for_it() {
         loads.run();
         let values = cache.sync().within(Duration::ZERO, limited);
         assert_eq!(values, Ok(Ok(vec![Some(1), Some(20)])));
+    });
+}
+
+/// The loader brings a pair that nobody asked for. Another task of this thread computes its key, so
+/// a wait that blocked the thread would never end.
+#[test]
+fn an_unasked_pair_awaits_a_computation_of_its_key() {
+    watched(|watch| {
+        watch.begin("a task awaits a computation".to_owned());
+        let (cache, gate) = (shared(), Gate::default());
+        let (open, brings) = (gate.clone(), |_: &[&u64]| ready([(1, 1), (7, 49)]));
+        let compute = async move |_| {
+            open.passed().await;
+            Op::Put(1)
+        };
+        let computation = Task::waiting(cache.entry(7).and_compute_with(compute));
+        let waiting = Task::waiting(cache.get_many_with([1], brings));
+        // What was asked for is there already, also if the caller gives up.
+        drop(Task::waiting(cache.get_many_with([2], |_| ready([(2, 4), (7, 50)]))));
+        assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), None]);
+        gate.open();
+        computation.end();
+        assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), Some(1)]);
+        assert_eq!(waiting.end(), [Some(1)]);
+        assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), Some(49)]);
+    });
+}
+
+#[test]
+fn a_time_limit_drops_an_unasked_pair_that_still_waits() {
+    watched(|watch| {
+        watch.begin("limits end the wait for a computation".to_owned());
+        let (cache, gate) = (shared(), Gate::default());
+        let open = gate.clone();
+        let compute = async move |_| {
+            open.passed().await;
+            Op::Put(1)
+        };
+        let computation = Task::waiting(cache.entry(7).and_compute_with(compute));
+        let many = cache.sync().get_many_within(Duration::ZERO, [2], |_| [(2, 4), (7, 49)]);
+        assert_eq!(many, Ok(vec![Some(4)]));
+        let loads = async |cache: &Cache<u64, u64>| {
+            cache.get_many_with([1], |_| ready([(1, 1), (7, 50)])).await
+        };
+        assert_eq!(cache.sync().within(Duration::ZERO, loads), Err(TimedOut));
+        gate.open();
+        computation.end();
+        assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), Some(1)]);
     });
 }

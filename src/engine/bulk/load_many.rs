@@ -1,7 +1,7 @@
 //! Loads of many keys by one call of the loader.
 
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome, Step};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome, Step, block_until};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::Entry;
@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// The keys' entries, in the order of the keys.
 pub type Answers<K, V> = Vec<Option<Entry<K, V>>>;
+
+/// Pairs that a loader has made and was not asked for.
+pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
 
 /// One of the keys, in the order in which the caller gave them.
 pub enum Wanted<K, V> {
@@ -82,12 +85,16 @@ where
         // whose keys cross cannot wait for each other.
         loop {
             let (own, others) = self.begin_round(&mut wanted);
-            if !own.is_empty()
-                && let Err(error) = self.finish_round(&mut wanted, own, &mut loader)
-            {
-                // Before the error is the return value: a panic of the destructors would leak it.
-                drop((wanted, others));
-                return Err(error);
+            if !own.is_empty() {
+                match self.finish_round(&mut wanted, own, &mut loader) {
+                    Ok(unasked) => self.insert_unasked(unasked, deadline),
+                    Err(error) => {
+                        // Before the error is the return value: a panic of the destructors would
+                        // leak it.
+                        drop((wanted, others));
+                        return Err(error);
+                    }
+                }
             }
             match (others, deadline) {
                 (None, _) => break,
@@ -99,6 +106,18 @@ where
         Ok(Some(self.answers(wanted)))
     }
 
+    /// Inserts what the loader was not asked for. A pair that still waits for a computation of its
+    /// key at `deadline` is dropped.
+    fn insert_unasked(&self, unasked: Unasked<K, V>, deadline: Option<Instant>) {
+        for (key, made) in unasked {
+            if let Some(mut insert) = self.begin_insert_made(key, made)
+                && block_until(deadline, || self.step_insert(&mut insert)).is_some()
+            {
+                self.after_write();
+            }
+        }
+    }
+
     pub fn want(&self, key: K) -> Wanted<K, V> {
         if let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) {
             // Before the entry is the return value: if the key's destructor panicked after that,
@@ -106,9 +125,7 @@ where
             drop(key);
             return Wanted::Known(Some(entry));
         }
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        Wanted::Missing(self.pool.draft(hash, key).detach(), None)
+        Wanted::Missing(self.draft_for_load(key), None)
     }
 
     /// Begins the loads of all missing keys that no other call is loading. Returns also one of the
@@ -149,13 +166,14 @@ where
         (own, other)
     }
 
-    /// Runs the loader for the keys of this call, and commits what it makes.
+    /// Runs the loader for the keys of this call, and commits what it makes of them. The caller
+    /// inserts the rest: it may have to wait, and the loads of this call have ended then.
     fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: Vec<Own>,
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<(), plain::Arc<E>> {
+    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let own = enter(own);
         let timer = LoadTimer::start(self);
         let positions = own.0.iter().map(|own| own.position);
@@ -163,7 +181,7 @@ where
         self.land_round(wanted, own, timer, made)
     }
 
-    /// Commits what a task's loader has made.
+    /// Commits what a task's loader has made of the keys of this call. The caller inserts the rest.
     ///
     /// # Errors
     /// The loader's.
@@ -173,7 +191,7 @@ where
         own: Vec<Own>,
         timer: LoadTimer<'_, K, V, S>,
         made: Result<I, E>,
-    ) -> Result<(), plain::Arc<E>> {
+    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         self.land_round(wanted, enter(own), timer, made)
     }
 
@@ -183,7 +201,7 @@ where
         mut own: Frames<Entered>,
         timer: LoadTimer<'_, K, V, S>,
         made: Result<I, E>,
-    ) -> Result<(), plain::Arc<E>> {
+    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let mut made = match made.map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),
             Err(error) => {
@@ -198,13 +216,11 @@ where
         while let Some(Entered { position, flight }) = own.0.pop() {
             self.land_one(wanted, position, flight, &mut made);
         }
-        for (key, made) in made {
-            if let Made::Unused(loaded) = made {
-                let (value, lease) = loaded.into_parts();
-                self.insert(key, value, lease.lifetime);
-            }
-        }
-        Ok(())
+        let unasked = made.into_iter().filter_map(|(key, made)| match made {
+            Made::Unused(loaded) => Some((key, loaded)),
+            Made::UsedAt(_) => None,
+        });
+        Ok(unasked.collect())
     }
 
     /// Commits the value of one key, if the loader has made one.

@@ -3,7 +3,8 @@
 use super::commit::{Replaces, loaded_node};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad, Step, block_on,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad, Step,
+    block_on, block_until,
 };
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
@@ -168,17 +169,47 @@ where
         self.load_missing(key, init, &mut Replaces::none())
     }
 
+    /// [`load_after_miss`](Self::load_after_miss) that waits for another call's load no longer than
+    /// until `deadline`, and returns `None` then.
+    pub fn load_after_miss_until<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+        deadline: Option<Instant>,
+    ) -> Option<Result<Entry<K, V>, R::Reason>> {
+        let mut replaces = Replaces::none();
+        let (draft, mut joined) = (self.draft_for_load(key), None);
+        let step = || self.begin_load::<R::Reason>(&draft, &mut joined, &mut replaces);
+        let begun = block_until(deadline, step)?;
+        Some(self.finish_begun(begun, draft, init, &mut replaces))
+    }
+
     fn load_missing<R: LoaderResult<V>>(
         &self,
         key: K,
         init: impl FnOnce() -> R,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, R::Reason> {
+        let (draft, mut joined) = (self.draft_for_load(key), None);
+        let begun = block_on(|| self.begin_load::<R::Reason>(&draft, &mut joined, replaces));
+        self.finish_begun(begun, draft, init, replaces)
+    }
+
+    /// A node with the key, for a load of it.
+    pub fn draft_for_load(&self, key: K) -> OwnedDraft<K, V> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key).detach();
-        let mut joined = None;
-        match block_on(|| self.begin_load::<R::Reason>(&draft, &mut joined, replaces)) {
+        self.pool.draft(hash, key).detach()
+    }
+
+    fn finish_begun<R: LoaderResult<V>>(
+        &self,
+        begun: Begun<K, V, R::Reason>,
+        draft: OwnedDraft<K, V>,
+        init: impl FnOnce() -> R,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Result<Entry<K, V>, R::Reason> {
+        match begun {
             Begun::Present(entry) => {
                 drop((draft, init));
                 Ok(entry)
@@ -199,6 +230,17 @@ where
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
+        self.begin_load_as(FlightKind::Load, draft, joined, replaces)
+    }
+
+    /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued.
+    pub fn begin_load_as<N: Reason>(
+        &self,
+        kind: FlightKind,
+        draft: &OwnedDraft<K, V>,
+        joined: &mut Option<Arc<Flight>>,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
         if let Some(flight) = joined.take() {
             let begun = self.join(&flight, replaces);
@@ -212,14 +254,16 @@ where
                 return Step::Done(Begun::Present(entry));
             }
         }
+        let is_queued = kind == FlightKind::Queued;
+        let on_load = if is_queued { OnLoad::WaitQueued } else { OnLoad::Wait };
         loop {
             match self.flight_of(hash, key) {
                 (seen, None) => {
-                    if let Some(flight) = self.register(FlightKind::Load, draft.share(), seen) {
+                    if let Some(flight) = self.register(kind, draft.share(), seen) {
                         return Step::Done(Begun::Leading(flight));
                     }
                 }
-                (_, Some(other)) if self.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
+                (_, Some(other)) if self.dismiss_overtaken(hash, &other, on_load) => {}
                 (_, Some(other)) => {
                     *joined = Some(Arc::clone(&other));
                     return Step::Wait(other);
@@ -230,7 +274,7 @@ where
 
     /// The last step: runs the loader and commits, unless another load has ended between the read
     /// and the registration.
-    fn finish_load<R: LoaderResult<V>>(
+    pub fn finish_load<R: LoaderResult<V>>(
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,

@@ -4,7 +4,7 @@
 use super::commit::{Replaces, loaded_node};
 use super::load::Begun;
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, LoadOutcome, block_on, block_until};
+use crate::engine::flights::{FlightGuard, LoadOutcome, block_until};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
@@ -50,17 +50,9 @@ where
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
             return ValueOrLoad::Present(entry);
         }
-        let key = key.to_owned();
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key).detach();
-        let mut joined = None;
+        let (draft, mut joined) = (self.draft_for_load(key.to_owned()), None);
         let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
-        let begun = match deadline {
-            None => Some(block_on(step)),
-            Some(deadline) => block_until(deadline, step),
-        };
-        match begun {
+        match block_until(deadline, step) {
             None => ValueOrLoad::TimedOut,
             Some(Begun::Present(entry)) => {
                 // Before the entry is the return value: if the key's destructor panicked after

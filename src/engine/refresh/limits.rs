@@ -1,13 +1,14 @@
 //! Time limits: a caller waits for a reload or a load no longer than it wants to, and that goes on.
 
 use crate::engine::Engine;
-use crate::engine::loads::ValueOrLoad;
+use crate::engine::flights::{FlightGuard, FlightKind, block_until};
+use crate::engine::loads::{Begun, Replaces};
 use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Leader, Outcome};
 use crate::loaded::LoaderResult;
 use crate::node::GONE;
-use crate::pool::Handle;
+use crate::pool::{Handle, OwnedDraft};
 use crate::primitives::{Arc, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -20,6 +21,35 @@ pub enum Waited<K, V, N> {
     Loaded(Result<Entry<K, V>, N>),
     Panicked,
     TimedOut,
+}
+
+/// What became of a load that was queued.
+#[derive(Clone)]
+pub enum Ran<T> {
+    Loaded(T),
+    Panicked,
+    /// Something overtook the load before its job began.
+    Passed,
+}
+
+/// A load that waits in the executor. Dropping it gives the load up.
+pub struct QueuedLoad<K, V, T> {
+    // Declared, and so dropped, before the draft, which has the key.
+    pub flight: FlightGuard,
+    pub draft: OwnedDraft<K, V>,
+    /// Where its caller waits. It goes last: then the caller finds no flight of it.
+    pub caller: Leader<FlightCell<Ran<T>>>,
+}
+
+impl<K, V, T> QueuedLoad<K, V, T> {
+    pub fn new(flight: FlightGuard, draft: OwnedDraft<K, V>) -> Self {
+        Self { flight, draft, caller: Leader::of(FlightCell::new()) }
+    }
+
+    /// Where the caller waits.
+    pub fn cell(&self) -> Arc<FlightCell<Ran<T>>> {
+        Arc::clone(self.caller.flight())
+    }
 }
 
 impl<K, V, S> Engine<K, V, S> {
@@ -46,6 +76,9 @@ where
 {
     /// Loads a key without an entry where reloads run, and waits for that until `deadline`. Inline,
     /// the loader runs on this thread, and only the wait for another call's load has a limit.
+    ///
+    /// On an executor a key has one job, however many callers come and give up: the load is on the
+    /// board while it waits there. Only callers of this function wait for it then.
     pub fn load_until<R: LoaderResult<V> + 'static>(
         &self,
         key: &K,
@@ -55,27 +88,47 @@ where
     where
         R::Reason: Clone + Send + Sync + 'static,
     {
-        let Some(engine) = self.executed() else { return self.load_here(key, load, deadline) };
+        let Some(engine) = self.executed() else {
+            let loaded = self.load_after_miss_until(key.clone(), || load(key), deadline);
+            return loaded.map_or(Waited::TimedOut, Waited::Loaded);
+        };
         loop {
-            let mut leader = Leader::of(FlightCell::new());
-            let flight = Arc::clone(leader.flight());
-            let (engine, key, load) = (engine.clone(), key.clone(), load.clone());
+            let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
+            let begin = || {
+                let replaces = &mut Replaces::none();
+                self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces)
+            };
+            let flight = match block_until(deadline, begin) {
+                None => return Waited::TimedOut,
+                Some(Begun::Leading(flight)) => flight,
+                Some(Begun::Present(entry)) => {
+                    // Before the entry is the return value: a panic of the key's destructor would
+                    // leak it.
+                    drop(draft);
+                    return Waited::Loaded(Ok(entry));
+                }
+                Some(Begun::NoValue(reason)) => {
+                    drop(draft);
+                    return Waited::Loaded(Err(reason));
+                }
+            };
+            let queued = QueuedLoad::new(flight, draft);
+            let (cell, engine, load) = (queued.cell(), engine.clone(), load.clone());
             self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
-                    let wanted = key.clone();
-                    let loaded = catch_user_panic(|| engine.load_after_miss(key, || load(&wanted)));
-                    leader.complete(|| loaded);
+                    engine.run_queued(queued, load);
                 }
             }));
             let resubmit = Instant::now() + RESUBMIT;
             let outcome = match deadline {
-                None => Some(flight.wait()),
-                Some(deadline) if flight.wait_until(deadline) => flight.outcome(),
+                None => Some(cell.wait()),
+                Some(deadline) if cell.wait_until(deadline) => cell.outcome(),
                 Some(_) => None,
             };
             match outcome {
-                Some(Outcome::Done(Some(loaded))) => return Waited::Loaded(loaded),
-                Some(Outcome::Done(None)) => return Waited::Panicked,
+                Some(Outcome::Done(Ran::Loaded(loaded))) => return Waited::Loaded(loaded),
+                Some(Outcome::Done(Ran::Panicked)) => return Waited::Panicked,
+                Some(Outcome::Done(Ran::Passed)) => {}
                 // The executor has dropped the job.
                 Some(Outcome::Abandoned) if deadline.is_none_or(|it| it > resubmit) => {
                     std::thread::sleep(resubmit.saturating_duration_since(Instant::now()));
@@ -85,25 +138,22 @@ where
         }
     }
 
-    /// [`load_until`](Self::load_until) where reloads run inline.
-    fn load_here<R: LoaderResult<V>>(
+    /// The job of a load that was queued.
+    fn run_queued<R: LoaderResult<V>>(
         &self,
-        key: &K,
-        load: impl Fn(&K) -> R,
-        deadline: Option<Instant>,
-    ) -> Waited<K, V, R::Reason> {
-        let pending = match self.value_or_load(key, deadline) {
-            ValueOrLoad::Present(entry) => return Waited::Loaded(Ok(entry)),
-            ValueOrLoad::TimedOut => return Waited::TimedOut,
-            ValueOrLoad::Leading(pending) => pending,
-        };
-        // A panic of the loader drops the load: one of those who wait leads next.
-        Waited::Loaded(match load(key).into_result() {
-            Ok(loaded) => Ok(self.finish_pending(pending, loaded)),
-            Err(reason) => {
-                self.give_up_pending(pending);
-                Err(reason)
-            }
-        })
+        queued: QueuedLoad<K, V, Result<Entry<K, V>, R::Reason>>,
+        load: impl FnOnce(&K) -> R,
+    ) {
+        let QueuedLoad { flight, draft, mut caller } = queued;
+        if !flight.begin_queued(self.core.hot.generation()) {
+            drop((flight, draft));
+            return caller.complete(|| Ran::Passed);
+        }
+        let key = draft.key().clone();
+        let load = || load(&key);
+        // The executor has not asked for a panic.
+        let loaded =
+            catch_user_panic(|| self.finish_load(flight, draft, load, &mut Replaces::none()));
+        caller.complete(|| loaded.map_or(Ran::Panicked, Ran::Loaded));
     }
 }

@@ -9,5 +9,5 @@ mod request;
 mod trigger;
 
 pub use by_call::answer;
-pub use limits::Waited;
+pub use limits::{QueuedLoad, Ran, Waited};
 pub use reload::{Answer, Ended, Running, Starter};

@@ -22,9 +22,10 @@ pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// What a reload came to.
 pub enum Ended<K, V> {
-    /// The entry has a new value, which is the one here; or a new life; or it is removed; or it is
-    /// another one by now.
+    /// The entry has a new value, which is the one here; or a new life; or it is removed.
     Done(Option<Entry<K, V>>),
+    /// The entry was another one, or had ended, when the loader was to begin.
+    Nothing,
     /// Something overtook the reload, and the entry is still there.
     Overtaken,
     /// The loader failed, or panicked.
@@ -184,7 +185,11 @@ where
     pub fn land_nothing(&self, present: Option<Entry<K, V>>, flight: EnteredFlight) -> Ended<K, V> {
         let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
         flight.land_with(|| loaded.map(LoadOutcome::Value));
-        Ended::Done(None)
+        if seeded("reloads-of-ended-entries-stay-taken") {
+            Ended::Done(None)
+        } else {
+            Ended::Nothing
+        }
     }
 
     /// Commits what the loader brought, if it brought anything, and ends the flight.
@@ -312,6 +317,11 @@ impl<K, V, S> Engine<K, V, S> {
                 reloads.failures.forget(id);
                 reloading.succeed();
                 made
+            }
+            Ended::Nothing => {
+                reloads.failures.forget(id);
+                reloading.come_to_nothing();
+                None
             }
             Ended::Overtaken => {
                 reloading.give_up();

@@ -1,11 +1,15 @@
 //! Time limits of tasks: a task waits for a reload or a load no longer than it wants to, and that
 //! goes on. The timer is the caller's: a future.
 
+use super::drive::drive;
 use crate::engine::Engine;
+use crate::engine::flights::FlightKind;
+use crate::engine::loads::{Begun, Replaces};
 use crate::engine::reentrancy;
+use crate::engine::refresh::{QueuedLoad, Ran};
 use crate::entry::Entry;
 use crate::executor::spawn;
-use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::flight::cell::{Follow, Outcome};
 use crate::loader::AnyAsyncLoader;
 use crate::node::GONE;
 use crate::pool::Handle;
@@ -55,31 +59,69 @@ where
     S: BuildHasher + Send + Sync + 'static,
 {
     /// Loads a key without an entry in a task of the executor, which goes on if this future is
-    /// dropped; in this task, if reloads run inline, or if the executor drops a job.
+    /// dropped; in this task, if reloads run inline, or if the executor drops a job. See
+    /// [`load_until`](Self::load_until).
     pub async fn load_elsewhere_async<E: Send + Sync + 'static>(
         &self,
         key: K,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> LoadedElsewhere<K, V, E> {
-        if let Some(engine) = self.executed() {
-            let mut leader = Leader::of(FlightCell::new());
-            let follow = Follow::new(Clone::clone(leader.flight()));
-            let (key, loader) = (key.clone(), Arc::clone(loader));
+        while let Some(engine) = self.executed() {
+            let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
+            let begin = || {
+                let replaces = &mut Replaces::none();
+                self.begin_load_as::<Arc<E>>(FlightKind::Queued, &draft, &mut joined, replaces)
+            };
+            let flight = match drive(begin).await {
+                Begun::Leading(flight) => flight,
+                Begun::Present(entry) => {
+                    // As in `load_until`; so below.
+                    drop(draft);
+                    return Some(Ok(entry));
+                }
+                Begun::NoValue(reason) => {
+                    drop(draft);
+                    return Some(Err(reason));
+                }
+            };
+            let queued = QueuedLoad::new(flight, draft);
+            let follow = Follow::new(queued.cell());
+            let loader = Arc::clone(loader);
             let load = async move {
-                let Some(engine) = engine.upgrade() else { return };
-                let mut load = pin!(engine.load_after_miss_async(key.clone(), loader.load(&key)));
-                let loaded = poll_fn(|context| {
-                    let poll = catch_user_panic(|| load.as_mut().poll(context));
-                    poll.map_or(Poll::Ready(None), |poll| poll.map(Some))
-                });
-                let loaded = loaded.await;
-                leader.complete(|| loaded);
+                if let Some(engine) = engine.upgrade() {
+                    engine.run_queued_async(queued, loader).await;
+                }
             };
             spawn(Box::pin(load), self.core.executing());
-            if let Outcome::Done(loaded) = follow.await {
-                return loaded;
+            match follow.await {
+                Outcome::Done(Ran::Loaded(loaded)) => return Some(loaded),
+                Outcome::Done(Ran::Panicked) => return None,
+                Outcome::Done(Ran::Passed) => {}
+                Outcome::Abandoned => break,
             }
         }
         Some(self.load_after_miss_async(key.clone(), loader.load(&key)).await)
+    }
+
+    /// The task of a load that was queued.
+    async fn run_queued_async<E: Send + Sync + 'static>(
+        &self,
+        queued: QueuedLoad<K, V, Result<Entry<K, V>, Arc<E>>>,
+        loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) {
+        let QueuedLoad { flight, draft, mut caller } = queued;
+        if !flight.begin_queued(self.core.hot.generation()) {
+            drop((flight, draft));
+            return caller.complete(|| Ran::Passed);
+        }
+        let key = draft.key().clone();
+        let mut load = pin!(self.finish_load_async(flight, draft, loader.load(&key)));
+        let loaded = poll_fn(|context| {
+            // The executor has not asked for a panic.
+            let poll = catch_user_panic(|| load.as_mut().poll(context));
+            poll.map_or(Poll::Ready(Ran::Panicked), |poll| poll.map(Ran::Loaded))
+        });
+        let loaded = loaded.await;
+        caller.complete(|| loaded);
     }
 }

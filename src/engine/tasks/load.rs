@@ -3,17 +3,25 @@
 use super::drive::{as_task, drive, fly};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
-use crate::engine::flights::LoadOutcome;
+use crate::engine::flights::{FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::{LoaderResult, Reason};
+use crate::pool::OwnedDraft;
 use equivalent::Equivalent;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
+
+/// A key that a read has found without an entry.
+enum Missing<K, V> {
+    Key(K),
+    /// Its load is the caller's already.
+    Leading(FlightGuard, OwnedDraft<K, V>),
+}
 
 /// What a load by a task comes to.
 pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
@@ -48,7 +56,7 @@ where
                 drop(key);
                 Ok(entry)
             }
-            None => self.load_missing_async(key, init, replaces).await,
+            None => self.load_missing_async(Missing::Key(key), init, replaces).await,
         }
     }
 
@@ -76,7 +84,7 @@ where
                 }
                 Ok(entry)
             }
-            None => self.load_missing_async(key.to_owned(), init, replaces).await,
+            None => self.load_missing_async(Missing::Key(key.to_owned()), init, replaces).await,
         }
     }
 
@@ -90,7 +98,21 @@ where
         init: impl Future<Output = R>,
     ) -> Loaded<K, V, R> {
         let replaces = OwnedReplaces::new(None::<fn(&K, &V) -> bool>);
-        self.load_missing_async(key, init, replaces).await
+        self.load_missing_async(Missing::Key(key), init, replaces).await
+    }
+
+    /// The last part of a load that was queued, and has begun.
+    ///
+    /// # Errors
+    /// As [`load_async`](Self::load_async).
+    pub async fn finish_load_async<R: LoaderResult<V>>(
+        &self,
+        flight: FlightGuard,
+        draft: OwnedDraft<K, V>,
+        init: impl Future<Output = R>,
+    ) -> Loaded<K, V, R> {
+        let replaces = OwnedReplaces::new(None::<fn(&K, &V) -> bool>);
+        self.load_missing_async(Missing::Leading(flight, draft), init, replaces).await
     }
 
     /// Makes the value of a stale entry anew, in this task. Returns the new value's entry, or
@@ -110,30 +132,36 @@ where
 
     async fn load_missing_async<R: LoaderResult<V>>(
         &self,
-        key: K,
+        missing: Missing<K, V>,
         init: impl Future<Output = R>,
         mut replaces: OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
     ) -> Loaded<K, V, R> {
         // Dropped after the flight, also when the task is cancelled: its destructor may use the
         // key.
         let init = pin!(init);
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key).detach();
-        let mut joined = None;
-        let step = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
-        let flight = match drive(step).await {
-            Begun::Present(entry) => {
-                // As in `load_async`; so below.
-                drop((draft, replaces));
-                return Ok(entry);
+        // The draft, declared first, is dropped after the flight, which has its key.
+        let (draft, flight);
+        match missing {
+            Missing::Leading(led, node) => (draft, flight) = (node, led),
+            Missing::Key(key) => {
+                draft = self.draft_for_load(key);
+                let mut joined = None;
+                let begin =
+                    || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+                match drive(begin).await {
+                    Begun::Present(entry) => {
+                        // As in `load_async`; so below.
+                        drop((draft, replaces));
+                        return Ok(entry);
+                    }
+                    Begun::NoValue(reason) => {
+                        drop((draft, replaces));
+                        return Err(reason);
+                    }
+                    Begun::Leading(led) => flight = led,
+                }
             }
-            Begun::NoValue(reason) => {
-                drop((draft, replaces));
-                return Err(reason);
-            }
-            Begun::Leading(flight) => flight,
-        };
+        }
         let present = {
             let _mark = flight.mark_poll();
             replaces.lend(|replaces| self.present_for_load(&draft, replaces))
@@ -191,7 +219,8 @@ where
             .lend(|replaces| self.read_for_load(&key, replaces));
         let Some(entry) = entry else { return self.load_after_miss_async(key, init).await };
         let Some(reloading) = self.take_stale(&entry) else {
-            drop(key);
+            // As in `load_async`. The future is this call's own here.
+            drop((key, init));
             return Ok(entry);
         };
         let reloading = Box::new(reloading);

@@ -1,8 +1,8 @@
 //! Loads of many keys by one future of a task.
 
-use super::drive::{FlightEnded, as_task};
+use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
-use crate::engine::bulk::{Answers, keys_of, polled};
+use crate::engine::bulk::{Answers, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
@@ -42,11 +42,14 @@ where
                 let made = poll_fn(|context| polled(&own, || loading.as_mut().poll(context))).await;
                 let landed =
                     as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
-                if let Err(error) = landed {
-                    // Before the error is the return value: a panic of the destructors would leak
-                    // it.
-                    drop((loading, wanted, others));
-                    return Err(error);
+                match landed {
+                    Ok(unasked) => self.insert_unasked_async(unasked).await,
+                    Err(error) => {
+                        // Before the error is the return value: a panic of the destructors would
+                        // leak it.
+                        drop((loading, wanted, others));
+                        return Err(error);
+                    }
                 }
             }
             match others {
@@ -55,5 +58,15 @@ where
             }
         }
         Ok(self.answers(wanted))
+    }
+
+    /// Inserts what the loader was not asked for.
+    async fn insert_unasked_async(&self, unasked: Unasked<K, V>) {
+        for (key, made) in unasked {
+            if let Some(mut insert) = as_task(|| self.begin_insert_made(key, made)) {
+                drive(|| self.step_insert(&mut insert)).await;
+                as_task(|| self.after_write());
+            }
+        }
     }
 }

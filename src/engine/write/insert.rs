@@ -10,6 +10,7 @@ use crate::engine::read::NodeRef;
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
 use crate::hash::Hash32;
+use crate::loaded::Loaded;
 use crate::pool::{Handle, Local};
 use std::hash::{BuildHasher, Hash};
 
@@ -74,6 +75,17 @@ where
         self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None)
     }
 
+    /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
+    pub fn begin_insert_made(&self, key: K, made: Loaded<V>) -> Waiting<K, V> {
+        let (value, lease) = made.into_parts();
+        if self.reloads.is_none() {
+            return self.begin_insert(key, value, lease.lifetime);
+        }
+        let hash = self.hash(&key);
+        self.check_key(hash, &key);
+        self.insert_refreshing(self.pool.draft(hash, key).fill(value), lease)
+    }
+
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
     fn insert_with_hooks(
@@ -85,7 +97,7 @@ where
     ) -> Waiting<K, V> {
         let node = self.pool.draft(hash, key).fill(value);
         if self.reloads.is_some() {
-            return self.insert_refreshing(node, lifetime);
+            return self.insert_refreshing(node, Lease { lifetime, refresh: None });
         }
         let terms = Terms { weight: self.weigh(&node), lifetime };
         if !self.is_asked(lifetime) {
@@ -101,8 +113,8 @@ where
     /// [`insert`](Self::insert) in a cache with refresh.
     #[cold]
     #[inline(never)]
-    fn insert_refreshing(&self, node: Local<'_, K, V>, lifetime: Lifetime) -> Waiting<K, V> {
-        let terms = self.terms(&node, Lease { lifetime, refresh: None });
+    fn insert_refreshing(&self, node: Local<'_, K, V>, lease: Lease) -> Waiting<K, V> {
+        let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
         if self.is_asked(lifetime) && self.depends_on_entry() {
             return self.insert_with_basis(node, terms);
         }

@@ -80,6 +80,10 @@ impl Jobs {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
     pub fn run_one(&self) {
         if let Some(job) = self.pop() {
             job();

@@ -2,7 +2,9 @@
 
 use super::bench::{Bench, HARD, SOFT, bench};
 use crate::common::SECOND;
-use cortado::{Reloaded, RemovalCause};
+use cortado::{Op, Reloaded, RemovalCause};
+use std::thread;
+use std::time::Duration;
 
 /// Error and number of the last failure of the key 7.
 fn failure(b: &Bench) -> Option<(Option<&'static str>, u32)> {
@@ -108,5 +110,37 @@ fn a_panic_of_the_weigher_or_of_a_policy_is_a_failure() {
         assert_eq!(b.cache.get(&7), Ok(1));
         b.jobs.run();
         assert_eq!(b.cache.get(&7), Ok(2));
+    }
+}
+
+/// A reload that a call asked for says nothing about when the entry is stale.
+#[test]
+fn a_failed_refresh_pulls_no_reload_forward() {
+    for stale_after in [None, Some(SOFT)] {
+        for outcome in ["down", "dropped", "overtaken"] {
+            let b = bench(|builder| {
+                builder.refresh_retry(Duration::ZERO).refresh_after(move |_, _, _| stale_after)
+            });
+            assert_eq!(b.cache.get(&7), Ok(1));
+            assert!(b.cache.refresh(&7));
+            match outcome {
+                "down" => b.plan(Err("down")),
+                "dropped" => b.jobs.drop_all(),
+                _ => {
+                    // A computation that leaves the entry alone overtakes the reload.
+                    let cache = b.cache.cache().clone();
+                    let compute = move || drop(cache.entry(7).and_compute_with(|_| Op::Nop));
+                    *b.upstream.1.lock().unwrap() =
+                        Some(Box::new(move || thread::spawn(compute).join().unwrap()));
+                }
+            }
+            b.jobs.run();
+            b.advance(9);
+            assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 0), "{outcome}");
+            b.advance(1);
+            let reloads = u64::from(stale_after.is_some());
+            assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), reloads), "{outcome}");
+            b.jobs.drop_all();
+        }
     }
 }

@@ -101,7 +101,12 @@ struct Node {
 
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    Reload { key: u32, id: u32 },
+    /// `soft` is when the entry was, or is, stale without this reload.
+    Reload {
+        key: u32,
+        id: u32,
+        soft: Time,
+    },
     Load(u32),
 }
 
@@ -157,7 +162,7 @@ impl Model {
     }
 
     fn take(&mut self, key: u32, node: Node) {
-        self.jobs.push_back(Job::Reload { key, id: node.id });
+        self.jobs.push_back(Job::Reload { key, id: node.id, soft: node.soft });
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
@@ -181,14 +186,14 @@ impl Model {
     /// Whether the upstream is asked for a reload by this job.
     fn asks(&self, job: Option<&Job>) -> bool {
         match job {
-            Some(&Job::Reload { key, id }) => self.of(key, id).is_some(),
+            Some(&Job::Reload { key, id, .. }) => self.of(key, id).is_some(),
             _ => false,
         }
     }
 
     /// Runs the next job. `made` is the value that a load or a reload would make.
     fn run(&mut self, brings: Brings, made: u32) {
-        let (key, id) = match self.jobs.pop_front() {
+        let (key, id, was) = match self.jobs.pop_front() {
             None => return,
             Some(Job::Load(key)) => {
                 if self.value(key).is_none() {
@@ -196,7 +201,7 @@ impl Model {
                 }
                 return;
             }
-            Some(Job::Reload { key, id }) => (key, id),
+            Some(Job::Reload { key, id, soft }) => (key, id, soft),
         };
         let Some(node) = self.of(key, id) else {
             self.reloads += 1;
@@ -218,17 +223,19 @@ impl Model {
             Brings::Error | Brings::Panic => {
                 (self.reloads, self.failures) = (self.reloads - 1, self.failures + 1);
                 let failed = node.failed + 1;
-                self.nodes.insert(key, Node { soft: now + RETRY, failed, ..node });
+                let soft = was.max(now + RETRY);
+                self.nodes.insert(key, Node { soft, failed, ..node });
             }
         }
         self.expire();
     }
 
     fn drop_job(&mut self) {
-        if let Some(Job::Reload { key, id }) = self.jobs.pop_front()
+        if let Some(Job::Reload { key, id, soft }) = self.jobs.pop_front()
             && let Some(node) = self.of(key, id)
         {
-            self.nodes.insert(key, Node { soft: self.now + RETRY, ..node });
+            let soft = soft.max(self.now + RETRY);
+            self.nodes.insert(key, Node { soft, ..node });
         }
     }
 }

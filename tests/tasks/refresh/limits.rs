@@ -1,6 +1,6 @@
 //! Time limits of tasks, and loads of many keys. The timer is a gate that the test opens.
 
-use super::bench::{Bench, bench};
+use super::bench::{Bench, HARD, bench};
 use crate::common::audited::tasks_loading_audited;
 use crate::common::must_end;
 use crate::hand::{Gate, Task, at_once, pends};
@@ -64,6 +64,25 @@ fn a_wait_ends_with_a_reload_that_fails_or_is_dropped_or_overtaken() {
     });
 }
 
+/// The entry ends while its reload waits in the executor, which then comes to nothing.
+#[test]
+fn a_wait_ends_with_a_reload_whose_entry_has_ended() {
+    must_end(|| {
+        let ends: [fn(&Bench); 2] = [|b| b.hand.advance(HARD), |b| b.cache.invalidate_all()];
+        for end in ends {
+            let b = bench(|builder| builder);
+            let mut waiting = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+            end(&b);
+            b.jobs.run();
+            assert!(waiting.is_woken());
+            // A load, since there is no value any more.
+            assert!(!waiting.poll());
+            b.jobs.run();
+            assert_eq!((waiting.end(), b.upstream.asked()), (Ok(1), vec![None]));
+        }
+    });
+}
+
 #[test]
 fn inline_the_timer_gives_the_reload_up() {
     must_end(|| {
@@ -93,6 +112,29 @@ fn a_load_on_the_executor_outlives_the_task_that_waits_for_it() {
         drop(b.jobs.pop());
         assert!(second.is_woken());
         assert_eq!(second.end(), Ok(1));
+    });
+}
+
+/// Those who give up and come again add neither jobs nor tasks.
+#[test]
+fn tasks_share_the_load_of_a_key_on_the_executor() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let come = || drop(Task::waiting(b.cache.get_within(&8, pending::<()>())));
+        (0..100).for_each(|_| come());
+        assert_eq!(b.jobs.0.lock().unwrap().len(), 1);
+        // A task without a limit does not wait for the executor, which may be its own thread.
+        let first = Task::new(b.cache.get(&8));
+        assert_eq!((first.end(), b.upstream.asked()), (Ok(1), vec![None]));
+        assert_eq!((b.jobs.run(), b.upstream.asked()), (1, vec![]));
+        // A load by another caller is waited for where it is.
+        let (gate, load) = (Gate::default(), b.cache.cache());
+        let opened = gate.clone();
+        let leader = Task::waiting(load.get_with(9, async move { (opened.passed().await, 90).1 }));
+        let waiting = Task::waiting(b.cache.get_within(&9, pending::<()>()));
+        assert_eq!(b.jobs.run(), 0);
+        gate.open();
+        assert_eq!((leader.end(), waiting.end()), (90, Ok(90)));
     });
 }
 

@@ -1,11 +1,12 @@
 //! When a loader's code runs, and what callers with a condition get of it.
 
 use super::bench::{SOFT, bench};
-use crate::common::audited::tasks_loading_audited;
-use crate::common::must_end;
+use crate::common::audited::{tasks_audited, tasks_loading_audited};
+use crate::common::{must_end, watched};
 use crate::hand::{Task, at_once, pends};
 use cortado::future::Cache;
 use cortado::{AsyncLoader, Clock, Loaded, Reloaded};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -71,6 +72,34 @@ fn not_modified_is_the_old_value_for_a_callers_condition() {
             b.upstream.answer(Ok(brought));
             b.jobs.run();
             assert_eq!(caller.end().into_value(), expected);
+        }
+    });
+}
+
+/// The loader of a call that finds a fresh value is dropped unused, and panics.
+#[test]
+fn a_loader_that_panics_when_it_is_dropped_keeps_no_entry() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("planned");
+        }
+    }
+    watched(|watch| {
+        watch.begin("the value of an entry that leaks".to_owned());
+        let value = Arc::new(7);
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+        let cache = tasks_audited(builder.build());
+        at_once(cache.insert("k", Arc::clone(&value)));
+        let bomb = Bomb;
+        let load = cache.load_refreshing("k", async move {
+            let _bomb = bomb;
+            Loaded::new(Arc::new(8))
+        });
+        assert!(catch_unwind(AssertUnwindSafe(|| at_once(load))).is_err());
+        at_once(cache.invalidate("k"));
+        while Arc::strong_count(&value) > 1 {
+            at_once(cache.run_pending_tasks());
         }
     });
 }

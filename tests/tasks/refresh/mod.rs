@@ -4,4 +4,5 @@ mod bench;
 mod jobs;
 mod limits;
 mod loaders;
+mod operations;
 mod reloads;

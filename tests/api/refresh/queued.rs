@@ -1,0 +1,107 @@
+//! Loads of `get_within` on an executor: however many callers come, give up and come again, a key
+//! has one job; and nobody else waits for one that has not begun.
+
+use super::bench::{Bench, bench};
+use crate::common::audited::loading_audited;
+use crate::common::{HANG, watched};
+use cortado::{Cache, GuardResult, Job, LoadError, LoadLimits, Loaded, Op};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+const NONE: LoadLimits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+const AMPLE: LoadLimits = LoadLimits { soft: HANG, hard: HANG };
+
+#[test]
+fn callers_who_give_up_add_no_jobs_while_a_loader_hangs() {
+    watched(|watch| {
+        watch.begin("a loader that hangs".to_owned());
+        let jobs = Arc::new(AtomicU32::new(0));
+        let ((begin, begun), (end, ended)) = (channel(), channel::<()>());
+        let (count, ended) = (Arc::clone(&jobs), Mutex::new(ended));
+        let builder = Cache::<u32, u32>::builder().executor(move |job: Job| {
+            count.fetch_add(1, SeqCst);
+            thread::spawn(job);
+        });
+        let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
+            begin.send(()).unwrap();
+            ended.lock().unwrap().recv().unwrap();
+            Ok::<_, ()>(Loaded::new(1))
+        }));
+        let time_out = || assert_eq!(cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+        time_out();
+        begun.recv().unwrap();
+        (0..100).for_each(|_| time_out());
+        assert_eq!(jobs.load(SeqCst), 1);
+        end.send(()).unwrap();
+        assert_eq!(cache.get_within(&7, AMPLE), Ok(1));
+        // The job's handle on the cache is to go before the test's.
+        while Arc::strong_count(&jobs) > 2 {
+            thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn a_job_that_waits_is_the_only_one_of_its_key() {
+    let b = bench(|builder| builder);
+    for _ in 0..100 {
+        assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    }
+    assert_eq!((b.jobs.len(), b.cache.refresh(&7)), (1, false));
+    b.jobs.run();
+    assert_eq!((b.cache.get_within(&7, NONE), b.asked()), (Ok(1), vec![(7, None)]));
+    // A dropped one makes way for the next.
+    for _ in 0..3 {
+        assert_eq!(b.cache.get_within(&8, NONE), Err(LoadError::TimedOut));
+        assert_eq!(b.jobs.len(), 1);
+        b.jobs.drop_one();
+    }
+}
+
+/// The only thread of the executor may be the one that asks, so a job that waits keeps nobody.
+#[test]
+fn others_do_not_wait_for_a_job_that_waits() {
+    watched(|watch| {
+        type Ask = (&'static str, fn(&Bench));
+        let asks: [Ask; 6] = [
+            ("get", |b| drop(b.cache.get(&7))),
+            ("get_many", |b| drop(b.cache.get_many([7]))),
+            ("get_with", |b| assert_eq!(b.cache.get_with(7, || 50), 50)),
+            ("computation", |b| drop(b.cache.entry(7).and_compute_with(|_| Op::Put(50)))),
+            ("guard", |b| match b.cache.get_value_or_guard(&7, None) {
+                GuardResult::Guard(guard) => drop(guard.insert(50)),
+                _ => unreachable!("the key has no value"),
+            }),
+            ("insert", |b| b.cache.insert(7, 50)),
+        ];
+        for (name, ask) in asks {
+            watch.begin(name.to_owned());
+            let b = bench(|builder| builder);
+            assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+            ask(&b);
+            let value = b.cache.peek(&7).map(|it| *it);
+            let asked = b.asked().len();
+            assert_eq!((value.is_some(), asked), (true, usize::from(value == Some(1))), "{name}");
+            // The job finds nothing to do.
+            b.jobs.run();
+            assert_eq!((b.cache.peek(&7).map(|it| *it), b.asked()), (value, vec![]), "{name}");
+            assert_eq!(b.cache.get_within(&7, NONE).ok(), value);
+        }
+    });
+}
+
+/// What an invalidation came after is not for later callers.
+#[test]
+fn a_job_that_is_overtaken_is_for_none_who_come_later() {
+    let b = bench(|builder| builder);
+    assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    b.cache.invalidate(&7);
+    assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    assert_eq!(b.jobs.len(), 2);
+    b.jobs.run();
+    assert_eq!((b.cache.get_within(&7, NONE), b.asked()), (Ok(1), vec![(7, None)]));
+}
