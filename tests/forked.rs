@@ -22,16 +22,15 @@ type Told = Receiver<(u64, RemovalCause)>;
 /// A cache that the scheduler tends, and what its listener was told.
 fn scheduled() -> (Audited<u64, u64>, Told) {
     let (sender, told) = channel();
-    let cache = Cache::builder()
+    let builder = Cache::builder()
         .time_to_live(Duration::from_millis(20))
         .expiry_resolution(Duration::from_millis(1))
         .scheduler(true)
         .removal_listener(move |removed: cortado::Removed<u64, u64>| {
             // At the end of a test nobody listens any more.
             let _ = sender.send((*removed.key(), removed.cause()));
-        })
-        .build();
-    (audited(cache), told)
+        });
+    (audited(builder.build()), told)
 }
 
 /// An entry that nobody looks for expires and is announced.

@@ -297,9 +297,10 @@ fn used_by_this_thread() -> (u64, u64) {
 #[cfg(target_os = "linux")]
 #[test]
 fn who_waits_for_a_stuck_listener_sleeps() {
-    let waits: [(&str, fn(&Numbers)); 2] =
-        [("close", |cache| cache.close()), ("announce", |cache| cache.run_pending_tasks())];
-    for (name, wait) in waits {
+    type Wait = fn(&Numbers);
+    let close: Wait = |cache| cache.close();
+    let announce: Wait = |cache| cache.run_pending_tasks();
+    for (name, wait) in [("close", close), ("run_pending_tasks", announce)] {
         must_end(move || {
             let (cache, gate) = gated(|builder| builder);
             std::thread::scope(|scope| {

@@ -199,8 +199,8 @@ impl Bench {
                 log.lock().unwrap().push((*removed.value(), removed.cause()));
             },
         );
-        let cache = cache.build_with_loader(|_: u64| own(Ok(Loaded::new(OWN))));
-        let bench = Self { cache: tasks_loading_audited(cache), told };
+        let loader = |_: u64| own(Ok(Loaded::new(OWN)));
+        let bench = Self { cache: tasks_loading_audited(cache.build_with_loader(loader)), told };
         if there {
             at_once(bench.cache.insert(KEY, THERE));
         }

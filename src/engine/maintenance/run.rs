@@ -137,9 +137,6 @@ impl Scheduled for Core {
     fn run(&self) -> Option<Duration> {
         let _retry = Retry(self);
         let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
-        if seeded("the-scheduler-wakes-receivers") {
-            self.notices.receiving().inspect(|receiving| receiving.wake());
-        }
         self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may be off its core.
