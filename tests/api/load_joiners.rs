@@ -4,13 +4,12 @@
 use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{Key, Name, Place, arm};
 use crate::common::{SECOND, must_end};
-use cortado::{Cache, Clock, Entry, Expiry, Op};
+use cortado::{Cache, Clock, Entry, Op};
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MILLI: Duration = Duration::from_millis(1);
 std::thread_local! {
@@ -242,56 +241,4 @@ fn a_computation_that_begins_after_a_removal_has_returned_does_not_wait() {
             })
         });
     }
-}
-
-/// A value that knows when it ends. The hook says so.
-type Ending = Arc<AtomicU64>;
-
-const LIFE: u64 = 50;
-
-std::thread_local! {
-    /// The last reading of the clock on this thread.
-    static LAST: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Tells;
-
-impl Expiry<u64, Ending> for Tells {
-    fn expire_after_create(&self, _: &u64, value: &Ending, _: Instant) -> Option<Duration> {
-        value.store(LAST.get() + LIFE, SeqCst);
-        Some(Duration::from_micros(LIFE))
-    }
-}
-
-/// Each reading of the clock moves it on, so that lives end at any point of the calls.
-#[test]
-fn no_load_returns_what_ended_before_it_was_called() {
-    must_end(|| {
-        let time = Arc::new(AtomicU64::new(0));
-        let moving = Arc::clone(&time);
-        let clock = Clock::custom(move || {
-            LAST.set(moving.fetch_add(1, SeqCst));
-            Duration::from_micros(LAST.get())
-        });
-        let builder = Cache::builder().max_capacity(100);
-        let cache = audited(builder.expire_after(Tells).clock(clock).build());
-        let shared = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for n in 0..20_000_u64 {
-                        let called = time.load(SeqCst);
-                        let entry = cache.entry(n % 3).or_insert_with(|| {
-                            std::thread::yield_now();
-                            Arc::default()
-                        });
-                        let ends = entry.load(SeqCst);
-                        assert!(ends > called, "called at {called}, ended at {ends}");
-                        shared.fetch_add(u64::from(!entry.is_fresh()), SeqCst);
-                    }
-                });
-            }
-        });
-        assert!(shared.into_inner() > 1000, "they share what they load");
-    });
 }

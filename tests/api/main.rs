@@ -45,6 +45,7 @@ mod lifetimes_by_closure;
 mod load_guards;
 mod load_joiners;
 mod loads;
+mod loads_in_time;
 mod ready_made_policies;
 mod refresh;
 mod regressions;

@@ -277,3 +277,50 @@ fn close_waits_for_a_stuck_listener_and_returns_when_all_is_told() {
         });
     });
 }
+
+/// What the calling thread has used of the processors' time, in the system's ticks of 10 ms, and
+/// how often it has gone to sleep.
+#[cfg(target_os = "linux")]
+fn used_by_this_thread() -> (u64, u64) {
+    let read = |file| std::fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap();
+    let stat = read("stat");
+    // After the name, which may contain anything, the first field is the third.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks = |field: usize| fields[field - 3].parse::<u64>().unwrap();
+    let status = read("status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    (ticks(14) + ticks(15), line.unwrap().trim().parse().unwrap())
+}
+
+/// Whoever waits for a stuck listener sleeps. While it does, this takes half a second; one that
+/// spins uses tens of ticks, and one that polls sleeps hundreds of times.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_waits_for_a_stuck_listener_sleeps() {
+    type Wait = fn(&Numbers);
+    let close: Wait = |cache| cache.close();
+    let announce: Wait = |cache| cache.run_pending_tasks();
+    for (name, wait) in [("close", close), ("run_pending_tasks", announce)] {
+        must_end(move || {
+            let (cache, gate) = gated(|builder| builder);
+            std::thread::scope(|scope| {
+                let opens = Opens(&gate);
+                get_stuck(scope, &cache, &gate);
+                let (begun, beginning) = std::sync::mpsc::channel();
+                let cache = &cache;
+                let waiter = scope.spawn(move || {
+                    begun.send(()).unwrap();
+                    let before = used_by_this_thread();
+                    wait(cache);
+                    let after = used_by_this_thread();
+                    (after.0 - before.0, after.1 - before.1)
+                });
+                beginning.recv().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(500));
+                drop(opens);
+                let (ticks, sleeps) = waiter.join().unwrap();
+                assert!(ticks <= 2 && sleeps <= 20, "{name}: {ticks} ticks, {sleeps} sleeps");
+            });
+        });
+    }
+}

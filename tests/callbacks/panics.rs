@@ -1,8 +1,8 @@
 //! Panics of the user's code, wherever the cache calls it.
 
 use crate::common::fuse::{
-    Borrowed, Key, MISSING, MISSING_TOO, Name, PLACES, Place, RECENT, Seen, Subject, THERE, Value,
-    arm, disarm, reach,
+    Borrowed, Key, MISSING, MISSING_TOO, Name, PLACES, Place, RECENT, Seen, Subject, THERE, Timing,
+    Value, arm, disarm, reach,
 };
 use crate::common::{SECOND, Watch, watched};
 use cortado::{GuardResult, Loaded, Op};
@@ -47,7 +47,7 @@ const OPERATIONS: [Operation; 42] = [
             false
         });
     }),
-    ("set_ttl", |s, _| has(s, s.cache.set_ttl(&Name(THERE), SECOND))),
+    ("set_ttl", |s, _| has(s, s.cache.set_ttl(&Name(THERE), s.timing.other_life()))),
     ("set_ttl zero", |s, _| has(s, s.cache.set_ttl(&Name(THERE), Duration::ZERO))),
     ("load", |s, kept| {
         let load = || {
@@ -77,7 +77,7 @@ const OPERATIONS: [Operation; 42] = [
         assert!(s.cache.optionally_get_with_by_ref(&Borrowed(MISSING), load).is_none());
     }),
     ("load with a lifetime", |s, kept| {
-        let load = || loads(s).map(|value| Loaded::with_ttl(value, SECOND));
+        let load = || loads(s).map(|value| Loaded::with_ttl(value, s.timing.other_life()));
         kept.push(Box::new(s.cache.load_by_ref(&Borrowed(MISSING), load)));
     }),
     ("load replaces", |s, kept| {
@@ -295,9 +295,22 @@ const OF_SEVERAL_KEYS: [&str; 10] = [
     "invalidate some",
 ];
 
+/// With which clock, capacity and idle time.
+type Setting = (Timing, u64, bool);
+
+const MOVED: [Setting; 3] =
+    [(Timing::Moved, 1000, false), (Timing::Moved, 1000, true), (Timing::Moved, 12, false)];
+const BY_THE_SYSTEM: [Setting; 5] = [
+    (Timing::Short, 1000, false),
+    (Timing::Short, 1000, true),
+    (Timing::Long, 1000, false),
+    (Timing::Long, 1000, true),
+    (Timing::Short, 12, false),
+];
+
 /// With what every operation begins.
-fn begun(capacity: u64, idles: bool) -> Subject {
-    let subject = Subject::new(capacity, idles);
+fn begun((timing, capacity, idles): Setting) -> Subject {
+    let subject = Subject::new(timing, capacity, idles);
     subject.fill();
     subject
 }
@@ -308,10 +321,10 @@ fn try_one(
     place: Place,
     nth: u32,
     (name, operation): Operation,
-    (capacity, idles): (u64, bool),
+    setting: Setting,
     done: &Seen,
 ) -> bool {
-    let subject = begun(capacity, idles);
+    let subject = begun(setting);
     let roomy = subject.is_roomy();
     let before = subject.seen();
     let mut kept = Vec::new();
@@ -370,25 +383,30 @@ fn try_one(
 }
 
 fn try_all(places: &'static [Place]) {
-    watched(move |watch| try_each(places, watch));
+    watched(move |watch| try_each(places, &MOVED, watch));
 }
 
-fn try_each(places: &[Place], watch: &Watch) {
+fn try_all_by_the_system(places: &'static [Place]) {
+    watched(move |watch| try_each(places, &BY_THE_SYSTEM, watch));
+}
+
+fn try_each(places: &[Place], settings: &[Setting], watch: &Watch) {
     for &place in places {
         let mut reached = BTreeSet::new();
         for operation in OPERATIONS {
-            for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
-                let subject = begun(capacity, idles);
+            for &setting in settings {
+                let subject = begun(setting);
                 operation.1(&subject, &mut Vec::new());
                 let done = subject.seen();
                 drop(subject);
                 // Far above what any operation calls.
                 let one = |nth: &u32| {
                     let name = operation.0;
+                    let (timing, capacity, idles) = setting;
                     watch.begin(format!(
-                        "{place:?} {nth} in {name}, capacity {capacity}, idles {idles}"
+                        "{place:?} {nth} in {name}, {timing:?}, capacity {capacity}, idles {idles}"
                     ));
-                    try_one(place, *nth, operation, (capacity, idles), &done)
+                    try_one(place, *nth, operation, setting, &done)
                 };
                 let calls = (1..200).take_while(one).count();
                 assert!(calls < 199, "{place:?} is called without end");
@@ -431,4 +449,20 @@ fn of_the_clock() {
 #[test]
 fn of_the_listeners() {
     try_all(&PLACES[13..]);
+}
+
+#[test]
+fn by_the_systems_clock_of_what_is_asked() {
+    try_all_by_the_system(&PLACES[..7]);
+}
+
+#[test]
+fn by_the_systems_clock_of_hash_eq_and_clone() {
+    try_all_by_the_system(&PLACES[7..10]);
+}
+
+#[test]
+fn by_the_systems_clock_of_destructors_and_listeners() {
+    try_all_by_the_system(&PLACES[10..12]);
+    try_all_by_the_system(&PLACES[13..]);
 }

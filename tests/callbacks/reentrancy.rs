@@ -2,7 +2,7 @@
 
 use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{
-    Borrowed, Key, MISSING, Name, PLACES, Place, Subject, THERE, Value, arm, disarm, reach,
+    Borrowed, Key, MISSING, Name, PLACES, Place, Subject, THERE, Timing, Value, arm, disarm, reach,
 };
 use crate::common::refusals::{is_refused, must_be_refused};
 use crate::common::{SECOND, must_end, panic_of, watched};
@@ -46,7 +46,7 @@ const OUTER: [Outer; 29] = [
     ("iterate", THERE, |s, _| {
         s.cache.entries().for_each(|entry| drop(entry.value().clone()));
     }),
-    ("set_ttl", THERE, |s, key| _ = s.cache.set_ttl(&Name(key), SECOND)),
+    ("set_ttl", THERE, |s, key| _ = s.cache.set_ttl(&Name(key), s.timing.other_life())),
     ("load", MISSING, |s, key| {
         let load = || {
             reach(Place::Loader);
@@ -72,7 +72,7 @@ const OUTER: [Outer; 29] = [
     ("load with a lifetime", MISSING, |s, key| {
         let load = || {
             reach(Place::Loader);
-            Loaded::with_ttl(s.value(), SECOND)
+            Loaded::with_ttl(s.value(), s.timing.other_life())
         };
         assert!(s.cache.load_by_ref(&Borrowed(key), load).serial > 0);
     }),
@@ -210,13 +210,14 @@ pub const INNER: [Inner; 33] = [
 ];
 
 /// Lets the `nth` call of `place` in `outer` do `inner`; false if there were fewer calls.
-fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> bool {
-    let subject = Subject::new(capacity, false);
-    (1..=12).for_each(|key| subject.insert(key));
-    subject.cache.insert_with_ttl(Key(13), subject.value(), 5 * SECOND);
-    subject.cache.run_pending_tasks();
-    subject.advance(10 * SECOND);
-    (20..=22).for_each(|key| subject.insert(key));
+fn one(
+    (place, nth): (Place, u32),
+    outer: Outer,
+    inner: Inner,
+    (timing, capacity): (Timing, u64),
+) -> bool {
+    let subject = Subject::new(timing, capacity, false);
+    subject.fill();
     let (name, key, operation) = outer;
     // Weakly, or the subject would never be dropped; as a slot, so that it can be taken.
     let slot = Arc::new(Mutex::new(Some(subject.clone())));
@@ -258,20 +259,25 @@ fn one(place: Place, nth: u32, outer: Outer, inner: Inner, capacity: u64) -> boo
     reached
 }
 
+/// With small and large caches on a clock that the test moves.
 fn from(places: &'static [Place]) {
+    from_each(places, &[(Timing::Moved, 1000), (Timing::Moved, 12)]);
+}
+
+fn from_each(places: &'static [Place], settings: &'static [(Timing, u64)]) {
     watched(move |watch| {
         for &place in places {
             let mut reached = 0;
             for outer in OUTER {
                 for inner in INNER {
-                    for capacity in [1000, 12] {
+                    for &(timing, capacity) in settings {
                         // The first few calls, which are those of different steps.
                         for nth in 1..=6 {
                             let (inner_name, outer_name) = (inner.0, outer.0);
                             watch.begin(format!(
-                                "{place:?} {nth}: {inner_name} in {outer_name}, capacity {capacity}"
+                                "{place:?} {nth}: {inner_name} in {outer_name}, {timing:?}, capacity {capacity}"
                             ));
-                            if !one(place, nth, outer, inner, capacity) {
+                            if !one((place, nth), outer, inner, (timing, capacity)) {
                                 break;
                             }
                             reached += 1;
@@ -312,6 +318,25 @@ fn from_the_clock() {
 #[test]
 fn from_the_listeners() {
     from(&PLACES[13..]);
+}
+
+/// By the system's clock hooks are asked once or twice, and operations read it at other moments.
+const BY_THE_SYSTEM: [(Timing, u64); 2] = [(Timing::Short, 1000), (Timing::Long, 1000)];
+
+#[test]
+fn by_the_systems_clock_from_what_is_asked() {
+    from_each(&PLACES[..7], &BY_THE_SYSTEM);
+}
+
+#[test]
+fn by_the_systems_clock_from_hash_eq_and_clone() {
+    from_each(&PLACES[7..10], &BY_THE_SYSTEM);
+}
+
+#[test]
+fn by_the_systems_clock_from_destructors_and_listeners() {
+    from_each(&PLACES[10..12], &BY_THE_SYSTEM);
+    from_each(&PLACES[13..], &BY_THE_SYSTEM);
 }
 
 /// What the tests above rest on: neither a thread that waits nor one that is busy goes unnoticed.

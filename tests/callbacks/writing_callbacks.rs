@@ -1,6 +1,7 @@
 //! Callbacks that write to the cache each time they are asked.
 
 use crate::common::audited::audited;
+use crate::common::fuse::Timing;
 use crate::common::{MINUTE, kept, must_end};
 use cortado::{Cache, Expiry};
 use std::sync::OnceLock;
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 type Numbers = Cache<u32, u32>;
 
 /// Each hook, for a key below a thousand, writes another key.
-#[derive(Default)]
 struct Writing {
     cache: OnceLock<Numbers>,
+    life: Duration,
 }
 
 impl Writing {
@@ -19,7 +20,7 @@ impl Writing {
         if key < 1000 {
             self.cache.get().expect("set").insert(key + 1000, key);
         }
-        Some(MINUTE)
+        Some(self.life)
     }
 }
 
@@ -41,19 +42,21 @@ impl Expiry<u32, u32> for &'static Writing {
 }
 
 /// Whether or not the two keys are neighbours in the index, where a write to one makes a write to
-/// the other look again.
+/// the other look again; and on both sides of the lifetime below which hooks are asked twice.
 #[test]
 fn a_hook_that_writes_another_key_each_time() {
     must_end(|| {
-        let hooks: &'static Writing = kept(Default::default());
-        let cache = audited(Cache::builder().expire_after(hooks).build());
-        hooks.cache.set(cache.clone()).unwrap();
-        for key in 0..200 {
-            cache.insert(key, key);
-            cache.insert(key, key + 1);
-            assert_eq!(cache.get(&key), Some(key + 1));
-            assert_eq!(cache.get_with(key + 300, || key), key);
-            assert_eq!(cache.get(&(key + 1000)), Some(key));
+        for life in [Timing::Short, Timing::Long].map(Timing::life) {
+            let hooks: &'static Writing = kept(Writing { cache: OnceLock::new(), life });
+            let cache = audited(Cache::builder().expire_after(hooks).build());
+            hooks.cache.set(cache.clone()).unwrap();
+            for key in 0..200 {
+                cache.insert(key, key);
+                cache.insert(key, key + 1);
+                assert_eq!(cache.get(&key), Some(key + 1));
+                assert_eq!(cache.get_with(key + 300, || key), key);
+                assert_eq!(cache.get(&(key + 1000)), Some(key));
+            }
         }
     });
 }

@@ -253,15 +253,51 @@ pub const MISSING_TOO: u64 = 18;
 /// Of every key in turn its value's serial and what is left of its life.
 pub type Seen = Vec<Option<(u64, Option<Duration>)>>;
 
-/// Every hook gives a minute.
-pub struct Hooks;
+/// By which clock the entries of a subject live, and for how long. By the system's clock hooks are
+/// asked once or twice, on either side of a lifetime of 2^32 ns, and no case takes as long as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// By a clock that the test moves.
+    Moved,
+    /// By the system's, less than 2^32 ns.
+    Short,
+    /// By the system's, more.
+    Long,
+}
 
-pub const LIFE: Duration = Duration::from_secs(60);
+impl Timing {
+    pub const BY_THE_SYSTEM: [Self; 2] = [Self::Short, Self::Long];
+
+    /// What every hook gives.
+    pub fn life(self) -> Duration {
+        match self {
+            Self::Moved | Self::Long => Duration::from_secs(60),
+            Self::Short => Duration::from_millis(4_200),
+        }
+    }
+
+    /// What calls and loaders give.
+    pub fn other_life(self) -> Duration {
+        match self {
+            Self::Moved => Duration::from_secs(1),
+            Self::Long => Duration::from_secs(59),
+            Self::Short => Duration::from_millis(4_100),
+        }
+    }
+
+    /// What is left of a life, as far as two subjects agree on that.
+    fn shown(self, left: Option<Duration>) -> Option<Duration> {
+        if self == Self::Moved { left } else { left.map(|_| Duration::ZERO) }
+    }
+}
+
+/// Every hook gives the same.
+struct Hooks(Duration);
 
 impl Expiry<Key, Value> for Hooks {
     fn expire_after_create(&self, _: &Key, _: &Value, _: Instant) -> Option<Duration> {
         reach(Place::Create);
-        Some(LIFE)
+        Some(self.0)
     }
 
     fn expire_after_update(
@@ -272,7 +308,7 @@ impl Expiry<Key, Value> for Hooks {
         _: Option<Duration>,
     ) -> Option<Duration> {
         reach(Place::Update);
-        Some(LIFE)
+        Some(self.0)
     }
 
     fn expire_after_read(
@@ -284,7 +320,7 @@ impl Expiry<Key, Value> for Hooks {
         _: Instant,
     ) -> Option<Duration> {
         reach(Place::Read);
-        Some(LIFE)
+        Some(self.0)
     }
 }
 
@@ -292,7 +328,8 @@ impl Expiry<Key, Value> for Hooks {
 #[derive(Clone)]
 pub struct Subject {
     pub cache: Cache<Key, Value>,
-    pub time: Arc<AtomicU64>,
+    pub timing: Timing,
+    time: Arc<AtomicU64>,
     /// Serials and causes, as the listener was told.
     pub told: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
     /// The same of the second listener.
@@ -302,15 +339,15 @@ pub struct Subject {
 }
 
 impl Subject {
-    pub fn new(capacity: u64, idles: bool) -> Self {
-        Self::made(Cache::builder(), capacity, idles, |builder| builder.build())
+    pub fn new(timing: Timing, capacity: u64, idles: bool) -> Self {
+        Self::made(timing, Cache::builder(), (capacity, idles), |builder| builder.build())
     }
 
     /// `build` may add what it needs, and builds.
     pub fn made<C>(
+        timing: Timing,
         builder: Builder<Key, Value, C>,
-        capacity: u64,
-        idles: bool,
+        (capacity, idles): (u64, bool),
         build: impl FnOnce(Builder<Key, Value, C>) -> Cache<Key, Value>,
     ) -> Self {
         let time = Arc::new(AtomicU64::new(0));
@@ -321,15 +358,11 @@ impl Subject {
         let mut builder = builder
             .max_capacity(capacity)
             .record_stats(true)
-            .expire_after(Hooks)
+            .expire_after(Hooks(timing.life()))
             .weigher(|_, _| {
                 reach(Place::Weigher);
                 1
             })
-            .clock(Clock::custom(move || {
-                reach(Place::Clock);
-                Duration::from_nanos(reading.load(SeqCst))
-            }))
             .removal_listener(move |removed: cortado::Removed<Key, Value>| {
                 log.lock().unwrap().push((removed.value().serial, removed.cause()));
                 reach(Place::Listener);
@@ -339,13 +372,20 @@ impl Subject {
                 reach(Place::SecondListener);
             })
             .eviction_listener(|_, _, _| reach(Place::EvictionListener));
+        if timing == Timing::Moved {
+            builder = builder.clock(Clock::custom(move || {
+                reach(Place::Clock);
+                Duration::from_nanos(reading.load(SeqCst))
+            }));
+        }
         if idles {
-            builder = builder.time_to_idle(LIFE);
+            builder = builder.time_to_idle(timing.life());
         }
         let (living, serial) = (Arc::default(), Arc::default());
-        Self { cache: build(builder), time, told, again, living, serial }
+        Self { cache: build(builder), timing, time, told, again, living, serial }
     }
 
+    /// Moves the clock, if it is the test's.
     pub fn advance(&self, by: Duration) {
         self.time.fetch_add(by.as_nanos() as u64, SeqCst);
     }
@@ -368,11 +408,17 @@ impl Subject {
     /// and some writes are waiting.
     pub fn fill(&self) {
         (1..=12).for_each(|key| self.insert(key));
-        (13..=15).for_each(|key| {
-            self.cache.insert_with_ttl(Key(key), self.value(), Duration::from_secs(5));
-        });
-        self.cache.run_pending_tasks();
-        self.advance(Duration::from_secs(10));
+        let brief = |life: Duration| {
+            (13..=15).for_each(|key| self.cache.insert_with_ttl(Key(key), self.value(), life));
+        };
+        if self.timing == Timing::Moved {
+            brief(Duration::from_secs(5));
+            self.cache.run_pending_tasks();
+            self.advance(Duration::from_secs(10));
+        } else {
+            self.cache.run_pending_tasks();
+            brief(Duration::from_nanos(1));
+        }
         (20..=22).for_each(|key| self.insert(key));
     }
 
@@ -383,8 +429,10 @@ impl Subject {
 
     /// What there is to be seen of all keys that operations are about.
     pub fn seen(&self) -> Seen {
-        let look =
-            |key| self.cache.peek(&Name(key)).map(|entry| (entry.serial, entry.expires_in()));
+        let look = |key| {
+            let entry = self.cache.peek(&Name(key))?;
+            Some((entry.serial, self.timing.shown(entry.expires_in())))
+        };
         (1..=22).chain([MISSING]).map(look).collect()
     }
 
@@ -397,6 +445,7 @@ impl Subject {
     pub fn check(&self) {
         // What was over when it was written is removed at the end of the tick.
         self.advance(super::TICK);
+        self.cache.run_pending_tasks();
         self.cache.audit();
         let stats = self.cache.stats();
         let removed: u64 = RemovalCause::ALL.iter().map(|&cause| stats.removed(cause)).sum();

@@ -5,9 +5,10 @@
 //! `CORTADO_HISTORIES` sets the number of histories per test.
 
 use crate::linear::play::check;
-use crate::linear::{Answer, Event, IDLE, Op, READ, Setup};
+use crate::linear::{Answer, Event, IDLE, Op, READ, Refresh, Setup};
 
-const PLAIN: Setup = Setup { idle: false, hook: false, moves: false, refresh: false };
+const PLAIN: Setup =
+    Setup { idle: false, hook: false, moves: false, refresh: Refresh::Never, tasks: false };
 
 fn any(_: Op) -> bool {
     true
@@ -45,7 +46,7 @@ fn with_an_idle_time_and_a_clock_that_moves() {
 
 #[test]
 fn with_all_of_them() {
-    check(Setup { idle: true, hook: true, moves: true, refresh: false }, 7, &any);
+    check(Setup { idle: true, hook: true, moves: true, ..PLAIN }, 7, &any);
 }
 
 /// Loads among what overtakes them.
@@ -71,25 +72,59 @@ fn loads_that_come_to_nothing() {
 #[test]
 fn reloads() {
     for (number, moves) in [(13, false), (14, true)] {
-        check(Setup { refresh: true, moves, ..PLAIN }, number, &any);
+        check(Setup { refresh: Refresh::Inline, moves, ..PLAIN }, number, &any);
     }
 }
 
 #[test]
 fn reloads_with_an_idle_time() {
     for (number, moves) in [(15, false), (16, true)] {
-        check(Setup { refresh: true, idle: true, moves, ..PLAIN }, number, &any);
+        check(Setup { refresh: Refresh::Inline, idle: true, moves, ..PLAIN }, number, &any);
     }
 }
 
-/// Reloads among what overtakes them.
+/// Of reloads, and of what overtakes them.
+fn meets_reloads(op: Op) -> bool {
+    use Op::{Clear, Get, Insert, Put, Reload, Remove};
+    matches!(op, Get | Reload(_) | Insert(_) | Remove | Clear | Put(_))
+}
+
 #[test]
 fn reloads_that_are_overtaken() {
-    let of_reloads = |op: Op| {
-        use Op::{Clear, Get, Insert, Put, Reload, Remove};
-        matches!(op, Get | Reload(_) | Insert(_) | Remove | Clear | Put(_))
+    check(Setup { refresh: Refresh::Inline, ..PLAIN }, 17, &meets_reloads);
+}
+
+/// The same on threads of an executor.
+#[test]
+fn reloads_on_threads() {
+    let threads = Setup { refresh: Refresh::Threads, ..PLAIN };
+    for (number, idle, moves) in
+        [(18, false, false), (19, false, true), (20, true, false), (21, true, true)]
+    {
+        check(Setup { idle, moves, ..threads }, number, &any);
+    }
+    check(threads, 22, &meets_reloads);
+}
+
+/// Tasks and threads on one key: loads and computations are pending, and some are dropped then.
+#[test]
+fn tasks() {
+    let tasks = Setup { tasks: true, ..PLAIN };
+    check(tasks, 50, &any);
+    check(Setup { idle: true, moves: true, ..tasks }, 51, &any);
+    check(Setup { hook: true, ..tasks }, 52, &any);
+}
+
+/// The same for loads and computations alone, and what overtakes them.
+#[test]
+fn tasks_that_meet() {
+    let meets = |op: Op| {
+        use Op::{ComputeRemove, Get, Insert, Look, Put, Remove, Upsert};
+        let computes = matches!(op, Put(_) | Upsert(_) | Look | ComputeRemove);
+        op.load().is_some() || computes || matches!(op, Get | Insert(_) | Remove)
     };
-    check(Setup { refresh: true, ..PLAIN }, 17, &of_reloads);
+    check(Setup { tasks: true, ..PLAIN }, 53, &meets);
+    check(Setup { tasks: true, moves: true, ..PLAIN }, 54, &meets);
 }
 
 /// Terms that are set, also to nothing, under reads that prolong lives.
@@ -259,7 +294,7 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
     };
     let late = 10 + READ;
     let explains = |touched: u64| {
-        let setup = Setup { idle: true, hook: true, moves: true, refresh: false };
+        let setup = Setup { idle: true, hook: true, moves: true, ..PLAIN };
         setup.explains(&[
             of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
             of(Op::Touch, Answer::Was(true), (2, touched), &[10, late]),
@@ -270,7 +305,7 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
     assert!(explains(8));
     assert!(!explains(3), "the read ended before the computation began");
     // Or the computation looks after that.
-    let setup = Setup { idle: true, hook: true, moves: true, refresh: false };
+    let setup = Setup { idle: true, hook: true, moves: true, ..PLAIN };
     assert!(setup.explains(&[
         of(Op::Insert(5), Answer::Done, (0, 1), &[10]),
         of(Op::Touch, Answer::Was(true), (2, 8), &[10, late]),

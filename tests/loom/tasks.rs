@@ -4,11 +4,15 @@
 //! |---|---|---|
 //! | `a_dropped_leader_hands_over_to_threads_and_tasks` | a leader is dropped while a thread and a task wait for it: both have a value in the end, by one load at a time | `flight-abandons-in-silence` |
 //! | `a_task_that_is_dropped_takes_no_other_along` | of two tasks that wait one is dropped while the flight lands: the other is woken | `followers-go-together` |
+//! | `a_cancelled_computation_of_a_cache` | a computation is cancelled while a thread and a task wait to write its key: both writes happen, and the computation has not | `flight-abandons-in-silence` |
+//! | `a_cancelled_insert_of_a_cache` | an insert that waits for a computation is polled once more and dropped, while the computation ends: it has happened wholly or not at all, and another task that waits is woken | `followers-go-together` |
 //! | `a_cancelled_load_of_a_cache` | the same as the first, of a whole cache: a load is cancelled beside a thread's `get_with` and a task's | `flight-abandons-in-silence` |
 
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Wake, Waker};
+
+use cortado::Op;
 
 use crate::support::engine_world::{Ledger, Plain, finish, model_at, race};
 use crate::support::explore::model;
@@ -192,5 +196,78 @@ fn a_cancelled_load_of_a_cache() {
         drop(tasks);
         finish(&cache);
         assert_eq!((cache.entry_count(), ledger.dropped(1)), (1, 0));
+    });
+}
+
+#[test]
+fn a_cancelled_computation_of_a_cache() {
+    model_at(("LOOM_ENGINE_PREEMPTIONS", 1), || {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        let tasks = cache.future();
+        let (other, computes) = (cache.clone(), tasks.clone());
+        let mut owner = Box::pin(async move {
+            computes.entry(1).and_compute_with(|_| pending()).await;
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(owner.as_mut().poll(&mut context).is_pending());
+        race(
+            || block_on(tasks.insert(1, ledger.value(1))),
+            [Box::new(move || drop(owner)), Box::new(move || other.insert(1, ledger.value(2)))],
+        );
+        drop(tasks);
+        ledger.settle(&cache, 2);
+        assert_eq!(cache.entry_count(), 1);
+    });
+}
+
+#[test]
+fn a_cancelled_insert_of_a_cache() {
+    model_at(("LOOM_ENGINE_PREEMPTIONS", 1), || {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        let tasks = cache.future();
+        let (computes, first, inserts) = (tasks.clone(), tasks.clone(), tasks);
+        let mut has_waited = false;
+        let once = poll_fn(move |_| {
+            if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let mut owner = Box::pin(async move {
+            let compute = async |_| {
+                once.await;
+                Op::Put(ledger.value(1))
+            };
+            computes.entry(1).and_compute_with(compute).await;
+        });
+        let mut first = Box::pin(async move { first.insert(1, ledger.value(3)).await });
+        let mut insert = Box::pin(async move { inserts.insert(1, ledger.value(2)).await });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(owner.as_mut().poll(&mut context).is_pending());
+        // It waits before the one that is dropped.
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(insert.as_mut().poll(&mut context).is_pending());
+        race(
+            || block_on(first),
+            [
+                Box::new(move || {
+                    let mut context = Context::from_waker(Waker::noop());
+                    assert!(owner.as_mut().poll(&mut context).is_ready());
+                }),
+                Box::new(move || {
+                    let mut context = Context::from_waker(Waker::noop());
+                    let _ = insert.as_mut().poll(&mut context);
+                    drop(insert);
+                }),
+            ],
+        );
+        finish(&cache);
+        let there: Vec<u8> = cache.entries().map(|entry| entry.number()).collect();
+        assert_eq!(there.len(), 1);
+        for number in 1..=3 {
+            let stays = usize::from(there[0] == number);
+            assert_eq!(ledger.dropped(number), 1 - stays, "{number}, {:?}", ledger.notices());
+            // Only the value of a cancelled insert leaves without a word.
+            assert!(ledger.cause(number).is_some() || stays == 1 || number == 2);
+        }
     });
 }

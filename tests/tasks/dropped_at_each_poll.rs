@@ -2,10 +2,10 @@
 //! either leaves everything as it is, or ends the operation with its whole effect. Dropping the
 //! future changes nothing, and leaves nothing behind.
 
-use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::audited::{TasksLoadingAudited, tasks_loading_audited};
 use crate::common::must_end;
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
-use cortado::future::Cache;
+use cortado::future::{Cache, LoadingCache};
 use cortado::{Loaded, Op, RemovalCause};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,8 @@ const PENDING: u32 = 2;
 /// A minute: the lifetime that operations give.
 const MINUTE: Duration = Duration::from_secs(60);
 
-type Operation = for<'a> fn(&'a Cache<u64, u64>) -> Boxed<'a, ()>;
+type Loading = LoadingCache<u64, u64, u8>;
+type Operation = for<'a> fn(&'a Loading) -> Boxed<'a, ()>;
 /// The value of the key after the operation, by the value before it.
 type Effect = fn(Option<u64>) -> Option<u64>;
 
@@ -34,6 +35,22 @@ async fn own<T>(value: T) -> T {
 
 /// One row: the name, the operation, its effect.
 macro_rules! row {
+    ($effect:ident, $cache:ident => $operation:expr) => {
+        (
+            stringify!($operation),
+            (|cache| {
+                let $cache: &Cache<u64, u64> = cache.cache();
+                Box::pin(async move {
+                    let _ = $operation.await;
+                })
+            }) as Operation,
+            $effect as Effect,
+        )
+    };
+}
+
+/// The same for a cache with a stored loader.
+macro_rules! loading_row {
     ($effect:ident, $cache:ident => $operation:expr) => {
         (
             stringify!($operation),
@@ -65,6 +82,10 @@ fn replaced(before: Option<u64>) -> Option<u64> {
 
 fn loaded(before: Option<u64>) -> Option<u64> {
     before.or(Some(OWN))
+}
+
+fn defaulted(before: Option<u64>) -> Option<u64> {
+    before.or(Some(0))
 }
 
 /// Of a load that replaces the first value.
@@ -119,7 +140,10 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(loaded, c => c.load_by_ref(&KEY, own(Some(Loaded::new(OWN))))),
         row!(same, c => c.load(KEY, own(None::<Loaded<u64>>))),
         row!(same, c => c.load(KEY, own(Loaded::with_ttl(OWN, Duration::ZERO)))),
+        row!(loaded, c => c.load_refreshing(KEY, own(Loaded::new(OWN)))),
         row!(loaded, c => c.entry(KEY).or_insert(OWN)),
+        row!(defaulted, c => c.entry(KEY).or_default()),
+        row!(defaulted, c => c.entry_by_ref(&KEY).or_default()),
         row!(loaded, c => c.entry_by_ref(&KEY).or_insert_with(own(OWN))),
         row!(refreshed, c => c.entry(KEY).or_insert_with_if(own(OWN), |it| *it == THERE)),
         row!(refreshed, c => c.entry_by_ref(&KEY).or_insert_with_if(own(OWN), |it| *it == THERE)),
@@ -134,6 +158,11 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(same, c => c.entry_by_ref(&KEY).and_try_compute_with(|_| own(Err::<Op<u64>, u8>(1)))),
         row!(put, c => c.entry(KEY).and_upsert_with(|_| own(OWN))),
         row!(put, c => c.entry_by_ref(&KEY).and_upsert_with(|_| own(OWN))),
+        loading_row!(loaded, c => c.get(&KEY)),
+        loading_row!(loaded, c => c.get_entry(&KEY)),
+        loading_row!(loaded, c => c.get_many([KEY])),
+        loading_row!(loaded, c => c.get_within(&KEY, std::future::pending::<()>())),
+        loading_row!(put, c => c.refresh(&KEY)),
     ]
 }
 
@@ -157,7 +186,7 @@ struct Situation {
 }
 
 struct Bench {
-    cache: TasksAudited<u64, u64>,
+    cache: TasksLoadingAudited<u64, u64, u8>,
     told: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
 }
 
@@ -170,7 +199,8 @@ impl Bench {
                 log.lock().unwrap().push((*removed.value(), removed.cause()));
             },
         );
-        let bench = Self { cache: tasks_audited(cache.build()), told };
+        let loader = |_: u64| own(Ok(Loaded::new(OWN)));
+        let bench = Self { cache: tasks_loading_audited(cache.build_with_loader(loader)), told };
         if there {
             at_once(bench.cache.insert(KEY, THERE));
         }
@@ -258,7 +288,7 @@ fn case(operation: Operation, effect: Effect, situation: Situation) -> bool {
         assert_eq!(now, Some(seen), "the waiter");
     }
     at_once(cache.insert(KEY, LAST));
-    assert_eq!(at_once(cache.get(&KEY)), Some(LAST));
+    assert_eq!(at_once(cache.cache().get(&KEY)), Some(LAST));
     assert_eq!(at_once(cache.entry(KEY).and_upsert_with(|_| async { 100 })).into_value(), 100);
     bench.check_balance();
     is_ready
@@ -268,6 +298,10 @@ fn case(operation: Operation, effect: Effect, situation: Situation) -> bool {
 fn all(there: bool, others: Others) {
     must_end(move || {
         for (name, operation, effect) in operations() {
+            // Beside another call's load or computation it leaves the entry to that, or reloads.
+            if name.contains("refresh(") && others != Others::Nothing {
+                continue;
+            }
             let run = |polls, later| {
                 let situation = Situation { there, others, polls, later };
                 // Shown if the case fails.
@@ -308,4 +342,31 @@ fn beside_a_computation_of_a_missing_key() {
 #[test]
 fn beside_a_computation_of_a_present_key() {
     all(true, Others::Computation);
+}
+
+/// A cache is closed at the first poll. What the close waits for then, a listener on another
+/// thread, it may leave to others.
+#[test]
+fn of_a_close_at_any_time() {
+    must_end(|| {
+        for polls in 0..4 {
+            let bench = Bench::new(true);
+            let gate = Gate::default();
+            let mut computation = Task::waiting(async {
+                let compute = |_| async { (gate.passed().await, Op::Put(OTHERS)).1 };
+                bench.cache.entry(KEY).and_compute_with(compute).await;
+            });
+            let mut close = Task::new(bench.cache.close());
+            (0..polls).for_each(|_| _ = close.poll());
+            drop(close);
+            assert_eq!(bench.value(), if polls == 0 { Some(THERE) } else { None });
+            gate.open();
+            computation.run();
+            // What was under way at the close is not kept.
+            assert_eq!(bench.value(), if polls == 0 { Some(OTHERS) } else { None });
+            at_once(bench.cache.close());
+            assert_eq!(bench.state().0, None);
+            assert!(bench.state().1.contains(&THERE));
+        }
+    });
 }

@@ -2,7 +2,8 @@
 //! poll it: what the matrices of panics and of re-entrancy share.
 
 use crate::common::fuse::{
-    Borrowed, Key, MISSING, MISSING_TOO, Name, Place, RECENT, Subject, THERE, Value, paused, reach,
+    Borrowed, Key, MISSING, MISSING_TOO, Name, Place, RECENT, Subject, THERE, Timing, Value,
+    paused, reach,
 };
 use crate::common::{SECOND, TICK};
 use crate::hand::{Boxed, Gate, Task, Wakes, fused_waker};
@@ -35,10 +36,10 @@ impl Deref for Fused {
 
 impl Fused {
     /// With entries of every kind.
-    pub fn new(capacity: u64, idles: bool) -> Self {
+    pub fn new(timing: Timing, capacity: u64, idles: bool) -> Self {
         let awaited = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&awaited);
-        let subject = Subject::made(Cache::builder(), capacity, idles, |builder| {
+        let subject = Subject::made(timing, Cache::builder(), (capacity, idles), |builder| {
             let builder = builder.async_eviction_listener(move |key, value, _| {
                 log.lock().unwrap().push(value.serial);
                 reach(Place::AsyncListener);
@@ -184,7 +185,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             assert!(s.tasks.invalidate_entries_if(condition).is_ok());
         }),
         row!("retain", THERE, s => s.tasks.retain(|_, _| !holds())),
-        row!("set_ttl", THERE, s => s.tasks.set_ttl(&Name(THERE), SECOND)),
+        row!("set_ttl", THERE, s => s.tasks.set_ttl(&Name(THERE), s.timing.other_life())),
         row!("set_ttl zero", THERE, s => s.tasks.set_ttl(&Name(THERE), NOW)),
         row!("load", MISSING, s => s.tasks.get_with(Key(MISSING), loads(|| s.value()))),
         row!("load by reference", MISSING, s => {
@@ -215,7 +216,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             })
         }),
         row!("load with a lifetime", MISSING, s => {
-            let load = loads(|| Ok::<_, ()>(Loaded::with_ttl(s.value(), SECOND)));
+            let load = loads(|| Ok::<_, ()>(Loaded::with_ttl(s.value(), s.timing.other_life())));
             s.tasks.load_by_ref(&Borrowed(MISSING), load)
         }),
         row!("load for no time", MISSING, s => {

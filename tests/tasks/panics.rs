@@ -2,7 +2,7 @@
 //! happened or has not; other tasks go on; nothing is lost, told twice or leaked.
 
 use crate::common::fuse::{
-    Key, MISSING, Name, PLACES, Place, Seen, TASK_PLACES, THERE, arm, disarm,
+    Key, MISSING, Name, PLACES, Place, Seen, TASK_PLACES, THERE, Timing, arm, disarm,
 };
 use crate::common::{Watch, watched};
 use crate::fused::{Course, Fused, Operation, Others, operations, run};
@@ -94,10 +94,10 @@ fn try_one(
     (place, nth): (Place, u32),
     operation: (&str, u64, Operation),
     course: Course,
-    (capacity, idles): (u64, bool),
+    (timing, capacity, idles): Setting,
     done: &Seen,
 ) -> bool {
-    let s = Fused::new(capacity, idles);
+    let s = Fused::new(timing, capacity, idles);
     let roomy = s.is_roomy();
     let name = operation.0;
     let left = Cell::new(false);
@@ -161,28 +161,42 @@ fn try_one(
     tripped
 }
 
+/// With which clock, capacity and idle time. Only a small cache evicts, and only one that idles
+/// prolongs lives.
+type Setting = (Timing, u64, bool);
+
+const MOVED: [Setting; 3] =
+    [(Timing::Moved, 1000, false), (Timing::Moved, 1000, true), (Timing::Moved, 12, false)];
+const BY_THE_SYSTEM: [Setting; 2] = [(Timing::Short, 1000, false), (Timing::Long, 1000, false)];
+
 fn try_all(places: &'static [Place]) {
-    watched(move |watch| places.iter().for_each(|&place| try_each(place, watch)));
+    let each = move |watch: &Watch| places.iter().for_each(|&place| try_each(place, &MOVED, watch));
+    watched(each);
 }
 
-fn try_each(place: Place, watch: &Watch) {
+fn try_all_by_the_system(places: &'static [Place]) {
+    watched(move |watch| places.iter().for_each(|&it| try_each(it, &BY_THE_SYSTEM, watch)));
+}
+
+fn try_each(place: Place, settings: &[Setting], watch: &Watch) {
     let mut reached = BTreeSet::new();
     for operation in operations() {
         for course in Course::ALL {
-            for (capacity, idles) in [(1000, false), (1000, true), (12, false)] {
-                // Only a small cache evicts, and only one that idles prolongs lives.
+            for &setting in settings {
+                let (timing, capacity, idles) = setting;
                 if course.others != Others::Nobody && (capacity, idles) != (1000, false) {
                     continue;
                 }
-                let s = Fused::new(capacity, idles);
+                let s = Fused::new(timing, capacity, idles);
                 let whole = Course { is_dropped: false, ..course };
                 let done = run(&s, operation, whole, (|| {}, || {}), false).after;
                 drop(s);
                 let name = operation.0;
                 let one = |nth: &u32| {
-                    let settings = format!("capacity {capacity}, idles {idles}, {course:?}");
+                    let settings =
+                        format!("{timing:?}, capacity {capacity}, idles {idles}, {course:?}");
                     watch.begin(format!("{place:?} {nth} in {name}, {settings}"));
-                    try_one((place, *nth), operation, course, (capacity, idles), &done)
+                    try_one((place, *nth), operation, course, setting, &done)
                 };
                 // Far above what any operation calls.
                 let calls = (1..300).take_while(one).count();
@@ -237,4 +251,16 @@ fn of_the_listener_that_awaits() {
 #[test]
 fn of_the_wakers() {
     try_all(&TASK_PLACES[4..]);
+}
+
+#[test]
+fn by_the_systems_clock_of_what_is_asked() {
+    try_all_by_the_system(&PLACES[..7]);
+}
+
+#[test]
+fn by_the_systems_clock_of_the_rest() {
+    try_all_by_the_system(&PLACES[7..12]);
+    try_all_by_the_system(&PLACES[13..]);
+    try_all_by_the_system(&TASK_PLACES);
 }

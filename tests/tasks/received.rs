@@ -10,8 +10,8 @@ use cortado::{Clock, Overflow, RemovalCause, Removals, Removed};
 use pollster::block_on;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, mpsc::channel};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, mpsc::channel};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -277,15 +277,44 @@ fn a_receiver_and_a_listener_exclude_each_other() {
     assert!(cache.removals().is_none());
 }
 
-/// With a scheduler, an idle cache wakes its receiver when something expires.
+/// Wakes a thread, and notes the names of those on which it is called.
+struct Callers {
+    sleeper: thread::Thread,
+    names: Mutex<Vec<String>>,
+}
+
+impl Wake for Callers {
+    fn wake(self: Arc<Self>) {
+        let caller = thread::current();
+        self.names.lock().unwrap().push(caller.name().unwrap_or_default().to_owned());
+        self.sleeper.unpark();
+    }
+}
+
+/// With a scheduler, an idle cache wakes its receiver when something expires; never on the
+/// scheduler's thread, for a waker is user code.
 #[test]
 fn an_idle_cache_wakes_its_receiver() {
     must_end(|| {
         let builder = Cache::builder().scheduler(true).time_to_live(Duration::from_millis(20));
+        let builder = builder.expiry_resolution(Duration::from_millis(1));
         let (cache, mut removals) = shared(builder);
-        at_once(cache.insert(1, 1));
-        let removed = block_on(removals.recv()).unwrap();
-        assert_eq!(told(&removed), (1, 1, RemovalCause::Expired));
+        let callers =
+            Arc::new(Callers { sleeper: thread::current(), names: Mutex::new(Vec::new()) });
+        let waker = Waker::from(Arc::clone(&callers));
+        for key in 1..=20 {
+            at_once(cache.insert(key, key));
+            let removed = loop {
+                match removals.poll_recv(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(removed) => break removed.unwrap(),
+                    Poll::Pending => thread::park(),
+                }
+            };
+            assert_eq!(told(&removed), (key, key, RemovalCause::Expired));
+        }
+        let names = callers.names.lock().unwrap();
+        assert!(!names.is_empty(), "nobody has called the waker");
+        assert!(names.iter().all(|name| name == "cortado-worker"), "{names:?}");
     });
 }
 

@@ -1,7 +1,9 @@
 //! User code that uses the cache: from wherever an operation of a task calls or polls it, every
 //! operation, of threads and of tasks.
 
-use crate::common::fuse::{Borrowed, Key, Name, PLACES, Place, TASK_PLACES, Value, arm, disarm};
+use crate::common::fuse::{
+    Borrowed, Key, Name, PLACES, Place, TASK_PLACES, Timing, Value, arm, disarm,
+};
 use crate::common::refusals::{JOIN, is_refused, must_be_refused};
 use crate::common::watched;
 use crate::fused::{Course, Fused, Operation, Others, operations, run};
@@ -101,9 +103,9 @@ fn one(
     outer: (&'static str, u64, Operation),
     inner: Inner,
     course: Course,
-    capacity: u64,
+    (timing, capacity): (Timing, u64),
 ) -> bool {
-    let s = Fused::new(capacity, false);
+    let s = Fused::new(timing, capacity, false);
     let (name, key, _) = outer;
     // As a slot, so that it can be taken, or the cache would never be dropped.
     let slot = Arc::new(Mutex::new(Some(s.clone())));
@@ -148,21 +150,35 @@ fn one(
 }
 
 fn from(places: &'static [Place]) {
+    from_each(places, |place, inner| settings(Timing::Moved, place, inner));
+}
+
+/// By the system's clock hooks are asked once or twice, and operations read it at other moments.
+fn by_the_system(places: &'static [Place]) {
+    from_each(places, |place, inner| {
+        let all = Timing::BY_THE_SYSTEM.map(|timing| settings(timing, place, inner));
+        all.into_iter().flatten().filter(|(_, others, _)| *others != Others::Nobody).collect()
+    });
+}
+
+type Setting = (Timing, Others, u64);
+
+fn from_each(places: &'static [Place], settings: fn(Place, &str) -> Vec<Setting>) {
     watched(move |watch| {
         for &place in places {
             let mut reached = 0;
             for outer in operations() {
                 for inner in INNER {
-                    for (others, capacity) in settings(place, inner.0) {
+                    for (timing, others, capacity) in settings(place, inner.0) {
                         let course = Course { others, is_dropped: false };
                         // The first few calls, which are those of different steps.
                         for nth in 1..=5 {
                             let (inner_name, outer_name) = (inner.0, outer.0);
                             watch.begin(format!(
                                 "{place:?} {nth}: {inner_name} in {outer_name}, {others:?}, \
-                                 capacity {capacity}"
+                                 {timing:?}, capacity {capacity}"
                             ));
-                            if !one((place, nth), outer, inner, course, capacity) {
+                            if !one((place, nth), outer, inner, course, (timing, capacity)) {
                                 break;
                             }
                             reached += 1;
@@ -175,12 +191,12 @@ fn from(places: &'static [Place]) {
     });
 }
 
-fn settings(place: Place, inner: &str) -> Vec<(Others, u64)> {
-    let mut settings = vec![(Others::Waiter, 1000), (Others::Nobody, 12)];
+fn settings(timing: Timing, place: Place, inner: &str) -> Vec<Setting> {
+    let mut settings = vec![(timing, Others::Waiter, 1000), (timing, Others::Nobody, 12)];
     // The operation waits, and what it waits for is on this thread: so a call that waits for the
     // same would never return.
     if [Place::CloneWaker, Place::DropWaker].contains(&place) && !JOIN.contains(&inner) {
-        settings.push((Others::Load, 1000));
+        settings.push((timing, Others::Load, 1000));
     }
     settings
 }
@@ -224,4 +240,16 @@ fn from_the_listener_that_awaits() {
 #[test]
 fn from_the_wakers() {
     from(&TASK_PLACES[4..]);
+}
+
+#[test]
+fn by_the_systems_clock_from_what_is_asked() {
+    by_the_system(&PLACES[..7]);
+}
+
+#[test]
+fn by_the_systems_clock_from_the_rest() {
+    by_the_system(&PLACES[7..12]);
+    by_the_system(&PLACES[13..]);
+    by_the_system(&TASK_PLACES);
 }

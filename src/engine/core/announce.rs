@@ -58,6 +58,9 @@ impl Core {
 
     /// Leaves what there is to tell and to drop to the executor. No lock may be held.
     pub fn submit_deliveries(&self) {
+        if seeded("the-scheduler-wakes-receivers") {
+            self.notices.receiving().inspect(|receiving| receiving.wake());
+        }
         self.notices.submit_deliveries();
     }
 

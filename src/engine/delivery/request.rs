@@ -98,7 +98,8 @@ impl<K, V, S> Engine<K, V, S> {
         self.deliver_at_most(usize::MAX);
         let notices = &self.core.notices;
         while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
-            notices.wait_until(Duration::MAX, |notices| !notices.is_delivering());
+            let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
+            notices.wait_until(limit, |notices| !notices.is_delivering());
             self.deliver_at_most(usize::MAX);
         }
     }

@@ -5,6 +5,7 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::epoch;
 use crate::expiration::{Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
@@ -12,6 +13,7 @@ use crate::hash::Hash32;
 use crate::node::remaining;
 use crate::pool::{Handle, HardDeadline, Local, RawHandle};
 use crate::primitives::atomic::Ordering;
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -144,6 +146,11 @@ impl<K, V, S> Engine<K, V, S> {
             if ticker.is_short(ends.deadline.saturating_since(now)) {
                 now = ticker.now();
                 if let HookLifetime::For(_) = hook {
+                    let pinned = seeded("hooks-are-asked-again-under-the-lock").then(epoch::pin);
+                    let _locked = pinned.as_ref().zip(basis).and_then(|(guard, basis)| {
+                        let Basis::Entry { node, .. } = basis else { return None };
+                        self.core.index.lock_id(guard, node.meta().hash(), node.id())
+                    });
                     // The hook may have computed the answer from the reading that it was told.
                     hook = self.ask_at(node, basis, now);
                 }
@@ -241,7 +248,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let guard = crate::epoch::pin();
+        let guard = epoch::pin();
         loop {
             let coarse = self.core.ticker.coarse();
             let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };

@@ -5,10 +5,13 @@
 //! it. So it is explained by any of the readings that were to be had between its beginning and its
 //! end, taken in order.
 
+mod jobs;
 mod loads;
 pub mod play;
 mod reloads;
+mod tasks;
 
+use reloads::BEGUN;
 use std::collections::HashSet;
 
 /// Seconds since the clock's origin.
@@ -53,6 +56,8 @@ pub enum Op {
     Reload(u64),
     /// A reload that a read has triggered, at the end of that read's call.
     Renewal,
+    /// One that found another entry, or none, when its job began: its loader was not asked.
+    Lapsed,
     Remove,
     RemoveIfOdd,
     Clear,
@@ -135,7 +140,20 @@ pub struct Setup {
     /// Whether the clock moves.
     pub moves: bool,
     /// Whether reads trigger reloads: at once if the clock stands still, or past this time.
-    pub refresh: bool,
+    pub refresh: Refresh,
+    /// Whether most operations are those of tasks.
+    pub tasks: bool,
+}
+
+/// Where reloads run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// There are none.
+    Never,
+    /// In the calls that find an entry stale.
+    Inline,
+    /// On threads of an executor.
+    Threads,
 }
 
 impl Setup {
@@ -173,7 +191,7 @@ impl Setup {
     fn fits(self, expected: Answer, given: Answer) -> bool {
         match (expected, given) {
             (Answer::Entry(expected), Answer::Entry(given))
-                if self.hook || (self.idle && (self.moves || self.refresh)) =>
+                if self.hook || (self.idle && (self.moves || self.refresh != Refresh::Never)) =>
             {
                 expected.map(|(value, _)| value) == given.map(|(value, _)| value)
             }
@@ -306,6 +324,7 @@ impl Setup {
             Op::Replace(new) => {
                 offer(Answer::Value(value), if living.is_some() { for_ever(new) } else { state });
             }
+            Op::Lapsed => offer(BEGUN, state),
             Op::Reload(_) | Op::Renewal => {
                 self.reload((state, living), event, history, moment, offer);
             }

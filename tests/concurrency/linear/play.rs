@@ -1,7 +1,8 @@
 //! Threads that play random histories on a cache, one key after the other.
 
+use super::jobs::{self, Jobs};
 use super::reloads::BEGUN;
-use super::{Answer, Event, IDLE, NEVER, Op, READ, RELOADED, Setup, Shown, Time};
+use super::{Answer, Event, IDLE, NEVER, Op, READ, RELOADED, Refresh, Setup, Shown, Time, tasks};
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use cortado::{
@@ -10,14 +11,17 @@ use cortado::{
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 3;
 /// Operations of each thread in a history.
 const LENGTH: usize = 4;
 
-pub fn histories() -> u64 {
-    scale("CORTADO_HISTORIES", 5_000)
+/// Histories of a test. Those that wait for other threads' jobs take longer, and are fewer.
+fn histories(setup: Setup) -> u64 {
+    let histories = scale("CORTADO_HISTORIES", 5_000);
+    if setup.refresh == Refresh::Threads { histories / 4 } else { histories }
 }
 
 struct ReadsGive;
@@ -41,9 +45,9 @@ impl Expiry<u64, u64> for ReadsGive {
 
 std::thread_local! {
     /// What the next load of the stored loader makes on this thread.
-    static MAKES: Cell<u64> = const { Cell::new(0) };
+    pub static MAKES: Cell<u64> = const { Cell::new(0) };
     /// Reloads on this thread.
-    static RELOADS: Cell<u64> = const { Cell::new(0) };
+    pub static RELOADS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Makes a new value of the old one, so that a reload that has landed over a later value shows.
@@ -91,12 +95,12 @@ fn seconds(life: Option<Duration>) -> Time {
     life.map_or(NEVER, |life| life.as_secs())
 }
 
-fn seen(entry: Option<&Entry<u64, u64>>) -> Shown {
+pub fn seen(entry: Option<&Entry<u64, u64>>) -> Shown {
     entry.map(|entry| (**entry, seconds(entry.expires_in())))
 }
 
 /// What loaders and computations take, which is longer than what others do.
-fn dwell() {
+pub fn dwell() {
     (0..20).for_each(|_| std::hint::spin_loop());
 }
 
@@ -243,9 +247,16 @@ fn random_op(setup: Setup, random: u64, value: u64) -> Op {
         41..44 if setup.hook || setup.idle => Op::Load(value),
         41..44 => Op::LoadIf(value),
         44..46 => Op::Upsert(value),
-        _ if setup.refresh && one => Op::Reload(value),
+        _ if setup.refresh != Refresh::Never && one => Op::Reload(value),
         _ => Op::Replace(value),
     }
+}
+
+/// Whether the operation is a task's, in a history in which tasks play along. Three in four are,
+/// of those that have a form for tasks.
+fn is_by_task(setup: Setup, op: Op, random: u64) -> bool {
+    let has_form = !matches!(op, Op::Peek | Op::ExpiresIn | Op::Clear | Op::Reload(_));
+    setup.tasks && has_form && random >> 42 & 3 != 0
 }
 
 fn told(history: &[Event]) -> String {
@@ -304,13 +315,14 @@ fn stall() {
 }
 
 /// A clock, and all that it has read in this round.
-struct Dial {
+#[derive(Default)]
+pub struct Dial {
     time: Arc<AtomicU64>,
     read: Mutex<Vec<Time>>,
 }
 
 impl Dial {
-    fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         self.time.load(Ordering::SeqCst)
     }
 
@@ -331,12 +343,40 @@ impl Dial {
     }
 }
 
+/// What is known of a round.
+#[derive(Default)]
+pub struct Record {
+    pub order: AtomicU64,
+    pub dial: Dial,
+    pub history: Mutex<Vec<Event>>,
+    /// Jobs of the executor that have not ended.
+    pub jobs: AtomicUsize,
+    /// Reloads of such jobs, in all rounds.
+    pub reloads: AtomicU64,
+}
+
+impl Record {
+    /// The events of the round, in order. Nobody performs anything, but for jobs of the executor,
+    /// for whose ends this waits.
+    fn take(&self) -> Vec<Event> {
+        while self.jobs.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        let mut history = std::mem::take(&mut *self.history.lock().unwrap());
+        history.sort_by_key(|event| event.began);
+        for event in &mut history {
+            event.readings = self.dial.between(event.readings[0], event.readings[1]);
+        }
+        history
+    }
+}
+
 /// The time until an entry is stale, where the clock moves.
 const SOFT: Time = 3;
 
-fn build(setup: Setup) -> (Subject, Dial) {
-    let time = Arc::new(AtomicU64::new(0));
-    let reading = Arc::clone(&time);
+fn build(setup: Setup) -> (Subject, Arc<Record>, Vec<JoinHandle<()>>) {
+    let record = Arc::<Record>::default();
+    let reading = Arc::clone(&record.dial.time);
     let clock = Clock::custom(move || {
         let now = Duration::from_secs(reading.load(Ordering::SeqCst));
         stall();
@@ -349,34 +389,54 @@ fn build(setup: Setup) -> (Subject, Dial) {
     if setup.hook {
         builder = builder.expire_after(ReadsGive);
     }
-    let subject = if setup.refresh {
-        let soft = Duration::from_secs(if setup.moves { SOFT } else { 0 });
-        let builder = builder.refresh_inline(true).refresh_after_write(soft);
-        Subject::Refreshing(loading_audited(builder.build_with_loader(Adds)))
-    } else {
+    let mut workers = Vec::new();
+    if setup.refresh == Refresh::Threads {
+        let (jobs, threads) = Jobs::new(&record);
+        builder = builder.executor(move |job| jobs.submit(job));
+        workers = threads;
+    }
+    let subject = if setup.refresh == Refresh::Never {
         Subject::Plain(audited(builder.build()))
+    } else {
+        let soft = Duration::from_secs(if setup.moves { SOFT } else { 0 });
+        let builder = builder.refresh_inline(setup.refresh == Refresh::Inline);
+        let builder = builder.refresh_after_write(soft);
+        Subject::Refreshing(loading_audited(builder.build_with_loader(Adds)))
     };
-    (subject, Dial { time, read: Mutex::default() })
+    (subject, record, workers)
 }
 
 /// Plays histories, one per key, and has each explained. Some of its operations are of the kind
 /// `favoured`.
 pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
-    let (cache, dial) = build(setup);
-    let (order, meeting) = (AtomicU64::new(0), Meeting::default());
-    let history = Mutex::new(Vec::new());
-    let one = |key: u64, op: Op, mine: &mut Vec<Event>| {
+    let histories = histories(setup);
+    let (cache, record, workers) = build(setup);
+    let meeting = Meeting::default();
+    let by_tasks = cache.cache().future();
+    let one = |key: u64, op: Op, drawn: u64, mine: &mut Vec<Event>| {
         // Two more for the reload that a read triggers, and for one that it runs for another
         // reader.
-        let began = order.fetch_add(3, Ordering::SeqCst);
-        let from = dial.now();
+        let began = record.order.fetch_add(3, Ordering::SeqCst);
+        let from = record.dial.now();
         RELOADS.set(0);
-        let answer = perform(&cache, key, op);
-        let to = dial.now();
-        let ended = order.fetch_add(1, Ordering::SeqCst);
+        jobs::begin(op, began);
+        let answer = if is_by_task(setup, op, drawn) {
+            tasks::perform(&by_tasks, key, op, drawn >> 44 & 1 == 0)
+        } else {
+            perform(&cache, key, op)
+        };
+        let to = record.dial.now();
+        let ended = record.order.fetch_add(1, Ordering::SeqCst);
         // The readings are filled in when nobody moves the clock any more.
         let event =
             |op, answer, began| Event { op, answer, began, ended, readings: vec![from, to] };
+        if setup.refresh == Refresh::Threads && matches!(op, Op::Reload(_)) {
+            assert_eq!(jobs::has_submitted(), answer == BEGUN, "{op:?} answered {answer:?}");
+            if answer == BEGUN {
+                // Its job notes it.
+                return;
+            }
+        }
         mine.push(event(op, answer, began));
         let own = u64::from(matches!(op, Op::Reload(_)));
         let renewals = RELOADS.get().saturating_sub(own);
@@ -388,9 +448,9 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     let work = |thread: usize| {
         let _attendance = Attendance(&meeting);
         let mut random = seed(test << 8 | thread as u64);
-        for round in 1..=histories() {
+        for round in 1..=histories {
             if thread == 0 {
-                dial.start();
+                record.dial.start();
             }
             if !meeting.wait(2 * round as usize - 1) {
                 return;
@@ -400,24 +460,20 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
                 let value = (thread * LENGTH + n) as u64;
                 let mut drawn = draw(&mut random);
                 if setup.moves && drawn >> 60 < 4 {
-                    dial.advance(1 + (drawn >> 48) % 6);
+                    record.dial.advance(1 + (drawn >> 48) % 6);
                 }
                 while !favoured(random_op(setup, drawn, value)) {
                     drawn = draw(&mut random);
                 }
-                one(round, random_op(setup, drawn, value), &mut mine);
+                one(round, random_op(setup, drawn, value), drawn, &mut mine);
             }
-            history.lock().unwrap().append(&mut mine);
+            record.history.lock().unwrap().append(&mut mine);
             if !meeting.wait(2 * round as usize) {
                 return;
             }
             // The others wait for this one at the next meeting.
             if thread == 0 {
-                let mut history = std::mem::take(&mut *history.lock().unwrap());
-                history.sort_by_key(|event| event.began);
-                for event in &mut history {
-                    event.readings = dial.between(event.readings[0], event.readings[1]);
-                }
+                let history = record.take();
                 assert!(setup.explains(&history), "{setup:?}: {}", told(&history));
                 if round.is_multiple_of(1000) {
                     cache.cache().invalidate_all();
@@ -434,5 +490,10 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
             }
         }
     });
-    counted(histories(), "histories");
+    drop((by_tasks, cache));
+    // They end with the cache, which has their queue.
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let by_jobs = record.reloads.load(Ordering::Relaxed);
+    assert_eq!(by_jobs > 0, setup.refresh == Refresh::Threads, "{by_jobs} reloads on threads");
+    counted(histories, "histories");
 }

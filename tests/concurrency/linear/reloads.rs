@@ -13,7 +13,10 @@ impl Event {
 
     /// Whether a reload that is under way may come to nothing, or not begin, because of this one.
     fn hinders_reloads(&self) -> bool {
-        !matches!(self.op, Op::Get | Op::GetEntry | Op::Peek | Op::Touch | Op::ExpiresIn)
+        !matches!(
+            self.op,
+            Op::Get | Op::GetEntry | Op::Peek | Op::Touch | Op::ExpiresIn | Op::Lapsed
+        )
     }
 }
 
