@@ -121,7 +121,7 @@ fn begun(brings: Brings) -> (Subject, Loading) {
     let upstream = Upstream(brings, Arc::default());
     let loading = Mutex::new(None);
     let stored = upstream.clone();
-    let subject = Subject::made(Cache::builder(), 1000, false, |builder| {
+    let subject = Subject::made(Timing::Moved, Cache::builder(), (1000, false), |builder| {
         let policy = |_: &Key, _: &Value, _| {
             reach(Place::RefreshPolicy);
             Some(5 * SECOND)
