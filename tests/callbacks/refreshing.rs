@@ -2,8 +2,8 @@
 //! Reloads run inline, so that this thread's fuse counts them.
 
 use crate::common::fuse::{
-    Borrowed, Key, MISSING, MISSING_TOO, Name, Place, REFRESH_PLACES, Subject, THERE, Value, arm,
-    disarm, reach,
+    Borrowed, Key, MISSING, MISSING_TOO, Name, Place, REFRESH_PLACES, Subject, THERE, Timing,
+    Value, arm, disarm, reach,
 };
 use crate::common::{HANG, SECOND, watched};
 use crate::reentrancy::{INNER, Inner};
