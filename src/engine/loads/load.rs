@@ -361,7 +361,7 @@ where
     }
 
     /// The key's living entry, read without side effects.
-    fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
+    pub fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find_judged(&guard, hash, key)?;

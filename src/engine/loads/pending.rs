@@ -67,19 +67,33 @@ where
 
     /// Leads, unless another load has ended between the read and the registration.
     fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> ValueOrLoad<K, V> {
+        match self.unless_present(flight, &draft) {
+            Ok(flight) => {
+                ValueOrLoad::Leading(PendingLoad { flight, draft, started: Instant::now() })
+            }
+            Err(entry) => {
+                drop(draft);
+                ValueOrLoad::Present(entry)
+            }
+        }
+    }
+
+    /// The flight, unless another load has ended between the read and the registration. Then the
+    /// flight lands with that entry.
+    pub fn unless_present(
+        &self,
+        flight: FlightGuard,
+        draft: &OwnedDraft<K, V>,
+    ) -> Result<FlightGuard, Entry<K, V>> {
         let present = {
             // The comparisons are user code, which may ask for the key.
             let _mark = flight.mark_poll();
-            self.present_for_load(&draft, &mut Replaces::none())
+            self.present_for_load(draft, &mut Replaces::none())
         };
-        if let Some(entry) = present {
-            flight
-                .enter()
-                .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
-            drop(draft);
-            return ValueOrLoad::Present(entry);
-        }
-        ValueOrLoad::Leading(PendingLoad { flight, draft, started: Instant::now() })
+        let Some(entry) = present else { return Ok(flight) };
+        let outcome = || Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline())));
+        flight.enter().land_with(outcome);
+        Err(entry)
     }
 
     /// Brings the value.

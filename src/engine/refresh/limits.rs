@@ -77,8 +77,9 @@ where
     /// Loads a key without an entry where reloads run, and waits for that until `deadline`. Inline,
     /// the loader runs on this thread, and only the wait for another call's load has a limit.
     ///
-    /// On an executor a key has one job, however many callers come and give up: the load is on the
-    /// board while it waits there. Only callers of this function wait for it then.
+    /// On an executor a key has one job that can still begin, however many callers come and give
+    /// up: the load is on the board while it waits there. Only callers of this function wait
+    /// for it then.
     pub fn load_until<R: LoaderResult<V> + 'static>(
         &self,
         key: &K,
@@ -92,14 +93,26 @@ where
             let loaded = self.load_after_miss_until(key.clone(), || load(key), deadline);
             return loaded.map_or(Waited::TimedOut, Waited::Loaded);
         };
+        // A write, or a load that went past the queued one, has left a value all the same.
+        let give_up = || {
+            let present = self.peek_entry(self.hash(key), key);
+            present.map_or(Waited::TimedOut, |entry| Waited::Loaded(Ok(entry)))
+        };
         loop {
             let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
             let begin = || {
                 let replaces = &mut Replaces::none();
                 self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces)
             };
-            let flight = match block_until(deadline, begin) {
-                None => return Waited::TimedOut,
+            let begun = match block_until(deadline, begin) {
+                Some(Begun::Leading(flight)) => match self.unless_present(flight, &draft) {
+                    Ok(flight) => Some(Begun::Leading(flight)),
+                    Err(entry) => Some(Begun::Present(entry)),
+                },
+                begun => begun,
+            };
+            let flight = match begun {
+                None => return give_up(),
                 Some(Begun::Leading(flight)) => flight,
                 Some(Begun::Present(entry)) => {
                     // Before the entry is the return value: a panic of the key's destructor would
@@ -133,7 +146,7 @@ where
                 Some(Outcome::Abandoned) if deadline.is_none_or(|it| it > resubmit) => {
                     std::thread::sleep(resubmit.saturating_duration_since(Instant::now()));
                 }
-                Some(Outcome::Abandoned) | None => return Waited::TimedOut,
+                Some(Outcome::Abandoned) | None => return give_up(),
             }
         }
     }
@@ -145,11 +158,16 @@ where
         load: impl FnOnce(&K) -> R,
     ) {
         let QueuedLoad { flight, draft, mut caller } = queued;
+        // Before the load begins: the key's code may ask for the key, and goes past it then. The
+        // executor has not asked for its panic.
+        let Some(key) = catch_user_panic(|| draft.key().clone()) else {
+            drop((flight, draft));
+            return caller.complete(|| Ran::Panicked);
+        };
         if !flight.begin_queued(self.core.hot.generation()) {
             drop((flight, draft));
             return caller.complete(|| Ran::Passed);
         }
-        let key = draft.key().clone();
         let load = || load(&key);
         // The executor has not asked for a panic.
         let loaded =

@@ -282,11 +282,10 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
     /// Leaves the trigger to a later read, after the retry delay, since the key has a load or a
     /// computation.
     pub fn leave_to_another(mut self) {
-        let reloading = self.reloading.take();
-        if seeded("reloads-end-in-taken-triggers")
-            && let Some(reloading) = reloading
-        {
-            reloading.succeed();
+        match self.reloading.take() {
+            Some(reloading) if seeded("reloads-end-in-taken-triggers") => reloading.succeed(),
+            Some(reloading) => reloading.postpone(),
+            None => {}
         }
     }
 

@@ -22,7 +22,8 @@ where
     ) -> bool {
         let hash = self.hash(key);
         self.check_key(hash, key);
-        if self.flight_of(hash, key).1.is_some() {
+        let generation = self.core.hot.generation();
+        if self.flight_of(hash, key).1.is_some_and(|it| !it.is_overtaken(generation)) {
             return false;
         }
         let node = {

@@ -72,7 +72,14 @@ where
                 let replaces = &mut Replaces::none();
                 self.begin_load_as::<Arc<E>>(FlightKind::Queued, &draft, &mut joined, replaces)
             };
-            let flight = match drive(begin).await {
+            let begun = match drive(begin).await {
+                Begun::Leading(flight) => match self.unless_present(flight, &draft) {
+                    Ok(flight) => Begun::Leading(flight),
+                    Err(entry) => Begun::Present(entry),
+                },
+                begun => begun,
+            };
+            let flight = match begun {
                 Begun::Leading(flight) => flight,
                 Begun::Present(entry) => {
                     // As in `load_until`; so below.
@@ -110,11 +117,15 @@ where
         loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) {
         let QueuedLoad { flight, draft, mut caller } = queued;
+        // As in `run_queued`.
+        let Some(key) = catch_user_panic(|| draft.key().clone()) else {
+            drop((flight, draft));
+            return caller.complete(|| Ran::Panicked);
+        };
         if !flight.begin_queued(self.core.hot.generation()) {
             drop((flight, draft));
             return caller.complete(|| Ran::Passed);
         }
-        let key = draft.key().clone();
         let mut load = pin!(self.finish_load_async(flight, draft, loader.load(&key)));
         let loaded = poll_fn(|context| {
             // The executor has not asked for a panic.

@@ -2,7 +2,10 @@
 
 use super::bench::{Bench, HARD, SOFT, bench};
 use crate::common::SECOND;
-use cortado::{Op, Reloaded, RemovalCause};
+use crate::common::audited::loading_audited;
+use cortado::{Cache, Clock, Job, Loaded, Op, Reloaded, RemovalCause};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -143,4 +146,36 @@ fn a_failed_refresh_pulls_no_reload_forward() {
             b.jobs.drop_all();
         }
     }
+}
+
+/// A job that the executor drops sets the trigger again, even if the clock fails at that moment.
+#[test]
+fn a_clock_that_panics_keeps_no_trigger() {
+    let (seconds, fails) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (reading, broken) = (Arc::clone(&seconds), Arc::clone(&fails));
+    let clock = Clock::custom(move || {
+        assert!(!broken.load(SeqCst), "the clock is broken");
+        Duration::from_secs(reading.load(SeqCst))
+    });
+    let jobs = Arc::<Mutex<Vec<Job>>>::default();
+    let queue = Arc::clone(&jobs);
+    let cache = loading_audited(
+        Cache::<u32, u32>::builder()
+            .clock(clock)
+            .time_to_live(Duration::from_secs(1000))
+            .refresh_after_write(Duration::from_secs(50))
+            .executor(move |job: Job| queue.lock().unwrap().push(job))
+            .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
+    );
+    cache.insert(7, 1);
+    seconds.store(60, SeqCst);
+    assert_eq!(cache.get(&7), Ok(1));
+    let job = jobs.lock().unwrap().pop().expect("a reload");
+    fails.store(true, SeqCst);
+    drop(job);
+    fails.store(false, SeqCst);
+    assert_eq!(cache.get(&7), Ok(1));
+    let job = jobs.lock().unwrap().pop().expect("another reload");
+    job();
+    assert_eq!((cache.get(&7), cache.stats().reloads_under_way), (Ok(2), 0));
 }

@@ -2,7 +2,7 @@
 //! has one job; and nobody else waits for one that has not begun.
 
 use super::bench::{Bench, bench};
-use crate::common::audited::loading_audited;
+use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, watched};
 use cortado::{Cache, GuardResult, Job, LoadError, LoadLimits, Loaded, Op};
 use std::sync::Arc;
@@ -104,4 +104,51 @@ fn a_job_that_is_overtaken_is_for_none_who_come_later() {
     assert_eq!(b.jobs.len(), 2);
     b.jobs.run();
     assert_eq!((b.cache.get_within(&7, NONE), b.asked()), (Ok(1), vec![(7, None)]));
+}
+
+/// A cache whose executor first does this with the cache, and then runs its jobs or keeps them.
+fn meddled(
+    meddle: impl Fn(&Cache<u32, u32>) + Send + Sync + 'static,
+    runs: bool,
+) -> (LoadingAudited<u32, u32, ()>, Arc<Mutex<Vec<Job>>>, Arc<AtomicU32>) {
+    let (kept, count) = (Arc::<Mutex<Vec<Job>>>::default(), Arc::new(AtomicU32::new(0)));
+    let place = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
+    let (jobs, submitted, seen) = (Arc::clone(&kept), Arc::clone(&count), Arc::clone(&place));
+    let builder = Cache::<u32, u32>::builder().executor(move |job: Job| {
+        submitted.fetch_add(1, SeqCst);
+        let cache = seen.lock().unwrap().take();
+        cache.iter().for_each(&meddle);
+        drop(cache);
+        if runs { job() } else { jobs.lock().unwrap().push(job) }
+    });
+    let load = |_: &u32| Ok::<_, ()>(Loaded::new(1));
+    let cache = loading_audited(builder.build_with_loader(load));
+    *place.lock().unwrap() = Some(cache.cache().clone());
+    (cache, kept, count)
+}
+
+#[test]
+fn a_value_that_comes_while_the_job_waits_is_returned() {
+    watched(|watch| {
+        watch.begin("a write while the job waits for ever".to_owned());
+        let (cache, jobs, _) = meddled(|cache| cache.insert(7, 50), false);
+        assert_eq!(cache.get_within(&7, NONE), Ok(50));
+        jobs.lock().unwrap().clear();
+
+        watch.begin("a load that goes past the job".to_owned());
+        let (cache, _, jobs) = meddled(|cache| assert_eq!(cache.get_with(7, || 50), 50), true);
+        assert_eq!(cache.get_within(&7, AMPLE), Ok(50));
+        assert_eq!(jobs.load(SeqCst), 1, "the value is there");
+    });
+}
+
+#[test]
+fn a_load_that_is_overtaken_keeps_no_reload_away() {
+    let b = bench(|builder| builder);
+    assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));
+    assert!(!b.cache.refresh(&7), "a load is under way");
+    b.cache.insert(7, 50);
+    assert!(b.cache.refresh(&7));
+    b.jobs.run();
+    assert_eq!(b.cache.get(&7), Ok(1));
 }

@@ -146,7 +146,7 @@ pub type Store = Cache<u8, Value, Plain>;
 
 /// Finishes all maintenance, reclamation included, and audits. It gives way, for threads that were
 /// joined have their locals still to drop, the epoch's among them.
-pub fn finish(cache: &Store) {
+pub fn finish<V: Send + Sync + 'static>(cache: &Cache<u8, V, Plain>) {
     for _ in 0..8 {
         thread::yield_now();
         cache.run_pending_tasks();
