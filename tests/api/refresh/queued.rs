@@ -106,12 +106,14 @@ fn a_job_that_is_overtaken_is_for_none_who_come_later() {
     assert_eq!((b.cache.get_within(&7, NONE), b.asked()), (Ok(1), vec![(7, None)]));
 }
 
+type Jobs = Arc<Mutex<Vec<Job>>>;
+
 /// A cache whose executor first does this with the cache, and then runs its jobs or keeps them.
 fn meddled(
     meddle: impl Fn(&Cache<u32, u32>) + Send + Sync + 'static,
     runs: bool,
-) -> (LoadingAudited<u32, u32, ()>, Arc<Mutex<Vec<Job>>>, Arc<AtomicU32>) {
-    let (kept, count) = (Arc::<Mutex<Vec<Job>>>::default(), Arc::new(AtomicU32::new(0)));
+) -> (LoadingAudited<u32, u32, ()>, Jobs, Arc<AtomicU32>) {
+    let (kept, count) = (Jobs::default(), Arc::new(AtomicU32::new(0)));
     let place = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
     let (jobs, submitted, seen) = (Arc::clone(&kept), Arc::clone(&count), Arc::clone(&place));
     let builder = Cache::<u32, u32>::builder().executor(move |job: Job| {
