@@ -167,6 +167,8 @@ where
     /// [`refresh_after`](Self::refresh_after) say when an entry is stale. Without them, only
     /// [`refresh`](LoadingCache::refresh) reloads.
     ///
+    /// *Cost*: 16 bytes per entry, as with a soft deadline.
+    ///
     /// # Panics
     /// As [`build`](Self::build).
     ///

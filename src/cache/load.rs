@@ -16,7 +16,8 @@ where
     /// Returns a clone of the key's value; if the key has none, `init` makes one.
     ///
     /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
-    /// counts as a read, like [`get`](Self::get).
+    /// counts as a read, like [`get`](Self::get). A stale value is returned; or, with
+    /// [`refresh_inline`](crate::Builder::refresh_inline), one caller makes it anew by its `init`.
     ///
     /// *Atomicity*: the value enters the cache as by [`insert`](Self::insert), with two exceptions:
     ///

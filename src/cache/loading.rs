@@ -154,9 +154,10 @@ where
         Ok(values(entries.into_iter().flatten()))
     }
 
-    /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Returns
-    /// whether this call has begun a reload or load, as opposed to: one is under way, or too many
-    /// reloads are ([`refresh_limit`](crate::Builder::refresh_limit)).
+    /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Does not
+    /// wait for the executor. Returns whether this call has begun a reload or load: false if one of
+    /// the key is under way, or if too many reloads are
+    /// ([`refresh_limit`](crate::Builder::refresh_limit)).
     ///
     /// It runs where reloads run: on the builder's [`executor`](crate::Builder::executor), or on
     /// this thread. Readers get the old value meanwhile. It is no read of the entry.

@@ -222,6 +222,8 @@ where
     }
 
     /// Reloads the key's value now, stale or not, and returns it; if the key has none, loads it.
+    /// (`refresh` of a [`LoadingCache`](crate::LoadingCache) for threads does not wait, and returns
+    /// whether it has begun.)
     ///
     /// The loader runs in this task, wherever other reloads run. If a reload or load of the key is
     /// under way, or too many reloads are, the call returns what a read finds.
