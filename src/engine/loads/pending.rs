@@ -78,9 +78,20 @@ where
         }
     }
 
+    /// For a load that is not finished at once: the entry in place of the flight, if another load
+    /// has ended between the read and the registration.
+    pub fn look_again<N>(&self, begun: Begun<K, V, N>, draft: &OwnedDraft<K, V>) -> Begun<K, V, N> {
+        match begun {
+            Begun::Leading(flight) => {
+                self.unless_present(flight, draft).map_or_else(Begun::Present, Begun::Leading)
+            }
+            begun => begun,
+        }
+    }
+
     /// The flight, unless another load has ended between the read and the registration. Then the
     /// flight lands with that entry.
-    pub fn unless_present(
+    fn unless_present(
         &self,
         flight: FlightGuard,
         draft: &OwnedDraft<K, V>,

@@ -7,7 +7,7 @@ use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Leader, Outcome};
 use crate::loaded::LoaderResult;
-use crate::node::GONE;
+use crate::node::{GONE, Generation};
 use crate::pool::{Handle, OwnedDraft};
 use crate::primitives::{Arc, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
@@ -44,6 +44,27 @@ pub struct QueuedLoad<K, V, T> {
 impl<K, V, T> QueuedLoad<K, V, T> {
     pub fn new(flight: FlightGuard, draft: OwnedDraft<K, V>) -> Self {
         Self { flight, draft, caller: Leader::of(FlightCell::new()) }
+    }
+
+    /// Begins the load in its job, with a clone of the key for the loader. `None` if it does not
+    /// begin; the caller knows by then.
+    ///
+    /// The clone comes first: the key's code may ask for the key, and goes past the load then.
+    pub fn begin(self, generation: Generation) -> Option<(Self, K)>
+    where
+        K: Clone,
+    {
+        // The executor has not asked for a panic.
+        let key = catch_user_panic(|| self.draft.key().clone());
+        let ran = match key {
+            Some(key) if self.flight.begin_queued(generation) => return Some((self, key)),
+            Some(_) => Ran::Passed,
+            None => Ran::Panicked,
+        };
+        let Self { flight, draft, mut caller } = self;
+        drop((flight, draft));
+        caller.complete(|| ran);
+        None
     }
 
     /// Where the caller waits.
@@ -104,14 +125,8 @@ where
                 let replaces = &mut Replaces::none();
                 self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces)
             };
-            let begun = match block_until(deadline, begin) {
-                Some(Begun::Leading(flight)) => match self.unless_present(flight, &draft) {
-                    Ok(flight) => Some(Begun::Leading(flight)),
-                    Err(entry) => Some(Begun::Present(entry)),
-                },
-                begun => begun,
-            };
-            let flight = match begun {
+            let begun = block_until(deadline, begin);
+            let flight = match begun.map(|begun| self.look_again(begun, &draft)) {
                 None => return give_up(),
                 Some(Begun::Leading(flight)) => flight,
                 Some(Begun::Present(entry)) => {
@@ -157,17 +172,8 @@ where
         queued: QueuedLoad<K, V, Result<Entry<K, V>, R::Reason>>,
         load: impl FnOnce(&K) -> R,
     ) {
+        let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
-        // Before the load begins: the key's code may ask for the key, and goes past it then. The
-        // executor has not asked for its panic.
-        let Some(key) = catch_user_panic(|| draft.key().clone()) else {
-            drop((flight, draft));
-            return caller.complete(|| Ran::Panicked);
-        };
-        if !flight.begin_queued(self.core.hot.generation()) {
-            drop((flight, draft));
-            return caller.complete(|| Ran::Passed);
-        }
         let load = || load(&key);
         // The executor has not asked for a panic.
         let loaded =

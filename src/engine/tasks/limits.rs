@@ -72,14 +72,8 @@ where
                 let replaces = &mut Replaces::none();
                 self.begin_load_as::<Arc<E>>(FlightKind::Queued, &draft, &mut joined, replaces)
             };
-            let begun = match drive(begin).await {
-                Begun::Leading(flight) => match self.unless_present(flight, &draft) {
-                    Ok(flight) => Begun::Leading(flight),
-                    Err(entry) => Begun::Present(entry),
-                },
-                begun => begun,
-            };
-            let flight = match begun {
+            let begun = drive(begin).await;
+            let flight = match self.look_again(begun, &draft) {
                 Begun::Leading(flight) => flight,
                 Begun::Present(entry) => {
                     // As in `load_until`; so below.
@@ -116,16 +110,8 @@ where
         queued: QueuedLoad<K, V, Result<Entry<K, V>, Arc<E>>>,
         loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) {
+        let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
-        // As in `run_queued`.
-        let Some(key) = catch_user_panic(|| draft.key().clone()) else {
-            drop((flight, draft));
-            return caller.complete(|| Ran::Panicked);
-        };
-        if !flight.begin_queued(self.core.hot.generation()) {
-            drop((flight, draft));
-            return caller.complete(|| Ran::Passed);
-        }
         let mut load = pin!(self.finish_load_async(flight, draft, loader.load(&key)));
         let loaded = poll_fn(|context| {
             // The executor has not asked for a panic.
