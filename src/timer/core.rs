@@ -37,28 +37,29 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// The levels, in ticks: six of 64 buckets, and one for all that is further away. With ticks of a
-/// millisecond they cover 64 ms, 4.1 s, 4.4 min, 4.7 h, 12 days, 2.2 years, and the rest.
-const LEVELS: [Level; 7] = [
+/// The levels, in ticks. With ticks of a millisecond they cover 64 ms, 4.1 s, 1.1 min, 70 min, 3.1
+/// days, 6.5 months, 35 years, and the rest. Most timeouts of services are below 70 minutes, so
+/// they cascade twice or three times.
+const LEVELS: [Level; 8] = [
     Level::new(0, 64),
     Level::new(6, 64),
-    Level::new(12, 64),
-    Level::new(18, 64),
-    Level::new(24, 64),
-    Level::new(30, 64),
-    Level::new(36, 1),
+    Level::new(12, 16),
+    Level::new(16, 64),
+    Level::new(22, 64),
+    Level::new(28, 64),
+    Level::new(34, 64),
+    Level::new(40, 1),
 ];
 
 /// So many items are looked at, at most, to tell the earliest deadline exactly.
 const SURVEY: usize = 64;
 
 /// A window holds no more items than this, and no more than the budget allows. With a million items
-/// over an hour, it takes in the buckets of four seconds; a limit of 1,024, which just does not,
-/// made expiry slower by a tenth.
-const WINDOW: u32 = 4096;
+/// over an hour, it takes in the buckets of a minute.
+const WINDOW: u32 = 1 << 15;
 
-/// The greatest reach. Windows are shorter than 2^32 ticks, as the wheel asks for.
-const MAX_REACH: u32 = 4;
+/// The greatest reach. Windows are shorter than 2^32 - 1 ticks, as the wheel asks for.
+const MAX_REACH: usize = 4;
 
 /// The memory for sorting is kept if it has no more room than this.
 const KEPT: usize = 128;
@@ -80,7 +81,7 @@ pub struct Core<T> {
     slab: Slab<T>,
     wheel: Wheel,
     /// The level at whose buckets windows end.
-    reach: u32,
+    reach: usize,
     /// Memory for sorting the items of a window.
     found: Vec<u64>,
 }
@@ -169,7 +170,7 @@ impl<T> Core<T> {
             // A step to the next tick needs no sorting.
             let start = self.wheel.next_deadline().filter(|&start| start < now);
             let Some(start) = start else { return false };
-            let ticks = (1 << (self.reach * 6)) - 1;
+            let ticks = LEVELS[self.reach].span().raw() - 1;
             let end = Timestamp::from_raw(start.raw() | ticks).min(now);
             let found = &mut self.found;
             let looks = self.wheel.advance_in_order(&self.slab, end, limit as usize, found);
@@ -181,7 +182,7 @@ impl<T> Core<T> {
                 continue;
             };
             *budget -= looks as u32;
-            if (end.raw() + 1).trailing_zeros() >= (self.reach + 1) * 6 {
+            if (end.raw() + 1).trailing_zeros() >= LEVELS[self.reach + 1].shift() {
                 self.reach = MAX_REACH.min(self.reach + 1);
             }
             return true;

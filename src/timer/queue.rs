@@ -221,7 +221,7 @@ impl<T> DelayQueue<T> {
 
     /// Hands out the next item that is due at `now`. Takes one from `budget` for each look at an
     /// item: when it is handed out, when it is sorted with others before that, and at most once for
-    /// each of seven levels when the wheel moves it closer.
+    /// each of eight levels when the wheel moves it closer.
     ///
     /// ```
     /// use cortado::timer::{DelayQueue, Polled};

@@ -11,7 +11,20 @@ use super::store::TimerStore;
 use super::{Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
+use crate::prefetch::prefetch;
 use crate::primitives::seeded;
+
+/// A key is the time from the start of a window to the deadline, above the id. This is the time of
+/// an id that the window does not make due.
+const NOT_DUE: u64 = u32::MAX as u64;
+
+/// So many ids before their turn, their cache lines are asked for. They were loaded when the ids
+/// were gathered, and may have left the first cache since.
+const PREFETCH_DISTANCE: usize = 8;
+
+fn id_of(key: u64) -> NodeId {
+    NodeId::from_raw(key as u32)
+}
 
 impl Wheel {
     /// Moves the clock to `now`, and looks at the ids of the buckets that become due. Those that
@@ -21,9 +34,9 @@ impl Wheel {
     /// If there are more than `limit`, it returns `None` and changes nothing. `limit` and the
     /// number of buckets bound the time that it takes, in this case too.
     ///
-    /// The backlogs must be empty. `now` must be less than 2^32 units after the instant at which
-    /// the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory to
-    /// work with.
+    /// The backlogs must be empty. `now` must be less than 2^32 - 1 units after the instant at
+    /// which the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory
+    /// to work with.
     pub fn advance_in_order<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
@@ -34,7 +47,14 @@ impl Wheel {
         debug_assert!(!self.has_backlog(), "the backlogs come first");
         found.clear();
         let start = self.next_deadline().filter(|_| is_later(self.clock, now))?;
-        if !self.due_rings(now).all(|ring| self.buckets.gather(store, ring, limit, found)) {
+        // The deadline is in the cache while the links are. Deadlines before the first bucket come
+        // first, in no order.
+        let key_of = |id: NodeId| {
+            let due = store.deadline(id).filter(|&deadline| time_left(now, deadline).is_none());
+            let after = |due| time_left(start, due).map_or(0, Nanos::raw);
+            due.map_or(NOT_DUE, after) << u32::BITS | u64::from(id.raw())
+        };
+        if !self.due_rings(now).all(|ring| self.buckets.gather(store, ring, limit, found, key_of)) {
             return None;
         }
         let looks = found.len();
@@ -44,34 +64,30 @@ impl Wheel {
             self.buckets.empty(ring);
         }
         self.clock = now;
-        found.retain_mut(|key| {
-            let id = NodeId::from_raw(*key as u32);
-            let links = store.links(id);
-            links.clear();
-            match store.deadline(id) {
-                Some(deadline) if time_left(now, deadline).is_some() => {
-                    self.push_by_deadline(store, (id, links), deadline);
-                    false
-                }
-                Some(deadline) => {
-                    // Deadlines before the first bucket come first, in no order.
-                    *key |= time_left(start, deadline).map_or(0, Nanos::raw) << u32::BITS;
-                    true
-                }
-                None => {
-                    self.len -= 1;
-                    false
-                }
-            }
-        });
         if !seeded("wheel-hands-out-unsorted") {
             found.sort_unstable();
         }
-        for &key in found.iter() {
-            let id = NodeId::from_raw(key as u32);
-            self.buckets.push(store, self.buckets.backlog(0), (id, store.links(id)));
+        for (at, &key) in found.iter().enumerate() {
+            if let Some(&soon) = found.get(at + PREFETCH_DISTANCE) {
+                prefetch(store.links(id_of(soon)));
+            }
+            self.place(store, key);
         }
         Some(looks)
+    }
+
+    /// Links an id of a window again: with those that are due, or where its deadline belongs.
+    fn place<S: TimerStore + ?Sized>(&mut self, store: &S, key: u64) {
+        let id = id_of(key);
+        let links = store.links(id);
+        links.clear();
+        if key >> u32::BITS != NOT_DUE {
+            self.buckets.push(store, self.buckets.backlog(0), (id, links));
+        } else if let Some(deadline) = store.deadline(id) {
+            self.push_by_deadline(store, (id, links), deadline);
+        } else {
+            self.len -= 1;
+        }
     }
 
     /// The occupied buckets that a step of the clock to `now` makes due.
@@ -90,14 +106,15 @@ impl Wheel {
 }
 
 impl Buckets {
-    /// Appends the ids of a ring to `found`, from both ends, so that waits for memory overlap.
-    /// False if `found` would hold more than `limit`.
+    /// Appends the keys of a ring's ids to `found`, from both ends, so that waits for memory
+    /// overlap. False if `found` would hold more than `limit`.
     fn gather<S: TimerStore + ?Sized>(
         &self,
         store: &S,
         ring: Ring,
         limit: usize,
         found: &mut Vec<u64>,
+        key_of: impl Fn(NodeId) -> u64,
     ) -> bool {
         let mut ends = self.first(store, ring).zip(self.last(store, ring));
         while let Some((front, back)) = ends {
@@ -105,7 +122,7 @@ impl Buckets {
             if found.len() + ids > limit {
                 return false;
             }
-            found.extend([front, back].iter().take(ids).map(|id| u64::from(id.raw())));
+            found.extend([front, back].iter().take(ids).map(|&id| key_of(id)));
             let next = self.next(store, ring, front).filter(|&next| next != back && ids == 2);
             ends = next.zip(self.before(store, back));
         }
