@@ -64,7 +64,7 @@ fn park(shared: &Shared, pace: Pace) -> bool {
         return false;
     }
     let mut until = jobs.next_look();
-    if jobs.has_stopped(now) && jobs.is_awaited {
+    if jobs.has_stopped(now) && jobs.awaited_by > 0 {
         // Whoever waits for the end of the drain ends it.
         until = u64::MAX;
     }

@@ -27,7 +27,7 @@ pub fn end_drain(shared: &Shared) {
     let Some(Stopping::Drain(_)) = shared.jobs.lock().stopping else { return };
     let now = shared.now_or(0);
     let jobs = shared.jobs.lock();
-    if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && !jobs.is_awaited {
+    if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && jobs.awaited_by == 0 {
         take_left(shared, jobs).into_iter().for_each(drop_user_code);
     }
 }

@@ -61,8 +61,8 @@ pub struct Jobs {
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
-    /// Somebody waits for the end of a drain, and takes what it leaves.
-    pub is_awaited: bool,
+    /// So many callers wait for the end of the timer. One of them takes what a drain leaves.
+    pub awaited_by: usize,
     pub has_driver: bool,
 }
 
@@ -173,7 +173,7 @@ impl Shared {
                 running: 0,
                 parked_until: AWAKE,
                 stopping: None,
-                is_awaited: false,
+                awaited_by: 0,
                 has_driver: false,
             }),
             wake: Condvar::new(),

@@ -121,7 +121,8 @@ pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
     let left = if stop == Stop::Cancel {
         take_left(shared, shared.jobs.lock())
     } else {
-        announce(shared, stopping, waits);
+        let _awaited = waits.then(|| Awaited::new(shared));
+        announce(shared, stopping);
         if waits { wait_for_the_rest(shared, stop, limit) } else { Left::new() }
     };
     if waits && !matches!(stop, Stop::Drain(_)) && !seeded("timer-ends-without-waiting") {
@@ -139,11 +140,28 @@ pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
     left.into_iter().map(unfired).collect()
 }
 
+/// A caller that waits for the end. It may unwind: a clock or a job of the user's may panic.
+struct Awaited<'a>(&'a Shared);
+
+impl<'a> Awaited<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.jobs.lock().awaited_by += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.jobs.lock().awaited_by -= usize::from(!seeded("timer-is-awaited-for-ever"));
+        // The driver ends what nobody waits for any more.
+        self.0.wake.notify_all();
+    }
+}
+
 /// Says how the timer is to end, unless it is to end in a stricter way already.
-fn announce(shared: &Shared, stopping: Stopping, is_awaited: bool) {
+fn announce(shared: &Shared, stopping: Stopping) {
     let mut jobs = shared.jobs.lock();
     jobs.stopping = Some(jobs.stopping.map_or(stopping, |before| before.stricter(stopping)));
-    jobs.is_awaited |= is_awaited;
     drop(jobs);
     shared.wake.notify_all();
     // Another caller may wait for the end of a later drain.

@@ -8,6 +8,7 @@ use cortado::timer::{
 use cortado::{Clock, Job};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -169,7 +170,7 @@ fn a_clock_that_panics_loses_no_job() {
     let count = Arc::clone(&ran);
     timer.every_after(MS, move |_| _ = count.fetch_add(1, SeqCst)).unwrap().detach();
     reading.store(1, SeqCst);
-    let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| timer.poll(&mut 100)));
+    let polled = catch_unwind(AssertUnwindSafe(|| timer.poll(&mut 100)));
     assert!(polled.is_err(), "the poll after the batch reads the clock, too");
     assert_eq!((ran.load(SeqCst), timer.len(), timer.running()), (4, 0, 0));
     is_broken.store(false, SeqCst);
@@ -242,6 +243,32 @@ fn a_timer_with_a_broken_clock_ends() {
         std::thread::yield_now();
     }
     assert_eq!(Arc::strong_count(&is_broken), 1, "the thread goes on");
+}
+
+/// A drain whose caller unwinds, because the clock panics, is ended by the next look at the timer.
+#[test]
+fn a_drain_that_unwinds_is_not_awaited_for_ever() {
+    let (is_broken, reading) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (broken, now) = (Arc::clone(&is_broken), Arc::clone(&reading));
+    let clock = Clock::custom(move || {
+        assert!(!broken.load(SeqCst), "a reading that fails");
+        MS * now.load(SeqCst) as u32
+    });
+    let breaks = Arc::clone(&is_broken);
+    let executor = move |job: Job| {
+        breaks.store(true, SeqCst);
+        job();
+    };
+    let timer = Timer::builder().clock(clock).executor(executor).manual();
+    timer.after(Duration::ZERO, |_| ()).unwrap().detach();
+    timer.after(MS * 1000, |_| ()).unwrap().detach();
+    let ending = AssertUnwindSafe(|| timer.shutdown(Stop::Drain(MS)).len());
+    assert!(catch_unwind(ending).is_err(), "the clock breaks while the first job is handed over");
+    is_broken.store(false, SeqCst);
+    assert_eq!(timer.len(), 1);
+    reading.store(2, SeqCst);
+    timer.poll(&mut 100);
+    assert_eq!(timer.len(), 0, "the drain is over, and nobody waits for what it leaves");
 }
 
 /// A key that calls the operations when it is dropped.
