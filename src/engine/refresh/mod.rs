@@ -10,4 +10,4 @@ mod trigger;
 
 pub use by_call::answer;
 pub use limits::{QueuedLoad, Ran, Waited};
-pub use reload::{Answer, Ended, Running, Starter};
+pub use reload::{Answer, ReloadEnd, Running, Starter};

@@ -1,6 +1,6 @@
 //! Loads by tasks.
 
-use super::drive::{as_task, drive, fly};
+use super::drive::{as_task, drive, poll_as_owner};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
@@ -175,7 +175,7 @@ where
             return Ok(entry);
         }
         let timer = LoadTimer::start(self);
-        match fly(&flight, init).await.into_result() {
+        match poll_as_owner(&flight, init).await.into_result() {
             Ok(loaded) => {
                 timer.succeed();
                 let entry = as_task(|| {
