@@ -12,7 +12,7 @@
 //!   overtaken load: the operation that finds it removes it from the board and goes on. So an
 //!   operation that begins after the write never gets a value that was loaded before the write.
 //!
-//! A flight *lands* when its owner is done. It is *abandoned* if the owner panics or is cancelled.
+//! A flight *lands* when it ends: its owner completes it, or abandons it by panic or cancellation.
 //!
 //! # Why no write is missed
 //! A load or computation first registers its flight on the board. Then it locks its key's bucket
@@ -156,7 +156,7 @@ impl Flight {
     /// If this thread runs the owner's code: it would wait for itself.
     pub fn assert_not_own(&self) {
         assert!(
-            !reentrancy::is_flying(self.token()),
+            !reentrancy::runs_owner_of(self.token()),
             "a load or computation waits for its own key"
         );
     }
@@ -450,7 +450,7 @@ impl FlightGuard {
 
 impl Drop for FlightGuard {
     fn drop(&mut self) {
-        if self.leader.is_flying() && !seeded("unwinding-keeps-the-flight") {
+        if self.leader.is_running() && !seeded("unwinding-keeps-the-flight") {
             self.flights.remove(self.hash, self.flight());
         }
         self.leader.abandon();

@@ -85,7 +85,7 @@ where
             drop(started);
         }
         as_task(|| {
-            // Inside, since it ends inside: frames end in the order of a stack.
+            // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {
                 let of = (&reloading.node, reloading.read_at);

@@ -184,8 +184,8 @@ impl Core {
     #[inline(always)]
     fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<CommitOutcome, Obstacle> {
         if self.hot.generation() != put.generation {
-            // The hooks judged an entry that was cleared since. An `invalidate_all` that begins
-            // after this check finds the new node older than itself.
+            // The hooks were called for an entry that was cleared since. An `invalidate_all` that
+            // begins after this check finds the new node older than itself.
             return Err(Obstacle::Changed);
         }
         let meta = self.pool.meta(put.id);
