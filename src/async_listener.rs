@@ -2,7 +2,7 @@
 //!
 //! The ordinary delivery puts notices into the queue, in their order. Operations of tasks drive the
 //! queue when they end: the first of them becomes the *driver*, which awaits one notice after the
-//! other until the queue is empty. So the notices of a key are told in their order. Other
+//! other until the queue is empty. So the notices of a key are delivered in their order. Other
 //! operations find a driver and go on, or wait for it if too many notices are in the queue. A
 //! driver that is cancelled leaves the future of its notice behind, and the next one resumes it.
 

@@ -82,7 +82,7 @@ pub(crate) mod default_hook {
 /// * If the key's own entry changed meanwhile, the hook is called once more; by a load, once more
 ///   for each change. Writes to other keys never cause a call.
 ///
-/// `get` and its kin call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
+/// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook. Reads also
 /// call no hook if the policy's read hook is the trait's own; the cache finds that out with the
 /// first read.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// trait to use the old value in a reload, or to load many keys at once.
 ///
 /// *Callbacks*: a loader runs with no lock and no guard of the cache held, on the thread of a call
-/// of `get` and its kin, or where the cache's reloads run
+/// of `get` and the like, or where the cache's reloads run
 /// ([`refresh_inline`](crate::Builder::refresh_inline), [`executor`](crate::Builder::executor)). It
 /// may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
 /// write of the key comes meanwhile.

@@ -74,7 +74,7 @@ const REGION: u8 = 0b11 << REGION_SHIFT;
 /// Bit of `generation`: the deadline was moved to an earlier instant.
 const SHORTENED: u16 = 1 << 15;
 /// Bit of `generation`: the entry has a hard deadline.
-const CAPPED: u16 = 1 << 14;
+const HAS_HARD_DEADLINE: u16 = 1 << 14;
 /// Number of generations that nodes can tell apart.
 pub const GENERATIONS: u64 = 1 << 14;
 
@@ -273,7 +273,7 @@ impl Meta {
 
     #[inline]
     pub fn generation(&self) -> GenerationMark {
-        GenerationMark(self.generation.load(Ordering::Relaxed) & !(SHORTENED | CAPPED))
+        GenerationMark(self.generation.load(Ordering::Relaxed) & !(SHORTENED | HAS_HARD_DEADLINE))
     }
 
     /// Whether the entry has a hard deadline. Acquire pairs with the Release in
@@ -281,11 +281,11 @@ impl Meta {
     /// is there.
     #[inline]
     pub fn has_hard_deadline(&self) -> bool {
-        self.generation.load(Ordering::Acquire) & CAPPED != 0
+        self.generation.load(Ordering::Acquire) & HAS_HARD_DEADLINE != 0
     }
 
     pub fn set_has_hard_deadline(&self) {
-        self.generation.fetch_or(CAPPED, Ordering::Release);
+        self.generation.fetch_or(HAS_HARD_DEADLINE, Ordering::Release);
     }
 
     /// Whether the deadline was ever moved to an earlier instant. If so, the wheel may have the

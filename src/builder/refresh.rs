@@ -24,11 +24,11 @@ where
     /// Reads trigger reloads in a cache with a stored loader
     /// ([`build_with_loader`](Self::build_with_loader)). In others only calls that bring a loader
     /// do: [`load_refreshing`](Cache::load_refreshing), and with
-    /// [`refresh_inline`](Self::refresh_inline) [`get_with`](Cache::get_with) and its kin. An entry
-    /// that nobody reads is not reloaded. `get`, `get_entry`, `touch`, `get_many` and reads of
-    /// a view trigger them. `peek`, `contains_key` and iteration do not. After a read that
-    /// triggered a reload, the value that it brings takes the old one's place, which leaves as
-    /// [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
+    /// [`refresh_inline`](Self::refresh_inline) [`get_with`](Cache::get_with) and the like. An
+    /// entry that nobody reads is not reloaded. `get`, `get_entry`, `touch`, `get_many` and
+    /// reads of a view trigger them. `peek`, `contains_key` and iteration do not. After a read
+    /// that triggered a reload, the value that it brings takes the old one's place, which
+    /// leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
     /// for the eviction policy, and no read for an idle time.
     ///
     /// A write, a removal, a computation or `invalidate_all` during a reload overtakes it: what it

@@ -234,7 +234,7 @@ where
     /// call returns what it made.
     ///
     /// Otherwise like [`load`](Self::load), which cannot leave its loader to another thread. With
-    /// `refresh_inline`, `load` and its kin do the same on this thread; without, they return the
+    /// `refresh_inline`, `load` and the like do the same on this thread; without, they return the
     /// stale value.
     ///
     /// ```

@@ -107,7 +107,7 @@ impl<K, V, S> Engine<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         if let (_, Some(flight)) = self.flight_of(hash, key)
-            && flight.gives_the_entry()
+            && flight.may_share_entry()
         {
             flight.overtake();
         }
@@ -158,7 +158,7 @@ impl<K, V, S> Engine<K, V, S> {
             (FlightKind::Load | FlightKind::Queued | FlightKind::Reload, _) => false,
         };
         if on_load != OnLoad::WaitQueued && !seeded("queued-loads-are-waited-for") {
-            other.pass_queued();
+            other.bypass_queued();
         }
         if overtakes {
             other.overtake();

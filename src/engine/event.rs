@@ -1,4 +1,4 @@
-//! What writers tell the maintenance.
+//! The events by which writers inform the maintenance.
 
 use crate::hash::Hash32;
 use crate::links::NodeId;

@@ -7,15 +7,17 @@
 //! * A **reload** is a load of a key that has an entry. A computation of the key does not wait for
 //!   it but overtakes it, and a change of the entry's lifetime leaves it alone.
 //! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
-//!   while its hooks were asked, and a conditional removal.
-//! * Loads and computations make other loads and computations of the key wait. An overtaken load
-//!   does not: the operation that finds it removes it from the board and goes on. So an operation
-//!   that begins after the write never gets a value that was loaded before it.
+//!   while its hooks ran, and a conditional removal.
+//! * Loads and computations make other loads and computations of the key wait. Nobody waits for an
+//!   overtaken load: the operation that finds it removes it from the board and goes on. So an
+//!   operation that begins after the write never gets a value that was loaded before the write.
+//!
+//! A flight *lands* when it ends: its owner completes it, or abandons it by panic or cancellation.
 //!
 //! # Why no write is missed
 //! A load or computation first registers its flight on the board. Then it locks its key's bucket
-//! once ([`stable_entry`](super::conflict)). A writer of the key, also one that finds nothing,
-//! checks under the bucket's lock whether the board's shard is idle. So either the flight's look
+//! once ([`stable_entry`](super::conflict)). Every writer of the key, even one that finds no entry,
+//! checks under the bucket's lock whether the board's shard is idle. So either the flight's lookup
 //! under the lock sees the write, or the writer sees the flight.
 //!
 //! An insert or removal marks a load *before* it locks the bucket, and the load reads the mark
@@ -27,8 +29,8 @@
 //! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
 //! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds
 //! no epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
-//! operation: until its last step nothing is committed. [`block_on`] turns steps into a call that
-//! blocks its thread.
+//! operation: nothing is committed before the last step. [`block_on`] blocks a thread between
+//! steps.
 
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
@@ -46,21 +48,21 @@ use std::time::Instant;
 
 /// One load or computation in progress.
 pub struct Flight {
-    /// A node with the flight's key, which others compare with theirs.
+    /// A node with the flight's key. Other operations compare their keys with it.
     key_node: RawHandle,
     kind: FlightKind,
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
-    /// Whether the loader has returned, and its value may be the key's by now. Relaxed: the owner
-    /// stores it before it takes the bucket's lock, and others read it after they held that lock.
-    commits: AtomicBool,
-    /// Whether a load that was handed to the executor has begun. Relaxed: it carries nothing, and
-    /// whoever changes it from [`QUEUED`] runs a loader next.
+    /// Whether the loader has returned, so that its value may be in the cache. Relaxed: the owner
+    /// stores it before it takes the bucket's lock; others read it after holding that lock.
+    is_committing: AtomicBool,
+    /// Whether a load that was handed to the executor has begun. Relaxed: it publishes no other
+    /// data. An operation that changes it from [`QUEUED`] runs a loader or a computation next.
     stage: AtomicU8,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
-    /// shard's lock, and the flight's owner reads it after it has held that lock.
-    postponed: AtomicU32,
+    /// shard's lock, and the flight's owner reads it after holding that lock.
+    postponed_victim: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
     cell: FlightCell<Option<LoadOutcome>>,
 }
@@ -69,8 +71,8 @@ pub struct Flight {
 const QUEUED: u8 = 0;
 /// The owner's code may run. Flights of other kinds have begun when they are registered.
 const BEGUN: u8 = 1;
-/// Another operation went past the load while it was queued. It does not begin any more.
-const PASSED: u8 = 2;
+/// Another operation bypassed the load while it was queued. The load will not begin.
+const BYPASSED: u8 = 2;
 
 impl HasCell for Flight {
     type Result = Option<LoadOutcome>;
@@ -81,11 +83,11 @@ impl HasCell for Flight {
 }
 
 /// Whether an operation has ended.
-#[must_use = "an operation goes on until it is done"]
+#[must_use = "the operation goes on unless this is `Done`"]
 pub enum Step<T> {
     /// The operation has ended. Whatever it had to commit is committed.
     Done(T),
-    /// Nothing is committed. The next step follows when this flight has landed.
+    /// Nothing is committed. The next step follows when this flight has ended.
     Wait(Arc<Flight>),
 }
 
@@ -102,8 +104,7 @@ pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
     }
 }
 
-/// [`block_on`] that gives up at `deadline`, if there is one, and returns `None` then. Nothing is
-/// committed.
+/// [`block_on`] that gives up at `deadline`, if there is one: it returns `None`, with no commit.
 ///
 /// # Panics
 /// As [`block_on`].
@@ -131,31 +132,31 @@ impl Flight {
         FlightToken::of(self)
     }
 
-    /// Blocks until the flight has landed.
+    /// Blocks until the flight has ended.
     ///
     /// # Panics
-    /// If this thread runs the code that the flight is for.
+    /// As [`assert_not_own`](Self::assert_not_own).
     pub fn wait(&self) {
         self.assert_not_own();
         let _ = self.cell.wait();
     }
 
-    /// Blocks until the flight has landed, or until `deadline`. Returns whether it has landed.
+    /// Blocks until the flight has ended, or until `deadline`. Returns whether it has ended.
     ///
     /// # Panics
-    /// If this thread runs the code that the flight is for.
+    /// As [`assert_not_own`](Self::assert_not_own).
     pub fn wait_until(&self, deadline: Instant) -> bool {
         self.assert_not_own();
         self.cell.wait_until(deadline)
     }
 
-    /// Panics if this thread runs the owner's code, since a wait for it could never end.
+    /// Checks that a wait for the flight can end.
     ///
     /// # Panics
-    /// If this thread runs the code that the flight is for.
+    /// If this thread runs the owner's code: it would wait for itself.
     pub fn assert_not_own(&self) {
         assert!(
-            !reentrancy::is_flying(self.token()),
+            !reentrancy::runs_owner_of(self.token()),
             "a load or computation waits for its own key"
         );
     }
@@ -170,46 +171,46 @@ impl Flight {
     }
 
     /// Keeps the result of a load out of the cache. Relaxed: an insert or removal takes the
-    /// bucket's lock next, which orders the store. A change of a lifetime marks the load after
-    /// its commit. Then only calls that begin later need the mark, and whatever made them later
-    /// orders it.
+    /// bucket's lock next, which orders the store. A change of a lifetime marks the load after its
+    /// commit; only later calls need that mark, and whatever makes them later orders it.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the loader has returned.
     pub fn begin_commit(&self) {
-        self.commits.store(true, Ordering::Relaxed);
+        self.is_committing.store(true, Ordering::Relaxed);
     }
 
-    /// Goes past a load that waits in the executor, whose only thread may be the caller's. Does
-    /// nothing to a load that has begun.
-    pub fn pass_queued(&self) {
-        let _ = self.stage.compare_exchange(QUEUED, PASSED, Ordering::Relaxed, Ordering::Relaxed);
+    /// Bypasses a load that waits in the executor, because the executor's only thread may be the
+    /// caller's. Does nothing to a load that has begun.
+    pub fn bypass_queued(&self) {
+        let _ = self.stage.compare_exchange(QUEUED, BYPASSED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether a caller that has just changed the lifetime of the key's entry overtakes the flight,
-    /// because others may get its value by it. A reload leaves the entry alone until it commits.
-    pub fn gives_the_entry(&self) -> bool {
+    /// Whether others may get the key's entry through this flight, with the lifetime that it had. A
+    /// caller that has just changed the lifetime then overtakes the flight. A reload leaves the
+    /// entry alone until it commits.
+    pub fn may_share_entry(&self) -> bool {
         match self.kind {
             FlightKind::Load | FlightKind::Queued => true,
-            FlightKind::Reload => self.commits.load(Ordering::Relaxed),
+            FlightKind::Reload => self.is_committing.load(Ordering::Relaxed),
             FlightKind::Exclusive => false,
         }
     }
 
-    /// Notes that the eviction of this node waits for the computation. False if another node's
-    /// does. To be called under the shard's lock and the maintenance lock.
+    /// Notes that the eviction of this node waits for the computation. Returns false if another
+    /// node's eviction does. The caller holds the shard's lock and the maintenance lock.
     fn postpone(&self, id: NodeId) -> bool {
-        let noted = self.postponed();
+        let noted = self.postponed_victim();
         if noted == NodeId::NONE {
-            self.postponed.store(id.raw(), Ordering::Relaxed);
+            self.postponed_victim.store(id.raw(), Ordering::Relaxed);
         }
         noted == NodeId::NONE || noted == id
     }
 
-    fn postponed(&self) -> NodeId {
-        NodeId::from_raw(self.postponed.load(Ordering::Relaxed))
+    fn postponed_victim(&self) -> NodeId {
+        NodeId::from_raw(self.postponed_victim.load(Ordering::Relaxed))
     }
 
     /// Whether the load's result may be outdated, given the present generation. A commit must call
@@ -217,21 +218,21 @@ impl Flight {
     pub fn is_overtaken(&self, generation: Generation) -> bool {
         self.generation != generation
             || self.overtaken.load(Ordering::Relaxed)
-            || self.stage.load(Ordering::Relaxed) == PASSED
+            || self.stage.load(Ordering::Relaxed) == BYPASSED
     }
 }
 
 /// How a writer knows that no load or computation is in its way.
 #[derive(Clone, Copy)]
 pub enum Clearance<'a> {
-    /// It commits only if the shard has no flight.
+    /// The writer commits only if the shard has no flight.
     Idle,
-    /// It has compared its key with all flights registered before this version, and none is in its
-    /// way.
+    /// The writer has compared its key with all flights registered before this version. None is in
+    /// its way.
     Seen(Version),
-    /// It has the key exclusively.
+    /// The writer has the key exclusively.
     Exclusive,
-    /// It is the load itself.
+    /// The writer is the load itself.
     Load(&'a FlightGuard),
 }
 
@@ -240,15 +241,15 @@ pub enum Clearance<'a> {
 pub enum Kept {
     /// A later pass has to try again.
     ForNow,
-    /// A computation uses the node, and its end puts the node among the [`Flights::next_released`].
+    /// A computation uses the node. Its end releases the node ([`Flights::next_released`]).
     ByComputation,
 }
 
 /// All loads and computations in progress.
 pub struct Flights {
     board: Board<Flight>,
-    /// Nodes whose eviction has waited for a computation that has ended. A node may have left
-    /// since, and its id may be another node's.
+    /// Nodes whose eviction waited for a computation that has ended. Such a node may have left
+    /// since, and another node may have its id.
     released: SegQueue<NodeId>,
 }
 
@@ -273,8 +274,8 @@ impl Flights {
     }
 
     /// Keeps flights from being registered in the shard, unless a computation with this hash is
-    /// registered. For the maintenance, which waits for no flight. The computation notes that it
-    /// keeps the node `victim` from being evicted.
+    /// registered. The maintenance calls this, since it waits for no flight. The computation notes
+    /// that it keeps the node `victim` from being evicted.
     ///
     /// # Errors
     /// If a computation is registered, or another thread holds the shard and the pass does not
@@ -288,7 +289,7 @@ impl Flights {
         let kept = Cell::new(Kept::ForNow);
         let is_in_the_way = |flight: &Flight| {
             let is_computation = flight.kind == FlightKind::Exclusive;
-            // Of several computations with this hash, any that has no other victim notes this one.
+            // The first computation with this hash that keeps no other victim notes this one.
             let is_noted = kept.get() == Kept::ByComputation;
             if is_computation && !is_noted && victim.is_some_and(|id| flight.postpone(id)) {
                 kept.set(Kept::ByComputation);
@@ -299,8 +300,8 @@ impl Flights {
         shard.map(|shard| CommitPermit::Locked { _shard: shard }).ok_or(kept.get())
     }
 
-    /// Keeps flights from being registered in the shard, if none with this hash is: then none is of
-    /// the key. So a writer need not compare keys with flights of other hashes in its shard.
+    /// Keeps flights from being registered in the shard, if none of its flights has this hash. Then
+    /// none is of the writer's key, and the writer need not compare keys.
     #[cold]
     #[inline(never)]
     pub fn permit_beside_others(&self, hash: Hash32) -> CommitPermit<'_> {
@@ -308,12 +309,12 @@ impl Flights {
         shard.map_or(CommitPermit::IfIdle, |shard| CommitPermit::Locked { _shard: shard })
     }
 
-    /// A node whose eviction has waited for a computation that has ended.
+    /// Takes out a node whose eviction waited for a computation that has ended.
     pub fn next_released(&self) -> Option<NodeId> {
         self.released.pop()
     }
 
-    /// Whether there is such a node.
+    /// Whether [`next_released`](Self::next_released) has a node.
     pub fn has_released(&self) -> bool {
         !self.released.is_empty()
     }
@@ -321,9 +322,9 @@ impl Flights {
     /// Removes a flight from the board.
     fn remove(&self, hash: Hash32, flight: &Arc<Flight>) {
         self.shard(hash).remove(hash, flight);
-        let postponed = flight.postponed();
-        if postponed != NodeId::NONE {
-            self.released.push(postponed);
+        let victim = flight.postponed_victim();
+        if victim != NodeId::NONE {
+            self.released.push(victim);
         }
     }
 
@@ -354,17 +355,16 @@ impl Flights {
 pub enum CommitPermit<'a> {
     /// The shard has to be idle when the bucket is locked.
     IfIdle,
+    /// Nothing is left to check: the writer has the key exclusively.
     Exclusive,
     /// The load must not be overtaken.
     Load(&'a Flight),
     /// No flight is registered while this lock is held.
-    Locked {
-        _shard: ShardGuard<'a, Flight>,
-    },
+    Locked { _shard: ShardGuard<'a, Flight> },
 }
 
 impl CommitPermit<'_> {
-    /// Whether the commit may go on. To be called with the bucket locked.
+    /// Whether the commit may go on. The caller holds the bucket's lock.
     #[inline(always)]
     pub fn check(
         &self,
@@ -382,8 +382,8 @@ impl CommitPermit<'_> {
     }
 }
 
-/// A registered flight, for its owner. Dropping it removes the flight from the board and abandons
-/// it.
+/// The owner's guard of a registered flight. Its drop removes the flight from the board and
+/// abandons the flight.
 pub struct FlightGuard {
     flights: Arc<Flights>,
     hash: Hash32,
@@ -404,9 +404,9 @@ impl FlightGuard {
             kind,
             generation,
             overtaken: AtomicBool::new(false),
-            commits: AtomicBool::new(false),
+            is_committing: AtomicBool::new(false),
             stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
-            postponed: AtomicU32::new(NodeId::NONE.raw()),
+            postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
         });
         flights.shard(hash).try_insert(hash, Arc::clone(leader.flight()), seen).ok()?;
@@ -421,8 +421,8 @@ impl FlightGuard {
         Arc::ptr_eq(self.flight(), flight)
     }
 
-    /// Begins a load that waited in the executor. False if something has overtaken it, or gone past
-    /// it: then nobody who comes later waits for it.
+    /// Begins a load that waited in the executor. Returns false if another operation has overtaken
+    /// or bypassed it: then no later operation waits for it.
     pub fn begin_queued(&self, generation: Generation) -> bool {
         let flight = self.flight();
         let (from, to) = (QUEUED, BEGUN);
@@ -450,7 +450,7 @@ impl FlightGuard {
 
 impl Drop for FlightGuard {
     fn drop(&mut self) {
-        if self.leader.is_flying() && !seeded("unwinding-keeps-the-flight") {
+        if self.leader.is_running() && !seeded("unwinding-keeps-the-flight") {
             self.flights.remove(self.hash, self.flight());
         }
         self.leader.abandon();
@@ -468,8 +468,8 @@ const _: () = {
     is_owned::<Step<FlightGuard>>();
 };
 
-/// A flight whose owner's code runs on this thread. Until this is dropped or landed, nothing is
-/// delivered on this thread, and a wait for the flight panics.
+/// A flight whose owner's code runs on this thread. Until it lands or is dropped, this thread
+/// delivers nothing, and its wait for the flight would panic.
 pub struct EnteredFlight {
     // Declared, and so dropped, before the mark. Dropping the mark delivers what was deferred, and
     // a listener may write the key.
@@ -493,7 +493,7 @@ impl EnteredFlight {
         self.guard.flight().begin_commit();
     }
 
-    /// How the owner of a load commits it.
+    /// The clearance by which the owner of a load commits it.
     pub fn clearance(&self) -> Clearance<'_> {
         Clearance::Load(&self.guard)
     }

@@ -1,7 +1,7 @@
 //! The engine: everything behind the one `Arc` of a [`Cache`](crate::Cache).
 //!
 //! [`Core`](self::core::Core) knows no `K` and no `V`. [`Engine`] adds what needs the types:
-//! comparing keys, asking hooks, telling the listener. A write has these parts, in this order:
+//! comparing keys, calling hooks, notifying listeners. A write has these parts, in this order:
 //!
 //! 1. the user code that it needs (hash, weigher, clock, hooks, equality), with no lock held;
 //! 2. one short section under one bucket's lock (`write/commit`);
@@ -28,7 +28,7 @@
 //! | future of a load or a computation | nothing; others wait as for the two above | the one that polls the operation | polled until it is ready, or dropped before | as for the two above; if it is dropped early, as for a panic |
 //! | `remove_if`, `retain` conditions | nothing; a write of the key that they judge panics | the caller's | once per entry, once more if it changed meanwhile | reaches the caller; earlier removals stand |
 //! | listener | nothing | see `docs/notifications.md`; one at a time | once per value | caught and counted; the next removal is delivered |
-//! | future of a listener that awaits | nothing | the one that polls an operation; one future at a time | polled until it is ready | caught and counted; the next removal is told |
+//! | future of a listener that awaits | nothing | the one that polls an operation; one future at a time | polled until it is ready | caught and counted; the next removal is delivered |
 //! | `wake` of a waiting task | nothing | the one that ends the flight, or delivers | at most once per poll that waits | caught; the others are woken |
 //! | `Clone` and `Drop` of wakers | nothing | the one that polls, drops or wakes the waiting operation | once per poll that waits | from `wake`: caught; otherwise reaches who polls or drops; the key is as before |
 //! | `Drop` of keys and values | nothing | the thread that drops the last handle, or delivers | once | from a handle: reaches its dropper; from a delivery: caught and counted |

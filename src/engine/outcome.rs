@@ -1,4 +1,4 @@
-//! The words of [flights](super::flights): their kinds, what they come to, what is in their way.
+//! The kinds of [flights](super::flights), their outcomes, and the obstacles to a commit.
 
 use crate::clock::Timestamp;
 use crate::loaded::NoValue;
@@ -22,8 +22,9 @@ pub enum Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlightKind {
     Load,
-    /// A load that waits in the executor when it is registered. It is a [`Load`](Self::Load), but
-    /// for one thing: until it has begun, only callers who would queue another one wait for it.
+    /// A load that waits in the executor when it is registered. It differs from a
+    /// [`Load`](Self::Load) in one point: until it has begun, only callers that would otherwise
+    /// queue a load of their own wait for it.
     Queued,
     /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
     /// and a change of the entry's lifetime does not.
@@ -58,7 +59,7 @@ pub enum OnLoad {
     WaitQueued,
     /// It waits for the load.
     Wait,
-    /// It waits for the load, and overtakes a reload: the key has an entry to go on with.
+    /// It waits for the load, but overtakes a reload, since the key has an entry to go on with.
     WaitUnlessReload,
     /// It overtakes the load, since it is about to write the key.
     Overtake,

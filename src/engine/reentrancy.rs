@@ -243,7 +243,7 @@ pub fn asked_about(cache: CacheId, hash: Hash32) -> Vec<NodeId> {
 }
 
 /// Whether this thread runs the code of the flight's owner.
-pub fn is_flying(token: FlightToken) -> bool {
+pub fn runs_owner_of(token: FlightToken) -> bool {
     any(|frame| [Frame::Flight(token), Frame::Poll(token)].contains(frame)).unwrap_or(false)
 }
 

@@ -1,10 +1,14 @@
-//! The state of a cache's reloads: settings, places, what waits to be started, counters.
+//! The state of a cache's reloads: settings, places, reloads that wait to be started, counters.
 //!
-//! A [`Reloading`] is the right to reload one node. It has one of the places for reloads at once,
-//! and took the trigger from the node. Its drop gives the place back. If the reload came to
-//! nothing, the drop sets the trigger, too, so that a later read takes it again: after the retry
-//! delay, unless somebody has said otherwise. The place goes last, and then the wait of those who
-//! wait for the end: they look at the node.
+//! A cache has a limited number of *places*: one for each reload that may be under way. The
+//! *trigger* of a node is the instant in its `Refresh` word; the read or call that takes it reloads
+//! the node. A [`Reloading`] is the right to reload one node: it holds a place, and has taken the
+//! node's trigger.
+//!
+//! The drop of a [`Reloading`] first sets the trigger again, if no reload has done so. A later read
+//! then takes it: after the retry delay, unless a method has set another time. Next the drop gives
+//! the place back. Last it wakes the callers that wait for the end of the reload, since they look
+//! at the node.
 
 use super::core::Core;
 use super::failures::Failures;
@@ -36,13 +40,13 @@ pub struct Reloads<K, V> {
     pub policy: Option<RefreshPolicy<K, V>>,
     pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
     places: Arc<Places>,
-    /// Taken by reads, which start nothing under their guards.
+    /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
     waiting: SegQueue<Reloading<K, V>>,
     starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
     pub failures: Failures,
 }
 
-/// How many reloads are under way, and how many were.
+/// Counts of reloads that are under way, and of those that were.
 struct Places {
     taken: AtomicUsize,
     ended: AtomicU64,
@@ -52,7 +56,7 @@ struct Places {
     waiters: Waiters,
 }
 
-/// One of the places for reloads at once.
+/// A place for one reload.
 pub struct Place(Arc<Places>);
 
 impl Drop for Place {
@@ -63,7 +67,8 @@ impl Drop for Place {
 
 /// The right to reload a node.
 pub struct Reloading<K, V> {
-    // Declared, and so dropped, before the count on the node, whose id may be reused then.
+    // Declared, and so dropped, before the count on the node: without the count, the node's id may
+    // be reused.
     trigger: Trigger,
     pub node: Handle<K, V>,
     /// The read that triggered the reload; `None` if a call asked for it.
@@ -72,12 +77,12 @@ pub struct Reloading<K, V> {
 
 /// The place and the trigger of one reload.
 struct Trigger {
-    /// Weak: a job that waits in an executor keeps no cache, and the executor may be the cache's.
+    /// Weak: a job that waits in an executor must not keep the cache alive.
     core: Weak<Core>,
     place: Option<Place>,
     places: Arc<Places>,
     id: NodeId,
-    /// What the node's word was.
+    /// The instant that the trigger had.
     taken: Timestamp,
     retry: Nanos,
     next: Next,
@@ -86,12 +91,12 @@ struct Trigger {
 /// When a read may next trigger a reload of the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// After the retry delay: the reload failed, or nobody has ended it.
+    /// After the retry delay: the reload failed, or was dropped before its end.
     Later,
-    /// When it would have without the reload.
+    /// At the instant that the trigger had before.
     AsBefore,
     Now,
-    /// The word is set, or somebody else's.
+    /// The reload has set the trigger already, or the node has left the index.
     Settled,
 }
 
@@ -144,7 +149,7 @@ impl<K, V> Reloads<K, V> {
         self.take_place().then(|| Place(Arc::clone(&self.places)))
     }
 
-    /// Takes a place. Counts a skipped reload if there is none.
+    /// Takes a place. Counts a skipped reload if no place is left.
     fn take_place(&self) -> bool {
         let limit = self.settings.limit;
         let is_taken = self.places.taken.fetch_update(Relaxed, Relaxed, |taken| {
@@ -187,8 +192,8 @@ impl<K, V> Reloads<K, V> {
         !self.waiting.is_empty()
     }
 
-    /// Starts what waits, at most so many of it if it runs inline. No guard and no lock may be
-    /// held.
+    /// Starts the reloads that wait; at most `most` of them if they run inline. The caller holds no
+    /// guard and no lock.
     #[cold]
     pub fn start_waiting(&self, most: usize) {
         let most = if self.settings.inline { most } else { usize::MAX };
@@ -198,7 +203,7 @@ impl<K, V> Reloads<K, V> {
         }
     }
 
-    /// Starts a reload. No guard and no lock may be held.
+    /// Starts a reload. The caller holds no guard and no lock.
     pub fn start(&self, reloading: Reloading<K, V>) {
         if let Some(starter) = self.starter.get() {
             starter.start(reloading);
@@ -230,26 +235,26 @@ impl<K, V> Reloads<K, V> {
 }
 
 impl<K, V> Reloading<K, V> {
-    /// Ends the reload, which has brought something: the trigger is somebody else's now, or is set.
+    /// Ends a successful reload: its commit has set the trigger, or the node has left the index.
     pub fn succeed(mut self) {
         self.trigger.next = Next::Settled;
         self.trigger.places.ended.fetch_add(1, Relaxed);
     }
 
-    /// Ends the reload, whose entry was another one or had ended when its loader was to begin. The
-    /// word is set, although nobody reads the entry any more: callers may wait for that.
+    /// Ends a reload whose loader did not run, since its entry was replaced, was removed or expired
+    /// before. The trigger is set although no read will take it: callers may wait for that.
     pub fn come_to_nothing(mut self) {
         self.trigger.next = Next::AsBefore;
         self.trigger.places.ended.fetch_add(1, Relaxed);
     }
 
-    /// Ends the reload, which has failed.
+    /// Ends a reload that has failed.
     pub fn fail(mut self) {
         self.trigger.next = Next::Later;
         self.trigger.places.failed.fetch_add(1, Relaxed);
     }
 
-    /// Leaves the reload to a read after the retry delay.
+    /// Leaves the reload to a later read, after the retry delay.
     pub fn postpone(mut self) {
         self.trigger.next = Next::Later;
     }
@@ -259,14 +264,14 @@ impl<K, V> Reloading<K, V> {
         self.trigger.next = Next::Now;
     }
 
-    /// If this is dropped before the reload has ended, the node is as it was before.
+    /// From now on, a drop before the end of the reload leaves the node as it was before.
     pub fn leave_no_trace(&mut self) {
         self.trigger.next = Next::AsBefore;
     }
 }
 
 impl Trigger {
-    /// Sets the node's word, unless that is done. Without its cache nobody reads it.
+    /// Sets the node's trigger, unless that is done, or the cache is gone.
     fn restore(&self) {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {
             return;

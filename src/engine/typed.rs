@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock, Weak};
 pub type ExpiryPolicy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
-/// Hears of removals.
+/// Is called with each removal.
 pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// Tells an asynchronous listener what waits, at the end of a task's operation.

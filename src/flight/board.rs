@@ -1,4 +1,4 @@
-//! The table of the flights that are in flight, by hash. Keys are compared outside its locks.
+//! The table of the flights in progress, by hash. Clients compare keys outside its locks.
 //!
 //! The board does not know keys: an entry is `Arc<F>`, and `F` holds whatever the client compares.
 //! Comparing keys is user code and must not run under a lock. So a client takes a
@@ -24,7 +24,7 @@
 //!    code.
 //! 2. A load or computation first registers its flight. *Then* it takes its key's bucket lock in
 //!    the index, once, and looks at the entry. (A flight of the same key may have begun and ended
-//!    between the snapshot and the registration. This look finds the result of that flight.)
+//!    between the snapshot and the registration. This lookup finds the result of that flight.)
 //! 3. A writer that holds the bucket lock may ask [`is_idle`](Board::is_idle).
 //!    * *Yes* means that no load or computation of this key has passed rule 2. A flight that is
 //!      registering now will take the bucket lock later, and find the result of the write. If a
@@ -220,9 +220,8 @@ impl<F> Shard<F> {
     /// returns `None` if another thread holds the lock.
     ///
     /// `is_in_the_way` is called under the lock, for each flight with this hash: it must run no
-    /// user code and must not wait. No
-    /// reference to a flight leaves the lock. It might be the last one, and its drop would then run
-    /// destructors, whatever locks the caller holds.
+    /// user code and must not wait. No reference to a flight leaves the lock: it might be the last
+    /// one, and its drop would run destructors while the caller holds locks.
     pub fn lock_unless(
         &self,
         hash: Hash32,
@@ -233,7 +232,7 @@ impl<F> Shard<F> {
             Patience::Wait => self.table.lock(),
             Patience::Skip => self.table.try_lock()?,
         };
-        // All are asked, also after one that is in the way.
+        // Every flight is examined, even after one that is in the way.
         let in_the_way = table.of(hash).filter(|entry| is_in_the_way(&entry.flight)).count();
         (in_the_way == 0).then(|| ShardGuard { _table: table })
     }

@@ -61,7 +61,7 @@ struct Wakers {
     by_ticket: BTreeMap<u64, Waker>,
 }
 
-/// A flight: what has a cell in which others wait for its result.
+/// A flight: it has a cell in which others wait for its result.
 pub trait HasCell {
     type Result;
 
@@ -131,7 +131,7 @@ impl<T> HasCell for FlightCell<T> {
 }
 
 impl<T: Clone> FlightCell<T> {
-    /// How the flight ended; `None` while it is in the air.
+    /// How the flight ended; `None` while it is running.
     pub fn outcome(&self) -> Option<Outcome<T>> {
         let state = self.state.lock();
         match &*state {
@@ -181,7 +181,7 @@ impl<F: HasCell> Leader<F> {
     }
 
     /// Whether the flight has not landed yet.
-    pub fn is_flying(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         !self.has_landed
     }
 
@@ -201,9 +201,9 @@ impl<F: HasCell> Leader<F> {
         // A count of 1 is final: others get the flight from a table, from which the client has
         // removed it (rule 5), or from one another.
         let is_alone = Arc::strong_count(&self.flight) == 1;
-        let is_told = !is_alone && !seeded("landings-forget-the-waiters");
-        // If it panics, the flight is abandoned when this is dropped.
-        let end = is_told.then(|| State::Done(Arc::new(result())));
+        let has_waiters = !is_alone && !seeded("landings-forget-the-waiters");
+        // If `result` panics, the drop of this leader abandons the flight.
+        let end = has_waiters.then(|| State::Done(Arc::new(result())));
         self.has_landed = true;
         if let Some(end) = end {
             self.flight.cell().land(end);
@@ -257,8 +257,8 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
             State::Done(result) => {
                 let result = Arc::clone(result);
                 drop(state);
-                // Before the result is the return value: a panic of the waker's destructor would
-                // leak it.
+                // The drop must come before the result is the return value: otherwise a panic of
+                // the waker's destructor would leak the result.
                 drop(waker);
                 Poll::Ready(Outcome::Done(F::Result::clone(&result)))
             }

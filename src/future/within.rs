@@ -1,4 +1,5 @@
-//! A time limit for the operations of threads: a driver of futures that gives up.
+//! A time limit for the operations of threads: this module polls their futures, and gives up at the
+//! limit.
 
 use super::Cache;
 use crate::error::TimedOut;
@@ -26,23 +27,25 @@ where
     /// The limit ends waits, and interrupts no code that runs. A loader or computation of this call
     /// that blocks its thread runs to its end, and its result counts, however late.
     ///
-    /// *Cancellation*: at the limit the pending operation is dropped, as a task's future is. A load
-    /// or computation of its own is given up, and a waiter runs its own. Operations that ended
-    /// before the limit stay done. A write that
-    /// waits for a computation has then not happened, and key and value are dropped. A load or
-    /// computation that waits has not begun. One exception: a write that *has* happened may still
-    /// wait for listeners, with a [`notification_limit`](crate::Builder::notification_limit) or a
-    /// listener that awaits. It stays if the limit ends that wait.
+    /// *Cancellation*: at the limit the pending operation is dropped, as a task's future is.
+    /// Operations that ended before the limit stay done. For the pending one:
     ///
-    /// *Runtime*: none is entered. A future that needs tokio's timer or I/O must run inside the
-    /// context of a runtime.
+    /// * A write that waits for a computation has not happened. Its key and value are dropped.
+    /// * A load or computation that waits for another one has not begun.
+    /// * A load or computation whose future runs is cancelled. One of its waiters begins its own.
+    /// * A write that has happened stays, even if it still waits for listeners. It may do so with a
+    ///   [`notification_limit`](crate::Builder::notification_limit), or with a listener that
+    ///   awaits.
+    ///
+    /// *Runtime*: this call enters none. A future that needs tokio's timer or I/O must run inside
+    /// the context of a runtime.
     ///
     /// *Blocking*: blocks this thread for up to `limit`, and for as long as the code of `operate`
     /// and bounded pieces of maintenance run. On a runtime's worker thread it blocks the other
     /// tasks of that thread. There, use [`future::Cache`](Cache) and the runtime's own time limit.
     ///
     /// # Errors
-    /// If the operations have not ended at the limit.
+    /// [`TimedOut`] if the operations have not ended at the limit.
     ///
     /// # Panics
     /// As the operations do; for example, if an operation would wait for a load or computation that
@@ -79,7 +82,7 @@ where
         limit: Duration,
         operate: impl AsyncFnOnce(&Cache<K, V, S>) -> T,
     ) -> Result<T, TimedOut> {
-        // A time limit that overflows is as good as none.
+        // A limit too long for the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
         let cache = self.future();
         let mut operations = pin!(operate(&cache));
@@ -87,7 +90,8 @@ where
         let waker = Waker::from(Arc::clone(&signal));
         let mut context = Context::from_waker(&waker);
         loop {
-            // One poll comes after the limit, so that operations that always wake themselves end.
+            // The last poll comes after the limit. So even operations that wake themselves in each
+            // poll end.
             let is_last = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if let Poll::Ready(result) = operations.as_mut().poll(&mut context) {
                 return Ok(result);
@@ -110,7 +114,7 @@ impl Signal {
         Self { is_given: Mutex::new(false), given: Condvar::new() }
     }
 
-    /// Sleeps until the signal is given, and takes it back. False if `deadline` comes first.
+    /// Sleeps until the signal is given, and resets it. Returns false if `deadline` comes first.
     fn wait_until(&self, deadline: Option<Instant>) -> bool {
         let mut is_given = self.is_given.lock();
         while !*is_given {

@@ -17,7 +17,7 @@ use super::lock::HomeLock;
 use super::memory::Chain;
 use super::table::HashOf;
 use super::table::Root;
-use super::write::{Changed, Found, Locked, Seen, search};
+use super::write::{Changed, Found, Locked, ScanResult, search};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
@@ -101,18 +101,18 @@ impl<'g, H: HashOf> Exact<'g, H> {
                 }
                 same += 1;
                 if id == self.hit {
-                    hit = Some(Seen { bucket, slot: slot as u32, id });
+                    hit = Some(ScanResult { bucket, slot: slot as u32, id });
                 }
             }
             if free.is_none() {
                 let slot = fingerprints.free().next();
-                free = slot.map(|slot| Seen { bucket, slot: slot as u32, id: NodeId::NONE });
+                free = slot.map(|slot| ScanResult { bucket, slot: slot as u32, id: NodeId::NONE });
             }
         }
         if same != self.ids.len() {
             return Err(Changed);
         }
-        let none = Seen { bucket: last, slot: Seen::NO_SLOT, id: NodeId::NONE };
+        let none = ScanResult { bucket: last, slot: ScanResult::NO_SLOT, id: NodeId::NONE };
         let seen = match hit {
             Some(hit) => hit,
             None => free.unwrap_or(none),

@@ -9,16 +9,15 @@ use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::table::Root;
 use crate::links::NodeId;
-use crate::primitives::ShortWait;
-use crate::primitives::{Spin, seeded};
+use crate::primitives::{ShortWait, Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 
 /// A home bucket with this many free slots gives up an empty overflow, because it will not need one
 /// soon.
-const ROOM: usize = if cfg!(cortado_loom) { 1 } else { 3 };
+const MIN_FREE_SLOTS: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
-/// The number of times that [`try_lock_id`] searches a bucket that other threads keep changing.
+/// [`try_lock_id`] searches a bucket this many times if other threads keep changing it.
 const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
 /// The bucket changed between a search and the attempt to lock it. The caller must search again.
@@ -28,14 +27,14 @@ pub struct Changed;
 /// The result of scanning a chain: the matching entry; else the first free slot; else the last
 /// bucket, with no slot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'g> {
+pub(super) struct ScanResult<'g> {
     pub(super) bucket: &'g Bucket,
     pub(super) slot: u32,
     /// The id of the entry, or [`NodeId::NONE`].
     pub(super) id: NodeId,
 }
 
-impl Seen<'_> {
+impl ScanResult<'_> {
     pub(super) const NO_SLOT: u32 = u32::MAX;
 
     #[inline(always)]
@@ -51,7 +50,7 @@ pub struct Found<'g> {
     home: &'g Bucket,
     version: Ctrl,
     fingerprint: u32,
-    seen: Seen<'g>,
+    seen: ScanResult<'g>,
 }
 
 /// See [`Index::search_home`](super::Index::search_home).
@@ -84,7 +83,7 @@ pub fn search_home<'g>(
         home,
         version,
         fingerprint: fingerprint.into(),
-        seen: Seen { bucket: home, slot, id },
+        seen: ScanResult { bucket: home, slot, id },
     })
 }
 
@@ -104,7 +103,8 @@ pub fn search<'g>(
     found
 }
 
-/// Searches for an entry. While the bucket is locked, calls `pause`, until that returns an error.
+/// Searches for an entry. While the bucket is locked, calls `pause`, and gives up if that returns
+/// an error.
 #[inline(always)]
 fn search_while<'g, E>(
     root: &'g Root,
@@ -128,24 +128,25 @@ fn search_while<'g, E>(
     }
 }
 
+/// Scans a chain, from its home bucket on.
 fn scan<'g>(
     home: &'g Bucket,
     chain: Chain<'g>,
     fingerprint: u8,
     is_match: &mut impl FnMut(NodeId) -> bool,
-) -> Seen<'g> {
-    let mut seen = Seen { bucket: home, slot: Seen::NO_SLOT, id: NodeId::NONE };
+) -> ScanResult<'g> {
+    let mut seen = ScanResult { bucket: home, slot: ScanResult::NO_SLOT, id: NodeId::NONE };
     for bucket in chain {
         let fingerprints = bucket.fingerprints();
         for slot in fingerprints.matching(fingerprint) {
             let id = bucket.id(slot);
             if id != NodeId::NONE && is_match(id) {
-                return Seen { bucket, slot: slot as u32, id };
+                return ScanResult { bucket, slot: slot as u32, id };
             }
         }
-        if seen.slot == Seen::NO_SLOT {
-            let slot = fingerprints.free().next().map_or(Seen::NO_SLOT, |slot| slot as u32);
-            seen = Seen { bucket, slot, id: NodeId::NONE };
+        if seen.slot == ScanResult::NO_SLOT {
+            let slot = fingerprints.free().next().map_or(ScanResult::NO_SLOT, |slot| slot as u32);
+            seen = ScanResult { bucket, slot, id: NodeId::NONE };
         }
     }
     seen
@@ -249,7 +250,7 @@ impl<'g> Found<'g> {
     ///
     /// # Errors
     ///
-    /// [`Changed`] if anything in the bucket has been changed, or is just being changed.
+    /// [`Changed`] if another thread has changed anything in the bucket, or holds its lock.
     #[inline(always)]
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
         let Self { home, version, fingerprint, seen } = self;
@@ -258,19 +259,20 @@ impl<'g> Found<'g> {
     }
 }
 
-/// A locked bucket, with the place of the entry that was searched for. Dropping it unlocks.
+/// A locked bucket, with the place of the entry that was searched for. Dropping it unlocks the
+/// bucket.
 ///
-/// A thread that holds one runs no user code, waits for nothing, and locks no second bucket.
+/// A thread that holds it runs no user code, waits for nothing, and locks no second bucket.
 #[derive(Debug)]
-#[must_use = "dropping it unlocks"]
+#[must_use = "dropping it unlocks the bucket"]
 pub struct Locked<'g> {
     lock: HomeLock<'g>,
     fingerprint: u32,
-    seen: Seen<'g>,
+    seen: ScanResult<'g>,
 }
 
 impl<'g> Locked<'g> {
-    pub(super) fn of(lock: HomeLock<'g>, fingerprint: u8, seen: Seen<'g>) -> Self {
+    pub(super) fn of(lock: HomeLock<'g>, fingerprint: u8, seen: ScanResult<'g>) -> Self {
         Self { lock, fingerprint: fingerprint.into(), seen }
     }
 
@@ -289,8 +291,8 @@ impl<'g> Locked<'g> {
     pub fn insert(&mut self, id: NodeId) {
         assert!(self.seen.id == NodeId::NONE, "the entry is already present");
         debug_assert_ne!(id, NodeId::NONE);
-        if self.seen.slot == Seen::NO_SLOT {
-            self.seen = Seen { bucket: append(self.seen.bucket), slot: 0, id: NodeId::NONE };
+        if self.seen.slot == ScanResult::NO_SLOT {
+            self.seen = ScanResult { bucket: append(self.seen.bucket), slot: 0, id: NodeId::NONE };
         }
         self.lock.mark_changed();
         if self.is_in_overflow() && !seeded("index-overflow-marked-late") {
@@ -336,11 +338,11 @@ impl<'g> Locked<'g> {
         old
     }
 
-    /// Takes the overflow off if it is empty and the home bucket has at least `ROOM` free slots.
-    /// The caller must retire it after unlocking.
+    /// Detaches the overflow if it is empty and the home bucket has at least `MIN_FREE_SLOTS` free
+    /// slots. The caller must retire it after unlocking.
     ///
-    /// Callers that remove many entries should call this. Every bucket is full at some time, so
-    /// every bucket would have an overflow in the end.
+    /// Callers that remove many entries should call this. Sooner or later every bucket is full, and
+    /// without this it would keep its overflow from then on.
     #[inline(always)]
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home();
@@ -359,11 +361,11 @@ impl<'g> Locked<'g> {
         let slot = fingerprints
             .free()
             .next()
-            .filter(|_| fingerprints.occupied().count() + ROOM <= SLOTS)?;
+            .filter(|_| fingerprints.occupied().count() + MIN_FREE_SLOTS <= SLOTS)?;
         self.lock.mark_changed();
         if self.is_in_overflow() {
-            // Nothing may be put into an overflow that was taken off.
-            self.seen = Seen { bucket: home, slot: slot as u32, id: NodeId::NONE };
+            // No entry may be put into a detached overflow.
+            self.seen = ScanResult { bucket: home, slot: slot as u32, id: NodeId::NONE };
         }
         EmptyOverflow::take(&self.lock)
     }
@@ -373,7 +375,8 @@ impl<'g> Locked<'g> {
         !ptr::eq(self.seen.bucket, self.lock.home())
     }
 
-    /// Clears the `OVERFLOWS` bit if the overflow is empty. To be called after a removal from it.
+    /// Clears the `OVERFLOWS` bit if the overflow is empty. The caller has removed an entry from
+    /// it.
     #[cold]
     fn update_overflow_bit(&mut self) {
         let overflow = Chain::locked(&self.lock).skip(1);

@@ -16,14 +16,16 @@ use crate::system;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Number of low bits of an id that are the index of the node in its chunk. The bits above them are
-/// the number of the chunk.
+/// The lowest `INDEX_BITS` bits of an id are the index of the node in its chunk. The bits above
+/// them are the number of the chunk.
 const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 23 };
+/// The pool has at most this many chunks: ids of higher chunks are reserved.
 const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
-/// log2 of the number of nodes in each chunk of the first octave.
-const FIRST_BITS: u32 = 3;
-/// Number of chunks in an octave. All chunks of an octave have the same size.
+/// Each chunk of the first octave has `1 << FIRST_CHUNK_BITS` nodes.
+const FIRST_CHUNK_BITS: u32 = 3;
+/// An octave is this many chunks of one size. The next octave has chunks twice as large.
 const OCTAVE: usize = 8;
+
 /// The layout of the pair of key and value, and how to drop them in place.
 pub struct Shape {
     pub pair: Layout,
@@ -37,6 +39,7 @@ pub struct Shape {
     pub drop_value: unsafe fn(*mut u8),
 }
 
+/// See the [module](super).
 pub struct RawPool {
     chunks: [Chunk; CHUNKS],
     shape: Shape,
@@ -49,8 +52,8 @@ pub struct RawPool {
     /// Free ids that were not needed for a while.
     pub(super) reserve: Reserve,
     /// For each chunk, the distance in bytes from the start of its allocation to its first node.
-    /// The lock is held while a chunk is allocated. Chunks beyond the end are not allocated yet.
-    growing: Mutex<Vec<usize>>,
+    /// The thread that allocates a chunk holds the lock. Chunks beyond the end are unallocated.
+    offsets: Mutex<Vec<usize>>,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
     sentinel: Chunk,
     /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
@@ -67,28 +70,28 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn none(sentinel: NonNull<u8>) -> Self {
+    fn unallocated(sentinel: NonNull<u8>) -> Self {
         Self { base: AtomicPtr::new(sentinel.as_ptr()), mask: AtomicUsize::new(0) }
     }
 
-    fn is_there(&self) -> bool {
+    fn is_allocated(&self) -> bool {
         self.mask.load(Ordering::Acquire) != 0
     }
 
     /// Returns the first node, and the mask of the chunk or a stricter mask.
     #[inline(always)]
-    fn look(&self) -> (NonNull<u8>, usize) {
+    fn load(&self) -> (NonNull<u8>, usize) {
         // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
         // also reads the chunk's first node. A thread that reads the mask 0 gets either the
         // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
         // the node is initialised.
         let mask = self.mask.load(Ordering::Acquire);
         let base = self.base.load(Ordering::Acquire);
-        // SAFETY: neither `none` nor `publish` stores null.
+        // SAFETY: neither `unallocated` nor `publish` stores null.
         (unsafe { NonNull::new_unchecked(base) }, mask)
     }
 
-    /// Makes the chunk visible to all threads. The holder of [`RawPool::growing`] calls this once
+    /// Makes the chunk visible to all threads. The holder of [`RawPool::offsets`] calls this once
     /// per chunk.
     fn publish(&self, base: NonNull<u8>, len: usize) {
         self.base.store(base.as_ptr(), Ordering::Release);
@@ -97,11 +100,11 @@ impl Chunk {
 }
 
 fn chunk_len(chunk: usize) -> usize {
-    1 << (FIRST_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
+    1 << (FIRST_CHUNK_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
 }
 
 /// The first id that is handed out.
-const FIRST: NodeId = NodeId::from_raw(1);
+const FIRST_ID: NodeId = NodeId::from_raw(1);
 
 /// The number of the chunk that node `id` is in.
 #[inline(always)]
@@ -131,9 +134,8 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     stride.next_multiple_of(align)
 }
 
-/// The layout of the sentinel's allocation: one node and a word for each possible column. Like the
-/// allocation of a [chunk](RawPool::layout), it costs no memory before it is used, however large a
-/// value may be.
+/// The layout of the sentinel's allocation: a node, and a word for each possible column. Like that
+/// of a [chunk](RawPool::layout), its memory costs nothing before it is used.
 fn sentinel_layout(stride: usize, align: usize) -> Layout {
     let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>() + align);
     size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
@@ -189,6 +191,8 @@ fn new_nodes(
 }
 
 impl RawPool {
+    /// Creates a pool for nodes of this shape.
+    ///
     /// # Safety
     /// The shape must be that of a pair of types that are `Send + Sync + 'static`.
     pub unsafe fn new(shape: Shape) -> Self {
@@ -198,16 +202,16 @@ impl RawPool {
         let (sentinel, sentinel_offset) =
             new_nodes(layout, align, Nodes { len: 1, stride, columns: shape.columns });
         Self {
-            chunks: std::array::from_fn(|_| Chunk::none(sentinel)),
+            chunks: std::array::from_fn(|_| Chunk::unallocated(sentinel)),
             stride,
             align,
             pair_offset: pair_offset(shape.pair),
             shape,
-            next: AtomicU32::new(FIRST.raw()),
+            next: AtomicU32::new(FIRST_ID.raw()),
             free: FreeList::new(),
             reserve: Reserve::new(stride),
-            growing: Mutex::new(Vec::new()),
-            sentinel: Chunk::none(sentinel),
+            offsets: Mutex::new(Vec::new()),
+            sentinel: Chunk::unallocated(sentinel),
             sentinel_offset,
         }
     }
@@ -239,20 +243,20 @@ impl RawPool {
     fn location(&self, id: NodeId) -> Location {
         // Ids above those of the last chunk are reserved and name no node.
         debug_assert!(id < NodeId::FIRST_RESERVED, "{id:#x} names no node");
-        let (base, mask) = self.chunks[chunk_of(id) % CHUNKS].look();
+        let (base, mask) = self.chunks[chunk_of(id) % CHUNKS].load();
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
         Location { base, index: id.index() & mask, len: mask + 1 }
     }
 
     /// Whether the id's chunk is allocated. It is not if the allocation panicked.
     pub fn exists(&self, id: NodeId) -> bool {
-        self.chunks[chunk_of(id)].is_there()
+        self.chunks[chunk_of(id)].is_allocated()
     }
 
     /// The ids handed out so far.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         let end = NodeId::from_raw(self.next.load(Ordering::Acquire));
-        std::iter::successors(Some(FIRST), |&id| Some(successor(id)))
+        std::iter::successors(Some(FIRST_ID), |&id| Some(successor(id)))
             .take_while(move |&id| id < end)
     }
 
@@ -290,10 +294,10 @@ impl RawPool {
         }
         let Location { base, index, len } = self.location(id);
         let word = columns.position(column) * len + index;
-        // Words also follow where the id's chunk is not allocated: `sentinel` is followed by one
-        // for each column. While a chunk is being published, `location` may return the
-        // length 1. The second node of the chunk then stands for the words, and begins with
-        // as many. No thread has an id in such a chunk.
+        // No thread has an id in a chunk that is not published, but even such an id leads to words:
+        // if the chunk is not allocated, to those that follow the sentinel; while it is being
+        // published, `location` may return the length 1, and the first bytes of the chunk's second
+        // node, which begins with as many atomics, stand for the words.
         // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each
         // column (rule 1 holds for them too). Strides and chunks are aligned to at least
         // eight.
@@ -305,13 +309,14 @@ impl RawPool {
     /// # Panics
     /// If all ids are in use: there are about 1.5·10⁹.
     pub(super) fn alloc(&self, hash: Hash32) -> (NodeId, Address<'_>) {
-        let (id, node) = self.free.pop(self).unwrap_or_else(|| self.fresh());
+        let (id, node) = self.free.pop(self).unwrap_or_else(|| self.alloc_slow());
         node.meta().begin(hash);
         (id, node)
     }
 
+    /// [`alloc`](Self::alloc) without free nodes: takes a node from the reserve, or a new id.
     #[cold]
-    fn fresh(&self) -> (NodeId, Address<'_>) {
+    fn alloc_slow(&self) -> (NodeId, Address<'_>) {
         let mut taken = [NodeId::NONE; REFILL];
         let count = self.reserve.refill(self, &mut taken);
         if let Some((&id, others)) = taken[..count].split_first() {
@@ -326,7 +331,7 @@ impl RawPool {
             .map(NodeId::from_raw)
             .expect("a cache can hold at most 1,543,503,807 entries");
         let chunk = chunk_of(id);
-        if !self.chunks[chunk].is_there() {
+        if !self.chunks[chunk].is_allocated() {
             self.grow(chunk);
         }
         (id, self.at(id))
@@ -338,9 +343,9 @@ impl RawPool {
         if divided && !cfg!(cortado_loom) { self.align.max(system::PAGE) } else { self.align }
     }
 
-    /// The layout of a chunk's allocation. It asks for no more alignment than any allocation has.
-    /// So the system provides the zeroed memory page by page, as it is used. The first node is
-    /// aligned within the allocation.
+    /// The layout of a chunk's allocation. It asks for no more alignment than any allocation has,
+    /// so the system provides the zeroed memory page by page as it is used. `new_nodes` aligns the
+    /// first node within the allocation.
     fn layout(&self, chunk: usize) -> Layout {
         let columns = self.shape.columns.len() * size_of::<AtomicU64>();
         let nodes = (self.stride + columns).checked_mul(chunk_len(chunk));
@@ -350,11 +355,12 @@ impl RawPool {
             .expect("a chunk must fit into memory")
     }
 
+    /// Allocates a chunk, unless another thread has done so.
     #[cold]
     fn grow(&self, chunk: usize) {
-        let mut offsets = self.growing.lock();
+        let mut offsets = self.offsets.lock();
         let location = &self.chunks[chunk];
-        if location.is_there() {
+        if location.is_allocated() {
             return;
         }
         let columns = self.shape.columns;
@@ -402,7 +408,7 @@ impl RawPool {
         self.shape.needs_drop
     }
 
-    /// Frees nodes that have no count and whose keys and values have nothing to drop.
+    /// Frees nodes whose counts are zero and whose keys and values have nothing to drop.
     ///
     /// # Panics
     /// If the keys or values of this pool have anything to drop.
@@ -420,6 +426,7 @@ impl RawPool {
         self.free.push(self, ids);
     }
 
+    /// Visits all free nodes. No other thread may use the pool meanwhile.
     pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
         self.free.for_each(self, &mut visit);
         self.reserve.for_each(self, visit);
@@ -476,10 +483,10 @@ impl Drop for RawPool {
     fn drop(&mut self) {
         // Every user of the pool holds an `Arc` of it. So by now the cache has given up its counts
         // and no handle is left: all contents are dropped.
-        let offsets = self.growing.lock();
+        let offsets = self.offsets.lock();
         for (number, chunk) in self.chunks.iter().enumerate() {
-            if chunk.is_there() {
-                let (base, offset) = (chunk.look().0, offsets[number]);
+            if chunk.is_allocated() {
+                let (base, offset) = (chunk.load().0, offsets[number]);
                 // SAFETY: the chunk was allocated in `grow` with this layout, and its first node is
                 // `offset` bytes after the start. No user of the chunk is left.
                 unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
@@ -488,6 +495,6 @@ impl Drop for RawPool {
         let layout = sentinel_layout(self.stride, self.align);
         // SAFETY: the sentinel was allocated in `new` with this layout, and is `sentinel_offset`
         // bytes after the start. No user of the sentinel is left.
-        unsafe { dealloc(self.sentinel.look().0.as_ptr().sub(self.sentinel_offset), layout) };
+        unsafe { dealloc(self.sentinel.load().0.as_ptr().sub(self.sentinel_offset), layout) };
     }
 }

@@ -51,13 +51,13 @@ const STRIPES: usize = 8;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Lookups (`get` and its kin) that found a living entry.
+    /// Lookups (`get` and the like) that found a living entry.
     pub hits: u64,
     /// Lookups that found no living entry.
     pub misses: u64,
     /// Values that were given to the cache, including those that the cache refused.
     pub insertions: u64,
-    /// Loads (`get_with` and its kin) that returned a value.
+    /// Loads (`get_with` and the like) that returned a value.
     pub loads: u64,
     /// Loads that made no value: the loader returned `None` or an error, panicked, or was
     /// cancelled.

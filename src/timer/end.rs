@@ -1,23 +1,23 @@
 //! The end of a timer: nothing begins any more, and what has not begun is taken out.
 
-use super::shared::{Jobs, Left, Shared, Stopping, drop_user_code};
+use super::shared::{Jobs, Shared, Stopping, UnfiredJobs, drop_user_code};
 use super::stats::Counters;
 use crate::primitives::MutexGuard;
 
 /// Ends the timer without waiting for anything.
 pub fn stop_now(shared: &Shared) {
-    take_left(shared, shared.jobs.lock()).into_iter().for_each(drop_user_code);
+    take_unfired(shared, shared.jobs.lock()).into_iter().for_each(drop_user_code);
 }
 
-/// Lets nothing begin any more, and takes out what has not.
-pub fn take_left(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> Left {
+/// Cancels the timer: takes out the jobs that have not begun, and lets no more begin.
+pub fn take_unfired(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> UnfiredJobs {
     jobs.stopping = Some(Stopping::Cancel);
     let taken = jobs.take_all();
     drop(jobs);
     shared.wake.notify_all();
     shared.done.notify_all();
-    // What the timer had to do for itself is dropped here.
-    let left: Left = taken.filter(|(_, _, entry)| entry.weight() > 0).collect();
+    // The errands are dropped here.
+    let left: UnfiredJobs = taken.filter(|(_, _, entry)| entry.weight() > 0).collect();
     Counters::add(&shared.counters.cancelled, left.len());
     left
 }
@@ -28,6 +28,6 @@ pub fn end_drain(shared: &Shared) {
     let now = shared.now_or(0);
     let jobs = shared.jobs.lock();
     if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && jobs.awaited_by == 0 {
-        take_left(shared, jobs).into_iter().for_each(drop_user_code);
+        take_unfired(shared, jobs).into_iter().for_each(drop_user_code);
     }
 }

@@ -82,11 +82,11 @@ impl Ticket {
         let Some(mut begun) = self.shared.begin(self.due) else { return };
         let run = begun.run.clone();
         match user_code(|| Body::run(&mut begun.body, &run)) {
-            Ok(None) => self.shared.settle(begun, false),
+            Ok(None) => self.shared.finish_run(begun, false),
             Ok(Some(future)) => Task::start(Arc::clone(&self.shared), begun, future),
             Err(payload) => {
                 report(&self.shared, &begun, payload);
-                self.shared.settle(begun, true);
+                self.shared.finish_run(begun, true);
             }
         }
     }
@@ -153,12 +153,12 @@ impl Task {
             }
             Ok(Poll::Ready(())) => {
                 drop_user_code(future);
-                task.shared.settle(begun, false);
+                task.shared.finish_run(begun, false);
             }
             Err(payload) => {
                 drop_user_code(future);
                 report(&task.shared, &begun, payload);
-                task.shared.settle(begun, true);
+                task.shared.finish_run(begun, true);
             }
         }
         None
@@ -228,7 +228,7 @@ impl Drop for Unfinished {
         let _inside = Inside::enter(&self.shared);
         if let Some((begun, future)) = self.work.take() {
             drop_user_code(future);
-            self.shared.settle(begun, false);
+            self.shared.finish_run(begun, false);
         }
     }
 }

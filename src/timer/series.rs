@@ -31,33 +31,34 @@ pub struct Entry {
     pub body: Option<Body>,
     /// `None` while it runs.
     pub plan: Option<Plan>,
-    /// When the next run, or the present one, was planned for. After a rejection the wheel waits
-    /// for a later instant than this.
+    /// The instant for which the next run, or the present one, is planned. After a rejection the
+    /// job's deadline in the wheel is later.
     pub planned: u64,
     /// How many runs have begun.
     pub runs: u64,
-    /// Counts the tickets. A ticket of an earlier number is void.
+    /// The number of the latest ticket. A ticket with another number is void.
     pub ticket: u32,
-    /// Something that the timer does for itself: no id of the user's names it.
+    /// Whether it is an errand, a job of the timer's own. No user's id names it.
     pub is_errand: bool,
-    /// It was cancelled while it ran.
+    /// Whether it was cancelled during its present run, which is then its last.
     pub is_ending: bool,
-    /// It can run more than once.
-    pub plays_again: bool,
-    /// It was rescheduled while it ran.
+    /// Whether it can run more than once.
+    pub can_repeat: bool,
+    /// The instant to which it was rescheduled during its present run.
     pub next: Option<u64>,
-    /// The next run is on the thread of the driver: the executor has rejected it.
+    /// Whether its next run is on the driver's thread: it is an errand, or the executor has
+    /// rejected it.
     pub runs_here: bool,
 }
 
 impl Entry {
-    /// What it counts for: the timer's own errands do not count.
+    /// How much it adds to the counts of jobs: 1, or 0 for an errand.
     pub fn weight(&self) -> usize {
         usize::from(!self.is_errand)
     }
 
     pub fn new(planned: u64, plan: Plan, body: Body) -> Self {
-        let plays_again = body.repeats();
+        let can_repeat = body.repeats();
         let is_errand = matches!(body, Body::Errand(_));
         Self {
             is_errand,
@@ -68,7 +69,7 @@ impl Entry {
             runs: 0,
             ticket: 0,
             is_ending: false,
-            plays_again,
+            can_repeat,
             next: None,
             runs_here: false,
         }

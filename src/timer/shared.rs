@@ -5,12 +5,14 @@
 //! 1. No user code runs under the lock: no job, no schedule, no source of time, no destructor of
 //!    what a job captured. Bodies and plans are taken out first, and dropped after unlocking.
 //! 2. A job changes its state only under the lock, and its count with it. So `len` is exact.
-//! 3. A job that is handed to an executor leaves its body here. The ticket in the executor's queue
-//!    only names it. So a queued job can still be cancelled or rescheduled, and a ticket that is
-//!    dropped loses nothing.
-//! 4. The driver publishes the instant until which it sleeps under the lock, in the same hold in
-//!    which it looked for the next deadline. Whoever inserts an earlier job under the lock sees
-//!    that instant, and wakes the driver. No other insertion wakes it.
+//! 3. When a job is handed to an executor, its body stays here. The *ticket* in the executor's
+//!    queue only names the job. So a queued job can still be cancelled or rescheduled, which makes
+//!    its ticket void, and an executor that drops a ticket loses no job.
+//! 4. The driver reads the next deadline and publishes the instant until which it sleeps in one
+//!    hold of the lock. A thread that inserts an earlier job under the lock sees that instant, and
+//!    wakes the driver. No other insertion wakes it.
+//!
+//! An *errand* is a job of the timer's own. No user's id names it, and no count includes it.
 
 use super::body::Body;
 use super::core::{Core, Poll};
@@ -25,21 +27,22 @@ use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
 use std::time::Duration;
 
-/// The driver is awake, and will look for itself.
+/// [`Jobs::parked_until`] while the driver is awake: it will read the next deadline by itself.
 pub const AWAKE: u64 = 0;
 
-/// How a timer ends.
+/// How a timer ends; see [`Stop`](super::Stop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopping {
+    /// No job begins any more.
     Cancel,
     /// Jobs run as they come due, until this instant.
     Drain(u64),
-    /// All jobs are due.
+    /// All jobs are due now.
     FireAll,
 }
 
 impl Stopping {
-    /// Of two drains, the one that ends earlier is stricter.
+    /// The stricter one. Of two drains, that is the one that ends earlier.
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         match (self, other) {
@@ -50,9 +53,10 @@ impl Stopping {
     }
 }
 
-/// What a job leaves behind that did not fire.
-pub type Left = Vec<(TimerId, u64, Entry)>;
+/// Jobs that did not fire: the id, the deadline in the wheel, and the job.
+pub type UnfiredJobs = Vec<(TimerId, u64, Entry)>;
 
+/// The state under the lock.
 pub struct Jobs {
     pub core: Core<Entry>,
     /// How many jobs wait or are queued.
@@ -61,7 +65,7 @@ pub struct Jobs {
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
-    /// So many callers wait for the end of the timer. One of them takes what a drain leaves.
+    /// So many callers wait for the end of the timer. One of them takes the jobs that did not fire.
     pub awaited_by: usize,
     pub has_driver: bool,
 }
@@ -72,7 +76,7 @@ impl Jobs {
         self.waiting == 0 && self.running == 0
     }
 
-    /// Whether nothing more is handed out, at this time.
+    /// Whether the driver hands out no more jobs at `now`.
     pub fn has_stopped(&self, now: u64) -> bool {
         match self.stopping {
             Some(Stopping::Cancel) => true,
@@ -81,7 +85,7 @@ impl Jobs {
         }
     }
 
-    /// When the driver has to look next: when something is due, or when a drain ends.
+    /// When the driver must look next: when the wheel has work, or a drain ends.
     pub fn next_look(&self) -> u64 {
         let next = || self.core.next_deadline().unwrap_or(u64::MAX);
         match self.stopping {
@@ -92,7 +96,7 @@ impl Jobs {
         }
     }
 
-    /// Takes all jobs out. What runs goes on, for the last time.
+    /// Takes all jobs out. A running job finishes its present run, which is its last.
     pub fn take_all(&mut self) -> impl Iterator<Item = (TimerId, u64, Entry)> + use<> {
         self.waiting = 0;
         self.core.take_all().filter(|(_, _, entry)| entry.state != State::Running)
@@ -102,7 +106,8 @@ impl Jobs {
         self.core.slab_mut().get_mut(id)
     }
 
-    /// The job that a user names by this id. The id of another timer may be that of an errand.
+    /// The job with this id, unless it is an errand: a user may pass an id of another timer, which
+    /// may be that of an errand here.
     fn named(&mut self, id: TimerId) -> Option<&mut Entry> {
         self.entry(id).filter(|entry| !entry.is_errand)
     }
@@ -112,12 +117,13 @@ impl Jobs {
         self.core.slab().get(id).is_some_and(|entry| !entry.is_errand)
     }
 
-    /// The job, if this ticket is still good for it.
+    /// The job, unless this ticket is void.
     fn queued(&mut self, due: Due) -> Option<&mut Entry> {
         self.entry(due.id).filter(|it| it.state == State::Queued && it.ticket == due.ticket)
     }
 
-    /// Whether the driver sleeps too long for a job of this deadline. It counts as awake then.
+    /// Whether the driver sleeps too long for a job with this deadline. If so, the caller must wake
+    /// it, and it counts as awake from now on.
     #[must_use]
     fn oversleeps(&mut self, deadline: u64) -> bool {
         let oversleeps = self.core.tick_start(deadline) < self.parked_until;
@@ -128,12 +134,12 @@ impl Jobs {
     }
 }
 
-/// A job that is due, and the number of its ticket.
+/// A due job, and the number of its ticket.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     pub id: TimerId,
     pub ticket: u32,
-    /// It runs on the driver's thread.
+    /// Whether it runs on the driver's thread.
     pub here: bool,
 }
 
@@ -143,7 +149,7 @@ pub struct Begun {
     pub body: Option<Body>,
     plan: Plan,
     planned: u64,
-    /// What it counts for among those that run.
+    /// How much it adds to [`Jobs::running`]; see [`Entry::weight`].
     weight: usize,
 }
 
@@ -152,13 +158,13 @@ pub struct Shared {
     pub jobs: Mutex<Jobs>,
     /// The driver sleeps here.
     pub wake: Condvar,
-    /// Those who wait for the end of the timer sleep here.
+    /// Callers that wait for the end of the timer sleep here.
     pub done: Condvar,
     pub scale: Scale,
     pub tick: u64,
     pub settings: Settings,
     pub counters: Counters,
-    /// Itself, for runs.
+    /// A pointer to itself. A run gets an `Arc` made of it, to reach its own job.
     this: Weak<Shared>,
 }
 
@@ -186,7 +192,7 @@ impl Shared {
         })
     }
 
-    /// Accepts a job for its first run.
+    /// Accepts a job, whose first run is due at `deadline`.
     pub fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<TimerId, TimerError> {
         let entry = Entry::new(deadline, plan, body);
         let jobs = self.jobs.lock();
@@ -207,18 +213,18 @@ impl Shared {
         Ok(id)
     }
 
-    /// Does something with `value` on the driver's thread, `delay` from now.
+    /// Calls `errand` with `value` on the driver's thread, `delay` from now.
     ///
     /// # Errors
     ///
-    /// Gives the value back if nothing begins any more.
+    /// Returns the value if the timer begins no more jobs.
     pub fn errand<T: Send + 'static>(
         &self,
         delay: Duration,
         value: T,
         errand: impl FnOnce(T) + Send + 'static,
     ) -> Result<(), T> {
-        // If the clock fails, it is due at once: a panic here would lose it.
+        // If the clock panics, the errand is due at once. Passing the panic on would lose it.
         let now = catch_user_panic(|| self.scale.now());
         let deadline = now.map_or(0, |now| after(now, delay));
         let jobs = self.jobs.lock();
@@ -247,8 +253,8 @@ impl Shared {
         Ok(id)
     }
 
-    /// Unlocks, and wakes those who sleep too long: the driver, if a job of this deadline was put
-    /// back; at the end of the timer, everybody.
+    /// Unlocks. Wakes the driver if it sleeps too long for a job with this deadline. While the
+    /// timer ends, wakes every sleeper.
     fn unlock(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: Option<u64>) {
         let oversleeps = deadline.is_some_and(|deadline| jobs.oversleeps(deadline));
         let is_stopping = jobs.stopping.is_some();
@@ -263,7 +269,7 @@ impl Shared {
 
     /// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
     pub fn collect(&self, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
-        // A timer ends, and fires all, also with a clock that fails.
+        // `Cancel` and `FireAll` need no time, so they work even if the clock panics.
         let before = self.jobs.lock().stopping;
         let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
         let now = if is_timeless { u64::MAX } else { self.scale.now() };
@@ -274,7 +280,7 @@ impl Shared {
             Some(Stopping::Drain(end)) => now.min(end),
             Some(Stopping::FireAll) => u64::MAX,
         };
-        // Jobs that only move closer count, too.
+        // A job that only cascades takes a look, too.
         let limit = (*budget).min(self.settings.max_batch);
         let mut looks = limit;
         let has_more = loop {
@@ -294,13 +300,13 @@ impl Shared {
         has_more
     }
 
-    /// The present, or `other` if the user's source of time panics. A job that has left the wheel
-    /// must not be lost by that.
+    /// The present, or `other` if the user's clock panics: such a panic must not lose a job that
+    /// has left the wheel.
     pub fn now_or(&self, other: u64) -> u64 {
         catch_user_panic(|| self.scale.now()).unwrap_or(other)
     }
 
-    /// Begins the run that a ticket is good for.
+    /// Begins the run for a ticket; `None` if the ticket is void.
     pub fn begin(&self, due: Due) -> Option<Begun> {
         let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
@@ -330,8 +336,8 @@ impl Shared {
         Some(Begun { run, body, plan, planned, weight })
     }
 
-    /// A run has ended. Puts the job back for its next one, or lets it go.
-    pub fn settle(&self, begun: Begun, has_panicked: bool) {
+    /// Ends a run: puts the job back for its next run, or removes the job.
+    pub fn finish_run(&self, begun: Begun, has_panicked: bool) {
         let Begun { run, body, mut plan, planned, weight } = begun;
         let repeats = body.as_ref().is_some_and(Body::repeats)
             && !(has_panicked && self.settings.on_panic == OnPanic::Stop);
@@ -361,7 +367,7 @@ impl Shared {
         drop_user_code(left);
     }
 
-    /// Asks the schedule, unless the run has said what is next.
+    /// The instant of the next run, as the run has set it, else as the schedule says.
     fn next_run(&self, run: &Run, plan: &mut Plan, planned: u64) -> Option<u64> {
         let mut jobs = self.jobs.lock();
         let is_stopping = jobs.stopping.is_some();
@@ -381,7 +387,7 @@ impl Shared {
         })
     }
 
-    /// The executor has dropped a ticket.
+    /// Deals with a ticket that the executor has dropped, by the timer's [`Rejection`].
     pub fn reject(&self, due: Due) {
         let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
@@ -392,10 +398,11 @@ impl Shared {
         let Some(entry) = jobs.queued(due) else { return };
         Counters::add(&self.counters.rejected, 1);
         if self.settings.rejection == Rejection::Discard && !runs_here {
-            return self.leave_out(jobs, due.id);
+            return self.skip_run(jobs, due.id);
         }
         let deadline = match self.settings.rejection {
-            // Not in this very tick: an executor that refuses at once would be asked for ever.
+            // Not in this very tick: an executor that refuses at once would get the job again and
+            // again.
             Rejection::Retry(delay) if !runs_here => {
                 after(now, delay.max(Duration::from_nanos(self.tick)))
             }
@@ -406,8 +413,8 @@ impl Shared {
         self.unlock(jobs, Some(deadline));
     }
 
-    /// Goes on to the next run of a job, as if this one had been made.
-    fn leave_out(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) {
+    /// Skips a run of a job: goes on to the next one, as if this one had ended.
+    fn skip_run(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) {
         let Some(entry) = jobs.entry(id) else { return };
         entry.state = State::Running;
         entry.runs += 1;
@@ -419,7 +426,7 @@ impl Shared {
         let Some(series) = self.this.upgrade() else { return };
         let (late, planned_at) = (Duration::ZERO, self.scale.instant(planned));
         let run = Run { series, id, planned: planned_at, late, number, remaining: None };
-        self.settle(Begun { run, body, plan, planned, weight: 1 }, false);
+        self.finish_run(Begun { run, body, plan, planned, weight: 1 }, false);
     }
 }
 
@@ -448,11 +455,11 @@ impl Series for Shared {
         let is_stopping = jobs.stopping.is_some();
         let Some(entry) = jobs.named(id).filter(|_| !is_stopping) else { return false };
         if entry.state == State::Running {
-            let repeats = !entry.is_ending && entry.plays_again;
+            let repeats = !entry.is_ending && entry.can_repeat;
             entry.next = Some(deadline).filter(|_| repeats);
             return repeats;
         }
-        // A ticket that is out is void.
+        // This makes a ticket void that an executor still has.
         entry.ticket = entry.ticket.wrapping_add(1);
         entry.runs_here = false;
         (entry.state, entry.planned) = (State::Waiting, deadline);
@@ -462,7 +469,8 @@ impl Series for Shared {
     }
 }
 
-/// Drops what may contain code of the user's, with no lock held. A panic goes no further.
+/// Drops a value whose destructor may be the user's, and catches its panic. The caller holds no
+/// lock.
 pub fn drop_user_code<T>(value: T) {
     let _: Option<()> = catch_user_panic(|| drop(value));
 }

@@ -1,14 +1,14 @@
-//! The end of a timer, as its owner asks for it.
+//! Shutting a timer down.
 
 use super::body::{Body, JobFuture};
 use super::driver::{LOOK, turn};
-use super::end::take_left;
+use super::end::take_unfired;
 use super::execute::is_inside;
 use super::id::TimerId;
 use super::run::Run;
 use super::schedule::after;
 use super::series::Entry;
-use super::shared::{Left, Shared, Stopping};
+use super::shared::{Shared, Stopping, UnfiredJobs};
 use crate::primitives::plain::Arc;
 use crate::primitives::seeded;
 use std::fmt;
@@ -20,14 +20,14 @@ use std::time::{Duration, Instant};
 /// use cortado::timer::{Stop, Timer};
 /// use std::time::Duration;
 ///
-/// // What waits may be written down, to go on with it after a restart.
+/// // A program may save the jobs that still wait, and go on with them after a restart.
 /// let timer = Timer::new();
 /// timer.after(Duration::ZERO, |_| println!("now"))?.detach();
 /// timer.after(Duration::from_secs(3600), |_| println!("in an hour"))?.detach();
 /// let unfired = timer.shutdown(Stop::Drain(Duration::from_millis(100)));
 /// assert!(unfired.iter().any(|job| job.deadline() > std::time::Instant::now()));
 ///
-/// // Nothing is lost: all of it is done before the program ends.
+/// // No job is lost: all of them run before the program ends.
 /// let timer = Timer::new();
 /// timer.after(Duration::from_secs(3600), |_| println!("flush"))?.detach();
 /// assert!(timer.shutdown(Stop::FireAll).is_empty());
@@ -36,17 +36,19 @@ use std::time::{Duration, Instant};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Nothing begins any more. Waits for the jobs that run.
+    /// No job begins any more. The call waits for the jobs that are running.
     Cancel,
-    /// Jobs still run as they come due, for this time at most, by the timer's clock. Series end
-    /// with their next run. What is left then does not fire; jobs that run then are not waited
-    /// for. So `Drain(ZERO)` is `Cancel` without waiting.
+    /// Jobs still run as they come due, within this time, by the timer's clock. A series ends with
+    /// its next run. The call returns when all jobs have run, or at the limit. Jobs that have not
+    /// begun by then do not fire, and the call does not wait for jobs that are still running. So
+    /// `Drain(ZERO)` is `Cancel` without waiting.
     Drain(Duration),
-    /// Every job that waits runs once, now, whatever its deadline. Waits for all of them.
+    /// Every job that waits runs once, now, whatever its deadline. The call waits for all of them.
     FireAll,
 }
 
-/// A job that did not fire, or a series whose next run did not.
+/// A job that did not fire, or a series whose next run did not. Dropping it drops the job, with
+/// what the job has captured.
 ///
 /// ```
 /// use cortado::timer::{Stop, Timer};
@@ -77,17 +79,18 @@ impl Unfired {
         self.id
     }
 
-    /// When it would have run.
+    /// The instant for which its next run was planned.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Runs the job now, once, on this thread. Returns the future of an async job.
+    /// Runs the job now, once, on this thread, with no lock held. Blocks for as long as the job
+    /// runs. Returns the future of an async job: the caller must poll it, since no executor does.
     ///
     /// # Panics
     ///
-    /// Panics if the job does.
+    /// If the job panics. The timer neither catches nor counts this panic.
     pub fn run(mut self) -> Option<JobFuture> {
         let run = Run {
             series: self.shared,
@@ -110,7 +113,7 @@ impl fmt::Debug for Unfired {
     }
 }
 
-/// Ends the timer. Returns what did not fire.
+/// Ends the timer. Returns the jobs that did not fire.
 pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
     let (stopping, limit) = match stop {
         Stop::Cancel => (Stopping::Cancel, Duration::ZERO),
@@ -119,11 +122,11 @@ pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
     };
     let waits = !is_inside(shared);
     let left = if stop == Stop::Cancel {
-        take_left(shared, shared.jobs.lock())
+        take_unfired(shared, shared.jobs.lock())
     } else {
         let _awaited = waits.then(|| Awaited::new(shared));
-        announce(shared, stopping);
-        if waits { wait_for_the_rest(shared, stop, limit) } else { Left::new() }
+        begin_stop(shared, stopping);
+        if waits { wait_for_jobs(shared, stop, limit) } else { UnfiredJobs::new() }
     };
     if waits && !matches!(stop, Stop::Drain(_)) && !seeded("timer-ends-without-waiting") {
         let mut jobs = shared.jobs.lock();
@@ -158,8 +161,8 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Says how the timer is to end, unless it is to end in a stricter way already.
-fn announce(shared: &Shared, stopping: Stopping) {
+/// Begins to end the timer in this way, or in the stricter way of an earlier call.
+fn begin_stop(shared: &Shared, stopping: Stopping) {
     let mut jobs = shared.jobs.lock();
     jobs.stopping = Some(jobs.stopping.map_or(stopping, |before| before.stricter(stopping)));
     drop(jobs);
@@ -168,9 +171,9 @@ fn announce(shared: &Shared, stopping: Stopping) {
     shared.done.notify_all();
 }
 
-/// Waits until all jobs have run or the timer stops, but no longer than the limit. Returns what is
-/// left. While all jobs are to fire, nothing is left for the caller of a drain.
-fn wait_for_the_rest(shared: &Arc<Shared>, stop: Stop, limit: Duration) -> Left {
+/// Waits until all jobs have run or the timer stops, but no longer than the limit. Returns the jobs
+/// that did not fire. A drain returns none if another caller has asked for all jobs to fire.
+fn wait_for_jobs(shared: &Arc<Shared>, stop: Stop, limit: Duration) -> UnfiredJobs {
     let start = Instant::now();
     loop {
         let is_driver = drive(shared);
@@ -180,24 +183,25 @@ fn wait_for_the_rest(shared: &Arc<Shared>, stop: Stop, limit: Duration) -> Left 
         if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);
             let is_others = fires_all && stop != Stop::FireAll;
-            return if is_others { Left::new() } else { take_left(shared, jobs) };
+            return if is_others { UnfiredJobs::new() } else { take_unfired(shared, jobs) };
         }
         let next = if is_driver { jobs.next_look() } else { u64::MAX };
         if next <= now && !seeded("timer-ends-on-an-old-look") {
-            // Something has come back since.
+            // A job has come back to the wheel since.
             continue;
         }
-        // Nothing else moves the clock: what is not due now does not fire.
+        // Without a thread, a drain does not wait for time to pass: a job that is not due now does
+        // not fire.
         if is_driver && jobs.running == 0 && jobs.waiting == jobs.core.waiting() {
-            return take_left(shared, jobs);
+            return take_unfired(shared, jobs);
         }
         let nap = Duration::from_nanos(next.saturating_sub(now));
         drop(shared.done.wait_timeout(jobs, rest.min(nap).min(LOOK)));
     }
 }
 
-/// Without a thread, the caller is the driver: does what is due now. False if there is a thread, or
-/// if the timer was cancelled.
+/// If the timer has no thread, the caller is its driver and hands out what is due now. Returns
+/// false if there is a thread, or if the timer was cancelled.
 fn drive(shared: &Arc<Shared>) -> bool {
     let jobs = shared.jobs.lock();
     let is_driver = !jobs.has_driver && jobs.stopping != Some(Stopping::Cancel);

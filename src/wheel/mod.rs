@@ -33,11 +33,11 @@
 //! 3. The wheel hands out an id only when its deadline is at or before the clock: never early.
 //! 4. The wheel looks at an id in a bucket no later than at its deadline or at the end of the
 //!    current finest tick, whichever is later. While the clock stays in a tick, the wheel does not
-//!    look at the entries of that tick again, unless they are [recalled](Wheel::recall_current).
-//!    This bounds the **lateness** if [`advance`](Wheel::advance) is called when
-//!    [`next_deadline`](Wheel::next_deadline) asks for it, and if the backlogs are worked off. The
-//!    wheel then hands out an id at the first boundary of finest ticks at or after its deadline (or
-//!    its scheduling, if later). This is less than one finest tick late.
+//!    look at the ids of that tick again, unless they are [recalled](Wheel::recall_current). This
+//!    bounds the **lateness** if [`advance`](Wheel::advance) is called when
+//!    [`next_deadline`](Wheel::next_deadline) asks for it, and then [`poll`](Wheel::poll) until no
+//!    backlog is left. The wheel then hands out an id at the first boundary of finest ticks at or
+//!    after its deadline (or its scheduling, if later). This is less than one finest tick late.
 //! 5. Work is bounded and carried forward. `advance` moves whole buckets, each in O(1), and only
 //!    occupied ones: the bitmaps skip the rest. [`poll`](Wheel::poll) takes one unit of its budget
 //!    for each id it looks at, due or not. Ids that the budget does not reach stay in the backlogs.
@@ -51,8 +51,8 @@
 //!    In the last level, the wheel looks at an id once per tick.
 //!
 //!    Finer backlogs come first, so ids with short lifetimes do not wait for a cascade of many
-//!    others. But of each [`TURN`] looks, [`COARSE_SHARE`] are at the coarsest backlog: a cascade
-//!    goes on even if more ids are due than the budget allows.
+//!    others. But [`COARSE_SHARE`] of the [`ROUND`] looks of a round go to the coarsest backlog: a
+//!    cascade goes on even if more ids are due than the budget allows.
 //!
 //!    [`advance_in_order`](Wheel::advance_in_order) is the other way to step: it looks at the ids
 //!    of all due buckets at once, if they are no more than its limit.
@@ -125,7 +125,7 @@ pub enum Location {
         /// The bucket in its level.
         index: u32,
     },
-    /// In the backlog of this level: due, or due to cascade, and not yet looked at.
+    /// In the backlog of this level. The wheel has yet to look at it: it is due, or cascades.
     Backlog {
         /// The level.
         level: usize,
@@ -141,14 +141,14 @@ pub struct Wheel {
     buckets: Buckets,
     clock: Timestamp,
     len: usize,
-    /// How many ids the wheel has looked at since there was no backlog, modulo [`TURN`].
+    /// How many ids the wheel has looked at since the backlogs were last empty, modulo [`ROUND`].
     looks: u32,
 }
 
-/// Looks after which the choice of backlogs repeats.
-const TURN: u32 = 64;
+/// The choice between the backlogs repeats after this many looks.
+const ROUND: u32 = 64;
 
-/// Looks of a turn that are at the coarsest backlog. The others are at the finest.
+/// This many looks of a round go to the coarsest backlog. The others go to the finest.
 const COARSE_SHARE: u32 = 16;
 
 impl Wheel {
@@ -247,11 +247,11 @@ impl Wheel {
         moved
     }
 
-    /// Moves the entries of the current tick to the finest backlog.
+    /// Moves the ids of the current tick to the finest backlog.
     ///
-    /// The next polls hand out the entries that are due by the clock, without waiting for the end
-    /// of the tick. The other entries go back to a bucket. This is for a caller that wants all due
-    /// entries and accepts a look at each entry of the tick.
+    /// The next polls hand out the ids that are due by the clock, without waiting for the end of
+    /// the tick. The other ids go back to a bucket. This is for a caller that wants all due ids
+    /// and accepts a look at each id of the tick.
     pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
         let index = self.geometry.levels()[0].index(self.clock);
         if self.buckets.occupied(0) >> index & 1 == 1 {
@@ -259,12 +259,15 @@ impl Wheel {
         }
     }
 
-    /// Sets the clock back to `now`, which is before its present reading. No id becomes due by
-    /// this.
+    /// Sets the clock back to `now`, which is before its present reading. This makes no id due.
     ///
     /// Ids are placed by their deadlines, and the clock will reach those again in order. Only the
     /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to its
     /// backlog, so that `poll` places its ids again.
+    ///
+    /// # Panics
+    ///
+    /// With debug assertions, if `now` is after the clock.
     pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
         self.recall_current(store);
@@ -275,7 +278,7 @@ impl Wheel {
     /// looks at.
     pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
         loop {
-            let Some((backlog, share)) = self.turn() else {
+            let Some((backlog, share)) = self.next_backlog() else {
                 self.looks = 0;
                 return Poll::Idle;
             };
@@ -286,22 +289,22 @@ impl Wheel {
             let mut left = given;
             let due = self.look_at(store, backlog, &mut left);
             *budget -= given - left;
-            self.looks = self.looks.wrapping_add(given - left) % TURN;
+            self.looks = self.looks.wrapping_add(given - left) % ROUND;
             if let Some(id) = due {
                 return Poll::Due(id);
             }
         }
     }
 
-    /// The backlog whose turn it is, and for how many looks.
+    /// The backlog for the next looks, and the number of these looks.
     #[inline]
-    fn turn(&self) -> Option<(Ring, u32)> {
+    fn next_backlog(&self) -> Option<(Ring, u32)> {
         let waiting = self.buckets.backlogs();
         let coarsest = waiting.checked_ilog2()?;
         let finest = waiting.trailing_zeros();
-        const FINE_SHARE: u32 = TURN - COARSE_SHARE;
+        const FINE_SHARE: u32 = ROUND - COARSE_SHARE;
         let is_fine = self.looks < FINE_SHARE;
-        let looks = if is_fine { FINE_SHARE } else { TURN } - self.looks;
+        let looks = if is_fine { FINE_SHARE } else { ROUND } - self.looks;
         let prefers_fine =
             !seeded("wheel-cascades-first") && (is_fine || seeded("wheel-starves-cascades"));
         let (level, looks) = match prefers_fine {
@@ -320,9 +323,9 @@ impl Wheel {
         backlog: Ring,
         budget: &mut u32,
     ) -> Option<NodeId> {
-        // Walks towards the ids that are looked at, from the end of the backlog, and so loads the
-        // links of every other id before their turn. Each walk waits for memory at each step; the
-        // waits of the two overlap.
+        // Two walks go over the backlog: `first` from its start, which looks at the ids, and
+        // `ahead` from its end, which only loads their links. Each walk waits for memory at each
+        // step, and the waits of the two overlap.
         let mut ahead = self.buckets.last(store, backlog);
         let mut first = self.buckets.first(store, backlog);
         let due = loop {
@@ -331,7 +334,8 @@ impl Wheel {
             *budget = rest;
             let links = store.links(id);
             first = self.buckets.next(store, backlog, id);
-            // An id that was looked at leads elsewhere: the walks end where they meet.
+            // The links of an id that was looked at lead elsewhere. So `ahead` ends where the two
+            // walks meet.
             ahead = ahead.filter(|&ahead| ahead != id && Some(ahead) != first);
             links.clear();
             match store.deadline(id) {
@@ -383,9 +387,9 @@ impl Wheel {
         least
     }
 
-    /// The instant at which the next occupied bucket is due that is not of the finest level; `None`
-    /// if there is none. [`advance`](Self::advance) to an earlier instant appends finest buckets to
-    /// their backlog, in their order, and nothing else.
+    /// The instant at which the next occupied bucket above the finest level is due; `None` if there
+    /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
+    /// level to their backlog, in their order.
     pub fn next_cascade(&self) -> Option<Timestamp> {
         self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
     }
@@ -411,7 +415,7 @@ impl Wheel {
         self.len += 1;
     }
 
-    /// Links an id that counts already.
+    /// Links an id that `len` counts already.
     #[inline]
     fn push_by_deadline<S: TimerStore + ?Sized>(
         &mut self,

@@ -326,5 +326,5 @@ fn a_result_that_nobody_can_see_is_not_made() {
     let (mut leader, flight) = start::<u32>();
     drop(flight);
     leader.complete(|| unreachable!("nobody holds the flight"));
-    assert!(!leader.is_flying());
+    assert!(!leader.is_running());
 }

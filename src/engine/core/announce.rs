@@ -56,7 +56,7 @@ impl Core {
         self.notices.drop_later(ids);
     }
 
-    /// Leaves what there is to tell and to drop to the executor. No lock may be held.
+    /// Leaves what there is to deliver and to drop to the executor. The caller holds no lock.
     pub fn submit_deliveries(&self) {
         if seeded("the-scheduler-wakes-receivers") {
             self.notices.receiving().inspect(|receiving| receiving.wake());
@@ -74,7 +74,7 @@ impl Core {
         self.notices.executing()
     }
 
-    /// Whether there is something to tell or to drop, and no job of the executor for it.
+    /// Whether there is anything to deliver or to drop, and no job of the executor for it.
     pub fn needs_delivery(&self) -> bool {
         self.notices.has_deliveries() && !self.notices.has_job()
     }

@@ -1,4 +1,4 @@
-//! What is still to be told to the listener, and what is still to be dropped.
+//! Notices that wait for delivery to listeners, and nodes whose contents wait to be dropped.
 
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
@@ -16,7 +16,7 @@ use crate::waiters::Wait;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
-/// A removal that the listener has yet to hear of. It carries a count on the node.
+/// A removal that waits for delivery. It carries a count on the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice {
     pub id: NodeId,
@@ -105,7 +105,7 @@ impl Notices {
         self.wait_limit.filter(|_| applies)
     }
 
-    /// Whether there is something to tell or to drop.
+    /// Whether there is anything to deliver or to drop.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
         let announces = self.has_listener || self.receiving.is_some();
@@ -200,7 +200,7 @@ impl Notices {
         self.executor.is_shared()
     }
 
-    /// Leaves what there is to tell and to drop to the executor. No lock may be held.
+    /// Leaves what there is to deliver and to drop to the executor. The caller holds no lock.
     pub fn submit_deliveries(&self) {
         if self.has_deliveries()
             && let Some(ticket) = self.handoff.request()

@@ -1,4 +1,4 @@
-//! The receiver of a cache whose removals are received instead of told to listeners.
+//! The receiver of removals, in a cache that has one instead of listeners.
 //!
 //! The notices stay in the outbox until the receiver takes them out, one at a time and in order.
 //! So the limit of waiting notices, its overflow and its counts hold as for listeners.

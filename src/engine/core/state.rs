@@ -1,4 +1,4 @@
-//! What the maintenance lock protects, and what passes tell everybody else.
+//! The state that the maintenance lock protects, and the figures that passes publish.
 
 use crate::clock::{NEVER, Timestamp};
 use crate::config::{Config, Eviction};
@@ -113,7 +113,7 @@ impl Batch {
     }
 }
 
-/// What passes tell other threads. All words are of the last pass.
+/// The figures that passes publish. All of them are as of the last pass.
 #[derive(Debug)]
 pub struct Published {
     pub entries: AtomicU64,

@@ -1,4 +1,4 @@
-//! Telling the listener, and dropping keys and values.
+//! Notifying listeners, and dropping keys and values.
 
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};

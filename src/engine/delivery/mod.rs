@@ -1,5 +1,6 @@
-//! Delivery: telling the listener, and dropping what passes took out. `docs/notifications.md` says
-//! which thread does it when. All of it runs user code, so no lock and no guard is held.
+//! Delivery: notifying listeners, and dropping the keys and values that passes took out.
+//! `docs/notifications.md` says which thread does it when. All of it runs user code, so no lock and
+//! no guard is held.
 
 mod deliver;
 mod pressure;

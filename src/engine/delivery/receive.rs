@@ -1,4 +1,4 @@
-//! Receiving removals, in place of listeners that are told of them.
+//! Receiving removals, in place of listeners that are notified of them.
 
 use super::deliver::{is_completed, removed};
 use crate::engine::Engine;

@@ -1,5 +1,5 @@
-//! Loads whose value does not come from a closure: the caller takes the key's load, and brings the
-//! value later, perhaps from another thread.
+//! Loads whose value does not come from a closure: the caller leads the key's load, and provides
+//! the value later, perhaps on another thread.
 
 use super::commit::{Replaces, loaded_node};
 use super::load::Begun;
@@ -14,7 +14,7 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-/// A load whose value is still to come. Dropping it gives the load up.
+/// A load whose value is still to come. Its drop gives the load up.
 pub struct PendingLoad<K, V> {
     // Declared, and so dropped, before the draft, which has the key.
     flight: FlightGuard,
@@ -55,8 +55,8 @@ where
         match block_until(deadline, step) {
             None => ValueOrLoad::TimedOut,
             Some(Begun::Present(entry)) => {
-                // Before the entry is the return value: if the key's destructor panicked after
-                // that, the entry would leak.
+                // The drop must come before the entry is the return value: otherwise a panic of the
+                // key's destructor would leak the entry.
                 drop(draft);
                 ValueOrLoad::Present(entry)
             }
@@ -97,7 +97,7 @@ where
         draft: &OwnedDraft<K, V>,
     ) -> Result<FlightGuard, Entry<K, V>> {
         let present = {
-            // The comparisons are user code, which may ask for the key.
+            // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();
             self.present_for_load(draft, &mut Replaces::none())
         };
@@ -107,7 +107,7 @@ where
         Err(entry)
     }
 
-    /// Brings the value.
+    /// Ends the load with its value.
     pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
         let PendingLoad { flight, draft, started } = load;
         if let Some(recorder) = &self.core.recorder {
@@ -118,7 +118,7 @@ where
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Gives the load up. One of those who wait for it leads next.
+    /// Gives the load up. One of its waiters leads next.
     pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
         if let Some(recorder) = &self.core.recorder {
             recorder.load_failed(load.started.elapsed());

@@ -6,7 +6,7 @@
 
 use super::budget::{Budget, Stuck};
 use super::pass::Pass;
-use super::unlink::Judged;
+use super::unlink::UnlinkIf;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;
 use crate::links::NodeId;
@@ -14,15 +14,15 @@ use crate::node::GONE;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
-/// A pass leaves the rest to a later one after this many victims whose buckets other threads hold.
+/// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
 const MAX_STUCK: u32 = 16;
 
 impl Pass<'_> {
-    /// Evicts until the policy is within its bound, within the budget.
+    /// Evicts until the policy's weight is within its maximum, or the budget is used up.
     #[inline(never)]
     pub fn evict(&mut self, budget: &mut Budget) -> Stuck {
         let core = self.core;
-        self.take_back_released(budget);
+        self.restore_released(budget);
         let mut stuck = 0;
         loop {
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
@@ -36,7 +36,7 @@ impl Pass<'_> {
             if meta.deadline() == GONE {
                 continue;
             }
-            let unlinked = self.unlink((id, meta), RemovalCause::Size, Judged::Anyhow);
+            let unlinked = self.unlink((id, meta), RemovalCause::Size, UnlinkIf::Always);
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
             match unlinked {
                 Ok(()) => {}
@@ -54,8 +54,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes candidates again of the entries whose computations have ended, within the budget.
-    fn take_back_released(&mut self, budget: &mut Budget) {
+    /// Makes entries candidates again when their computations have ended, within the budget.
+    fn restore_released(&mut self, budget: &mut Budget) {
         let core = self.core;
         while core.flights.has_released() && budget.take_unit() {
             if let (Some(id), Some(policy)) = (core.flights.next_released(), &mut self.state.policy)

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, UNITS_PER_LOOK};
 use super::pass::Pass;
-use super::unlink::Judged;
+use super::unlink::UnlinkIf;
 use crate::links::NodeId;
 use crate::node::GONE;
 use crate::pool::{FARTHEST, Timers};
@@ -10,8 +10,8 @@ use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 use crate::wheel::Poll;
 
-/// How many removals of due entries are prepared together, so that their cache misses overlap.
-const EXPIRED_AT_ONCE: usize = 16;
+/// A pass prepares this many removals of due entries together, so that their cache misses overlap.
+const EXPIRY_BATCH: usize = 16;
 
 impl Pass<'_> {
     /// Brings the wheel to the present and removes the entries that are due, within the budget.
@@ -19,6 +19,7 @@ impl Pass<'_> {
     pub fn expire(&mut self, budget: &mut Budget) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
+        // The wheel's time is a circle: a single step must stay within a quarter of it.
         while wheel.clock().saturating_add(FARTHEST) < self.now {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
@@ -26,8 +27,7 @@ impl Pass<'_> {
         if budget.includes_current_tick() {
             wheel.recall_current(&timers);
         }
-        // In batches, so that the cache misses of their removals overlap.
-        let mut due = [NodeId::NONE; EXPIRED_AT_ONCE];
+        let mut due = [NodeId::NONE; EXPIRY_BATCH];
         let mut count = due.len();
         while count == due.len() {
             count = 0;
@@ -42,7 +42,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The next of the wheel's ids that are due, within the budget.
+    /// The next id that is due, if the budget suffices to find it.
     fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<NodeId> {
         while budget.take_unit() {
             let mut visits = UNITS_PER_LOOK;
@@ -70,7 +70,7 @@ impl Pass<'_> {
         let mut judged = life.deadline();
         while judged != GONE && judged <= self.now {
             let ignores = seeded("expirer-ignores-extensions");
-            let condition = if ignores { Judged::Anyhow } else { Judged::At(judged) };
+            let condition = if ignores { UnlinkIf::Always } else { UnlinkIf::DeadlineIs(judged) };
             if self.unlink((id, meta), RemovalCause::Expired, condition).is_ok() {
                 return;
             }
@@ -78,11 +78,11 @@ impl Pass<'_> {
             if before == judged {
                 break;
             }
-            // A reader has just claimed or extended it.
+            // A reader has just claimed the deadline, or extended it.
         }
         if judged != GONE {
             // The entry was extended, a computation uses it, or another thread holds its bucket.
-            // On the wheel, a deadline that has passed comes up again within a tick.
+            // If its deadline has passed, the wheel hands it out again within a tick.
             self.schedule(id, meta);
         }
     }

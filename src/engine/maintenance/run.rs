@@ -4,8 +4,8 @@
 //! Without a scheduler the callers run passes: each write that completes a batch, each read that
 //! fills its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
 //! bounded pass, unless another thread is at it. With a scheduler its thread runs passes too, so an
-//! idle cache is maintained as well. What passes leave to be told and dropped is
-//! [delivered](crate::engine::delivery).
+//! idle cache is maintained as well. The notices and the dead values that passes
+//! leave are [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, Leftover};
 use crate::clock::{NEVER, Nanos, Timestamp};

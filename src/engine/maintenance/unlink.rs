@@ -10,36 +10,36 @@ use crate::node::{Meta, ended_at, life};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
-/// On which condition a node is unlinked.
+/// The condition on which a node is unlinked.
 #[derive(Clone, Copy)]
-pub enum Judged {
-    /// Whatever its deadline is.
-    Anyhow,
-    /// If this is still its deadline.
-    At(Timestamp),
+pub enum UnlinkIf {
+    /// None: its deadline does not matter.
+    Always,
+    /// This must still be its deadline.
+    DeadlineIs(Timestamp),
 }
 
 impl<'a> Pass<'a> {
     /// Removes the node from the index.
     ///
     /// # Errors
-    /// If the node is there and has to stay: its deadline is not as judged, a computation works on
-    /// its key, or another thread holds its bucket.
+    /// If the node has to stay in the index: `condition` does not hold, a computation works on its
+    /// key, or another thread holds its bucket.
     pub fn unlink(
         &mut self,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
-        judged: Judged,
+        condition: UnlinkIf,
     ) -> Result<(), Kept> {
         let hash = meta.hash();
         if !self.core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
-            return self.unlink_permitted((id, meta), cause, judged);
+            return self.unlink_permitted((id, meta), cause, condition);
         }
         // The locked bucket stays in registers, unless one look is not enough.
         if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_if_idle(locked, (id, meta), cause, judged);
+            return self.unlink_if_idle(locked, (id, meta), cause, condition);
         }
-        self.unlink_slow((id, meta), cause, judged)
+        self.unlink_slow((id, meta), cause, condition)
     }
 
     /// Locks the bucket of a node, if one look at its home bucket is enough.
@@ -57,11 +57,11 @@ impl<'a> Pass<'a> {
         &mut self,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
-        judged: Judged,
+        condition: UnlinkIf,
     ) -> Result<(), Kept> {
         match self.lock_id(meta.hash(), id) {
-            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, judged),
-            // A writer was first. Its event is on the way.
+            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, condition),
+            // A writer has removed the node before. Its event is on the way.
             Ok(None) => Ok(()),
             Err(BucketBusy) => Err(Kept::ForNow),
         }
@@ -75,14 +75,14 @@ impl<'a> Pass<'a> {
         locked: Locked<'_>,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
-        judged: Judged,
+        condition: UnlinkIf,
     ) -> Result<(), Kept> {
         let is_idle = self.core.flights.is_idle(meta.hash());
         if is_idle || seeded("maintenance-ignores-computations") {
-            return self.unlink_locked(locked, (id, meta), cause, judged);
+            return self.unlink_locked(locked, (id, meta), cause, condition);
         }
         drop(locked);
-        self.unlink_permitted((id, meta), cause, judged)
+        self.unlink_permitted((id, meta), cause, condition)
     }
 
     /// [`unlink`](Self::unlink) where a load or computation may be in the way.
@@ -92,17 +92,17 @@ impl<'a> Pass<'a> {
         &mut self,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
-        judged: Judged,
+        condition: UnlinkIf,
     ) -> Result<(), Kept> {
         let hash = meta.hash();
         let victim = (cause == RemovalCause::Size).then_some(id);
         // Must outlive the bucket's lock.
         let _permit = self.core.flights.permit_without_computation(hash, self.patience, victim)?;
         if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_locked(locked, (id, meta), cause, judged);
+            return self.unlink_locked(locked, (id, meta), cause, condition);
         }
         match self.lock_id(hash, id) {
-            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, judged),
+            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, condition),
             Ok(None) => Ok(()),
             Err(BucketBusy) => Err(Kept::ForNow),
         }
@@ -139,8 +139,9 @@ impl<'a> Pass<'a> {
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
         {
-            let judged = Judged::Anyhow;
-            let _removed = self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, judged);
+            let condition = UnlinkIf::Always;
+            let _removed =
+                self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, condition);
         }
         Ok(())
     }
@@ -151,15 +152,15 @@ impl<'a> Pass<'a> {
         mut locked: Locked<'_>,
         (id, meta): (NodeId, &Meta),
         cause: RemovalCause,
-        judged: Judged,
+        condition: UnlinkIf,
     ) -> Result<(), Kept> {
         let core = self.core;
-        let deadline = match judged {
-            Judged::At(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
+        let deadline = match condition {
+            UnlinkIf::DeadlineIs(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
                 return Err(Kept::ForNow);
             }
-            Judged::At(judged) => judged,
-            Judged::Anyhow => core.mark_gone((id, meta)),
+            UnlinkIf::DeadlineIs(judged) => judged,
+            UnlinkIf::Always => core.mark_gone((id, meta)),
         };
         locked.remove();
         let empty_overflow = locked.take_empty_overflow();

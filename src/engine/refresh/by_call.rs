@@ -24,8 +24,8 @@ impl<K, V, S> Engine<K, V, S> {
         self.reloads.as_ref().is_some_and(|reloads| reloads.settings.inline)
     }
 
-    /// The trigger of an entry that is stale, for a call with a loader of its own; `None` if the
-    /// entry is not stale, or its reload is somebody else's.
+    /// Takes the trigger of a stale entry, for a call with a loader of its own. `None` if the entry
+    /// is not stale, or another reload has its trigger.
     pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
         let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
         let refresh = self.pool.raw().refresh(entry.node().id())?;
@@ -65,8 +65,8 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Makes the value of a stale entry anew, on this thread. Returns the new value's entry, or
-    /// `entry` if the loader made no value. A panic of the loader reaches the caller.
+    /// Reloads a stale entry on this thread, by the call's own loader. Returns the new value's
+    /// entry, or `entry` if the loader made no value. A panic of the loader reaches the caller.
     #[cold]
     pub fn reload_by_call<R: LoaderResult<V>>(
         &self,
@@ -86,8 +86,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes its
-    /// successor where reloads run.
+    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes the new
+    /// value where reloads run.
     ///
     /// # Errors
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
@@ -100,7 +100,8 @@ where
             return self.load_after_miss(key, init);
         };
         let Some(reloading) = self.take_stale(&entry) else {
-            // Dropped before the entry is the return value: a panic of theirs would leak it.
+            // The drop must come before the entry is the return value: otherwise a panic of the
+            // user's destructors would leak the entry.
             drop((key, init));
             return Ok(entry);
         };

@@ -1,4 +1,5 @@
-//! Time limits: a caller waits for a reload or a load no longer than it wants to, and that goes on.
+//! Time limits: a caller waits for a reload or a load no longer than it wants to. The reload or
+//! load goes on without it.
 
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, FlightKind, block_until};
@@ -13,23 +14,23 @@ use crate::primitives::{Arc, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-/// How long after a job was dropped, which an executor may do, its caller submits another one.
+/// If an executor drops a job, its caller submits another one this long after the first.
 const RESUBMIT: Duration = Duration::from_millis(10);
 
-/// What a load elsewhere came to.
+/// The outcome of a limited wait for a load that runs where reloads run.
 pub enum Waited<K, V, N> {
     Loaded(Result<Entry<K, V>, N>),
     Panicked,
     TimedOut,
 }
 
-/// What became of a load that was queued.
+/// The outcome of a queued load.
 #[derive(Clone)]
-pub enum Ran<T> {
+pub enum QueuedOutcome<T> {
     Loaded(T),
     Panicked,
-    /// Something overtook the load before its job began.
-    Passed,
+    /// Another operation overtook or bypassed the load before its job began.
+    Bypassed,
 }
 
 /// A load that waits in the executor. Dropping it gives the load up.
@@ -37,8 +38,9 @@ pub struct QueuedLoad<K, V, T> {
     // Declared, and so dropped, before the draft, which has the key.
     pub flight: FlightGuard,
     pub draft: OwnedDraft<K, V>,
-    /// Where its caller waits. It goes last: then the caller finds no flight of it.
-    pub caller: Leader<FlightCell<Ran<T>>>,
+    /// The cell in which the caller waits. It is dropped last, so that the caller finds the flight
+    /// gone.
+    pub caller: Leader<FlightCell<QueuedOutcome<T>>>,
 }
 
 impl<K, V, T> QueuedLoad<K, V, T> {
@@ -46,20 +48,20 @@ impl<K, V, T> QueuedLoad<K, V, T> {
         Self { flight, draft, caller: Leader::of(FlightCell::new()) }
     }
 
-    /// Begins the load in its job, with a clone of the key for the loader. `None` if it does not
-    /// begin; the caller knows by then.
+    /// Begins the load in its job. Returns it with a clone of the key for the loader; `None` if the
+    /// load does not begin. The caller has the outcome by then.
     ///
-    /// The clone comes first: the key's code may ask for the key, and goes past the load then.
+    /// The clone comes first: it runs user code, which may load the key and so bypass this load.
     pub fn begin(self, generation: Generation) -> Option<(Self, K)>
     where
         K: Clone,
     {
-        // The executor has not asked for a panic.
+        // A panic of the user's code must not reach the executor.
         let key = catch_user_panic(|| self.draft.key().clone());
         let ran = match key {
             Some(key) if self.flight.begin_queued(generation) => return Some((self, key)),
-            Some(_) => Ran::Passed,
-            None => Ran::Panicked,
+            Some(_) => QueuedOutcome::Bypassed,
+            None => QueuedOutcome::Panicked,
         };
         let Self { flight, draft, mut caller } = self;
         drop((flight, draft));
@@ -67,16 +69,16 @@ impl<K, V, T> QueuedLoad<K, V, T> {
         None
     }
 
-    /// Where the caller waits.
-    pub fn cell(&self) -> Arc<FlightCell<Ran<T>>> {
+    /// The cell in which the caller waits.
+    pub fn cell(&self) -> Arc<FlightCell<QueuedOutcome<T>>> {
         Arc::clone(self.caller.flight())
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Waits while the node's reload is under way, until `deadline`. A node that has left the index
-    /// stays marked, whatever came of its reload. Inside user code this does not wait: the reload
-    /// may be the caller's own.
+    /// Waits while the node's reload is under way, until `deadline`. It waits for no node that has
+    /// left the index, since such a node stays marked. Inside user code it does not wait at all,
+    /// since the reload may be the caller's own.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
         let (Some(reloads), Some(refresh)) = (&self.reloads, self.pool.raw().refresh(node.id()))
         else {
@@ -98,9 +100,9 @@ where
     /// Loads a key without an entry where reloads run, and waits for that until `deadline`. Inline,
     /// the loader runs on this thread, and only the wait for another call's load has a limit.
     ///
-    /// On an executor a key has one job that can still begin, however many callers come and give
-    /// up: the load is on the board while it waits there. Only callers of this function wait
-    /// for it then.
+    /// A load that waits in an executor is on the board. So at most one such job per key can still
+    /// begin, however often callers give up and call again. Until it begins, only callers of this
+    /// function wait for it.
     pub fn load_until<R: LoaderResult<V> + 'static>(
         &self,
         key: &K,
@@ -114,7 +116,7 @@ where
             let loaded = self.load_after_miss_until(key.clone(), || load(key), deadline);
             return loaded.map_or(Waited::TimedOut, Waited::Loaded);
         };
-        // A write, or a load that went past the queued one, has left a value all the same.
+        // A write, or a load that bypassed the queued one, may have stored a value meanwhile.
         let give_up = || {
             let present = self.peek_entry(self.hash(key), key);
             present.map_or(Waited::TimedOut, |entry| Waited::Loaded(Ok(entry)))
@@ -130,8 +132,8 @@ where
                 None => return give_up(),
                 Some(Begun::Leading(flight)) => flight,
                 Some(Begun::Present(entry)) => {
-                    // Before the entry is the return value: a panic of the key's destructor would
-                    // leak it.
+                    // The drop must come before the entry is the return value: otherwise a panic of
+                    // the key's destructor would leak the entry.
                     drop(draft);
                     return Waited::Loaded(Ok(entry));
                 }
@@ -154,9 +156,11 @@ where
                 Some(_) => None,
             };
             match outcome {
-                Some(Outcome::Done(Ran::Loaded(loaded))) => return Waited::Loaded(loaded),
-                Some(Outcome::Done(Ran::Panicked)) => return Waited::Panicked,
-                Some(Outcome::Done(Ran::Passed)) => {}
+                Some(Outcome::Done(QueuedOutcome::Loaded(loaded))) => {
+                    return Waited::Loaded(loaded);
+                }
+                Some(Outcome::Done(QueuedOutcome::Panicked)) => return Waited::Panicked,
+                Some(Outcome::Done(QueuedOutcome::Bypassed)) => {}
                 // The executor has dropped the job.
                 Some(Outcome::Abandoned) if deadline.is_none_or(|it| it > resubmit) => {
                     std::thread::sleep(resubmit.saturating_duration_since(Instant::now()));
@@ -175,9 +179,9 @@ where
         let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
         let load = || load(&key);
-        // The executor has not asked for a panic.
+        // A panic of the user's code must not reach the executor.
         let loaded =
             catch_user_panic(|| self.finish_load(flight, draft, load, &mut Replaces::none()));
-        caller.complete(|| loaded.map_or(Ran::Panicked, Ran::Loaded));
+        caller.complete(|| loaded.map_or(QueuedOutcome::Panicked, QueuedOutcome::Loaded));
     }
 }

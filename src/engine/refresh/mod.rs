@@ -1,5 +1,5 @@
-//! Refresh: reads trigger reloads, which replace entries by their successors. `docs/refresh.md` has
-//! the whole of it; [`reloads`](super::reloads) has the state.
+//! Refresh: reads trigger reloads, which replace stale entries. `docs/refresh.md` describes it;
+//! [`reloads`](super::reloads) has the state.
 
 mod by_call;
 mod commit;
@@ -9,5 +9,5 @@ mod request;
 mod trigger;
 
 pub use by_call::answer;
-pub use limits::{QueuedLoad, Ran, Waited};
-pub use reload::{Answer, Ended, Running, Starter};
+pub use limits::{QueuedLoad, QueuedOutcome, Waited};
+pub use reload::{Answer, ReloadEnd, Running, Starter};

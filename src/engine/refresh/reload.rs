@@ -1,5 +1,4 @@
-//! Reloads: the loader is asked with the old value at hand, and what it brings takes the entry's
-//! place.
+//! Reloads: the loader gets the old value, and its result replaces the entry.
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
@@ -17,16 +16,17 @@ use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
-/// What the loader said. The reason is `None` if there was no loader, or if it panicked.
+/// The loader's result. The reason of an error is `None` if there was no loader, or if it panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
-/// What a reload came to.
-pub enum Ended<K, V> {
-    /// The entry has a new value, which is the one here; or a new life; or it is removed.
+/// The outcome of a reload.
+pub enum ReloadEnd<K, V> {
+    /// The entry has a new value, which is in the field; or it has a new life or was removed, and
+    /// the field is `None`.
     Done(Option<Entry<K, V>>),
-    /// The entry was another one, or had ended, when the loader was to begin.
+    /// The loader did not run: before it began, the entry was replaced, was removed or expired.
     Nothing,
-    /// Something overtook the reload, and the entry is still there.
+    /// Another operation overtook the reload. The entry is as that operation left it.
     Overtaken,
     /// The loader failed, or panicked.
     Failed(Option<NoValue>),
@@ -45,7 +45,7 @@ where
         let Some(engine) = self.0.upgrade() else { return };
         let Some(executed) = engine.executed() else { return engine.reload(reloading) };
         engine.core.execute(Box::new(move || {
-            // Without a cache nobody wants the value.
+            // If the cache is gone, nobody needs the value.
             if let Some(engine) = executed.upgrade() {
                 engine.reload(reloading);
             }
@@ -59,7 +59,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has reads start reloads by the stored loader.
+    /// From now on, reads start reloads by the stored loader.
     pub fn start_reloads(self: &Arc<Self>) {
         if let Some(reloads) = &self.reloads {
             reloads.set_starter(Arc::new(Starter(Arc::downgrade(self))));
@@ -88,8 +88,9 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// [`reload_with`](Self::reload_with) that takes a panic of the user's code for a failure:
-    /// neither the reader that triggered the reload nor the executor has asked for it.
+    /// [`reload_with`](Self::reload_with) that counts a panic of the user's code as a failure. The
+    /// panic reaches neither the reader that triggered the reload nor the executor, since neither
+    /// called that code.
     pub(super) fn reload_catching(
         &self,
         reloading: Reloading<K, V>,
@@ -98,13 +99,13 @@ where
     ) -> Option<Entry<K, V>> {
         self.run_reload(reloading, |node, read_at, flight| {
             let ended = catch_user_panic(|| self.fly_reload(node, read_at, flight, key, ask));
-            ended.unwrap_or(Ended::Failed(None))
+            ended.unwrap_or(ReloadEnd::Failed(None))
         })
     }
 
     /// Reloads a node's value on this thread. `key` makes the key of the new entry. If the key has
-    /// a load or a computation, this waits for none, and leaves the entry to it. Returns the
-    /// new value's entry, if the reload brought a value.
+    /// a load or a computation in flight, this does nothing: it leaves the entry to that flight.
+    /// Returns the new value's entry, if the reload brought a value.
     pub(super) fn reload_with(
         &self,
         reloading: Reloading<K, V>,
@@ -119,7 +120,7 @@ where
     fn run_reload(
         &self,
         reloading: Reloading<K, V>,
-        fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> Ended<K, V>,
+        fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> ReloadEnd<K, V>,
     ) -> Option<Entry<K, V>> {
         let mut running = Running::new(self, Box::new(reloading));
         let Some(flight) = self.begin_reload(&running.reloading().node) else {
@@ -133,8 +134,8 @@ where
     }
 
     /// Registers the reload; `None` if the key has another load or computation. A reload of the
-    /// node's predecessor is none: it was overtaken when this node came, or began after that and
-    /// ends when it has looked.
+    /// entry that this node replaced does not count, and is overtaken here: the write of this node
+    /// overtook it already, or it began later and ends as soon as it looks at its entry.
     pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
         let (hash, key) = (node.meta().hash(), node.key());
         loop {
@@ -165,7 +166,7 @@ where
         flight: FlightGuard,
         key: impl FnOnce(&K) -> K,
         ask: impl FnOnce(&K, &V) -> Answer<V>,
-    ) -> Ended<K, V> {
+    ) -> ReloadEnd<K, V> {
         let flight = flight.enter();
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
         if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
@@ -181,25 +182,29 @@ where
         self.land_answer((node, read_at), answer, key, flight)
     }
 
-    /// Ends a reload whose entry was written or removed since it was found stale, or has ended.
-    pub fn land_nothing(&self, present: Option<Entry<K, V>>, flight: EnteredFlight) -> Ended<K, V> {
+    /// Ends a reload whose entry was replaced, was removed or expired before the loader began.
+    pub fn land_nothing(
+        &self,
+        present: Option<Entry<K, V>>,
+        flight: EnteredFlight,
+    ) -> ReloadEnd<K, V> {
         let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
         flight.land_with(|| loaded.map(LoadOutcome::Value));
         if seeded("reloads-of-ended-entries-stay-taken") {
-            Ended::Done(None)
+            ReloadEnd::Done(None)
         } else {
-            Ended::Nothing
+            ReloadEnd::Nothing
         }
     }
 
-    /// Commits what the loader brought, if it brought anything, and ends the flight.
+    /// Commits the loader's result, unless it is an error, and ends the flight.
     pub fn land_answer(
         &self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         answer: Answer<V>,
         key: impl FnOnce(&K) -> K,
         flight: EnteredFlight,
-    ) -> Ended<K, V> {
+    ) -> ReloadEnd<K, V> {
         match answer {
             Ok(reloaded) => {
                 let draft = || self.pool.draft(node.meta().hash(), key(node.key()));
@@ -208,19 +213,19 @@ where
             Err(reason) => {
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
-                Ended::Failed(reason)
+                ReloadEnd::Failed(reason)
             }
         }
     }
 
-    /// Commits what the loader brought, and ends the flight.
+    /// Commits the loader's result, and ends the flight.
     fn land_reload<'p>(
         &'p self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         reloaded: Reloaded<V>,
         draft: impl FnOnce() -> Draft<'p, K, V>,
         flight: EnteredFlight,
-    ) -> Ended<K, V> {
+    ) -> ReloadEnd<K, V> {
         let Reloaded { outcome, lease } = reloaded;
         flight.begin_commit();
         match outcome {
@@ -230,31 +235,33 @@ where
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
                 if node.meta().deadline() == GONE {
-                    return Ended::Done(Some(entry));
+                    return ReloadEnd::Done(Some(entry));
                 }
-                // It may have the last count on the new value, whose destructor may use the key.
+                // `entry` may have the last count on the new value, whose destructor may use the
+                // key. So it is dropped after the flight has left the board.
                 drop(entry);
-                Ended::Overtaken
+                ReloadEnd::Overtaken
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
                 let raw = || node.raw().clone();
-                // A caller with a condition judges the old value, as it would have before.
+                // The loader made no value. So a caller with a condition judges the old one.
                 let outcome =
                     prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: false });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if prolonged.is_some() { Ended::Done(None) } else { Ended::Overtaken }
+                if prolonged.is_some() { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.remove_gone(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                if is_removed { Ended::Done(None) } else { Ended::Overtaken }
+                if is_removed { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
         }
     }
 }
 
-/// A reload whose loader runs. If that panics, and nobody catches it, the reload has failed.
+/// A reload whose loader runs. If the loader panics and nobody catches it, the drop of this counts
+/// a failure.
 pub struct Running<'e, K, V, S> {
     engine: &'e Engine<K, V, S>,
     /// `None` once the reload has ended.
@@ -290,7 +297,7 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
     }
 
     /// Ends the reload.
-    pub fn end(mut self, ended: Ended<K, V>) -> Option<Entry<K, V>> {
+    pub fn end(mut self, ended: ReloadEnd<K, V>) -> Option<Entry<K, V>> {
         let reloading = self.reloading.take()?;
         self.engine.end_reload(*reloading, ended)
     }
@@ -301,32 +308,36 @@ impl<K, V, S> Drop for Running<'_, K, V, S> {
         if self.is_in_user_code
             && let Some(reloading) = self.reloading.take()
         {
-            self.engine.end_reload(*reloading, Ended::Failed(None));
+            self.engine.end_reload(*reloading, ReloadEnd::Failed(None));
         }
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Counts, and says when the next reload of the entry may come.
-    fn end_reload(&self, reloading: Reloading<K, V>, ended: Ended<K, V>) -> Option<Entry<K, V>> {
+    /// Counts the outcome, and decides when a read may trigger the next reload of the entry.
+    fn end_reload(
+        &self,
+        reloading: Reloading<K, V>,
+        ended: ReloadEnd<K, V>,
+    ) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let id = reloading.node.id();
         match ended {
-            Ended::Done(made) => {
+            ReloadEnd::Done(made) => {
                 reloads.failures.forget(id);
                 reloading.succeed();
                 made
             }
-            Ended::Nothing => {
+            ReloadEnd::Nothing => {
                 reloads.failures.forget(id);
                 reloading.come_to_nothing();
                 None
             }
-            Ended::Overtaken => {
+            ReloadEnd::Overtaken => {
                 reloading.give_up();
                 None
             }
-            Ended::Failed(reason) => {
+            ReloadEnd::Failed(reason) => {
                 let now = self.core.ticker.now();
                 let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
                 reloads.failures.note(id, (reason, now), is_there);

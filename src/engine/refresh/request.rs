@@ -13,8 +13,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has the key's entry reloaded, or loaded if there is none, where reloads run. Returns whether
-    /// this call has begun it.
+    /// Starts a reload of the key's entry, or a load if there is no entry, where reloads run.
+    /// Returns whether this call has started one.
     pub fn refresh_key<R: LoaderResult<V> + 'static>(
         &self,
         key: &K,
@@ -51,7 +51,8 @@ where
             None => drop(self.load_after_miss(key, || load(&wanted))),
             Some(engine) => self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
-                    // Waiters lead next if it panics; the executor has not asked for the panic.
+                    // If the loader panics, a waiter leads next. The panic must not reach the
+                    // executor.
                     catch_user_panic(|| drop(engine.load_after_miss(key, || load(&wanted))));
                 }
                 drop(place);

@@ -1,6 +1,6 @@
 //! Computations by tasks.
 
-use super::drive::{as_task, drive, fly};
+use super::drive::{as_task, drive, poll_as_owner};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::entry::Entry;
@@ -41,7 +41,7 @@ where
             looked
         };
         let op = match deciding.as_mut().as_pin_mut() {
-            Some(deciding) => op_of(fly(&flight, deciding).await),
+            Some(deciding) => op_of(poll_as_owner(&flight, deciding).await),
             None => Ok(Op::Nop),
         };
         let op = match op {

@@ -8,8 +8,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Runs a part of a task's operation that ends in deliveries: back-pressure must not block the
-/// thread. The operation awaits it at its end
+/// Runs the part of a task's operation that ends in deliveries. Back-pressure does not block the
+/// thread here: the operation awaits the deliveries at its end
 /// ([`tell_async`](crate::engine::Engine::tell_async)).
 pub fn as_task<T>(run: impl FnOnce() -> T) -> T {
     let _mark = ReentrancyMark::task();
@@ -30,7 +30,7 @@ pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
     }
 }
 
-/// A future that waits until a flight has landed.
+/// A future that waits until a flight has ended.
 pub struct FlightEnded {
     follow: Follow<Flight>,
 }
@@ -46,8 +46,8 @@ impl Future for FlightEnded {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let poll = Pin::new(&mut self.follow).poll(context).map(drop);
-        // Not before: if the flight has landed, its owner may be calling this task's waker, with
-        // the token still on the stack, and an executor may poll within the call.
+        // The check must come after the poll. While the owner ends the flight, its token is still
+        // on the stack, it calls this task's waker, and an executor may poll within that call.
         if poll.is_pending() {
             self.follow.flight().assert_not_own();
         }
@@ -55,8 +55,8 @@ impl Future for FlightEnded {
     }
 }
 
-/// Awaits the user's future, which runs on behalf of a flight's owner.
-pub async fn fly<F: Future>(flight: &FlightGuard, mut future: Pin<&mut F>) -> F::Output {
+/// Awaits the user's future as the code of a flight's owner: each poll is marked on its thread.
+pub async fn poll_as_owner<F: Future>(flight: &FlightGuard, mut future: Pin<&mut F>) -> F::Output {
     poll_fn(|context| {
         let _mark = flight.mark_poll();
         future.as_mut().poll(context)

@@ -1,12 +1,12 @@
-//! Time limits of tasks: a task waits for a reload or a load no longer than it wants to, and that
-//! goes on. The timer is the caller's: a future.
+//! Time limits of tasks: a task waits for a reload or a load no longer than it wants to. The reload
+//! or load goes on without it. The limit is a future of the caller's.
 
 use super::drive::drive;
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
 use crate::engine::reentrancy;
-use crate::engine::refresh::{QueuedLoad, Ran};
+use crate::engine::refresh::{QueuedLoad, QueuedOutcome};
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::flight::cell::{Follow, Outcome};
@@ -20,7 +20,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What a load elsewhere came to: `None` if the loader panicked.
+/// The outcome of a load in another task: `None` if the loader panicked.
 pub type LoadedElsewhere<K, V, E> = Option<Result<Entry<K, V>, Arc<E>>>;
 
 /// The result of `work`, or `None` if `limit` is ready first.
@@ -58,9 +58,9 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Loads a key without an entry in a task of the executor, which goes on if this future is
-    /// dropped; in this task, if reloads run inline, or if the executor drops a job. See
-    /// [`load_until`](Self::load_until).
+    /// Loads a key without an entry in a task of the executor. That task goes on if this future is
+    /// dropped. If reloads run inline, or the executor drops a job, this task runs the loader
+    /// itself. See [`load_until`](Self::load_until).
     pub async fn load_elsewhere_async<E: Send + Sync + 'static>(
         &self,
         key: K,
@@ -95,9 +95,9 @@ where
             };
             spawn(Box::pin(load), self.core.executing());
             match follow.await {
-                Outcome::Done(Ran::Loaded(loaded)) => return Some(loaded),
-                Outcome::Done(Ran::Panicked) => return None,
-                Outcome::Done(Ran::Passed) => {}
+                Outcome::Done(QueuedOutcome::Loaded(loaded)) => return Some(loaded),
+                Outcome::Done(QueuedOutcome::Panicked) => return None,
+                Outcome::Done(QueuedOutcome::Bypassed) => {}
                 Outcome::Abandoned => break,
             }
         }
@@ -114,9 +114,11 @@ where
         let QueuedLoad { flight, draft, mut caller } = queued;
         let mut load = pin!(self.finish_load_async(flight, draft, loader.load(&key)));
         let loaded = poll_fn(|context| {
-            // The executor has not asked for a panic.
+            // A panic of the user's code must not reach the executor.
             let poll = catch_user_panic(|| load.as_mut().poll(context));
-            poll.map_or(Poll::Ready(Ran::Panicked), |poll| poll.map(Ran::Loaded))
+            poll.map_or(Poll::Ready(QueuedOutcome::Panicked), |poll| {
+                poll.map(QueuedOutcome::Loaded)
+            })
         });
         let loaded = loaded.await;
         caller.complete(|| loaded);

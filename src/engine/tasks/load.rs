@@ -1,6 +1,6 @@
 //! Loads by tasks.
 
-use super::drive::{as_task, drive, fly};
+use super::drive::{as_task, drive, poll_as_owner};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
@@ -19,11 +19,11 @@ use std::pin::pin;
 /// A key that a read has found without an entry.
 enum Missing<K, V> {
     Key(K),
-    /// Its load is the caller's already.
+    /// The caller leads its load already.
     Leading(FlightGuard, OwnedDraft<K, V>),
 }
 
-/// What a load by a task comes to.
+/// The outcome of a load by a task.
 pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
 
 impl<K, V, S> Engine<K, V, S>
@@ -34,7 +34,7 @@ where
     /// The key's entry, read or loaded. An entry for which `replace_if` holds counts as none.
     ///
     /// # Errors
-    /// If the loader has made no value, of this call or of the one that it waited for.
+    /// If this call's loader, or the loader that it waited for, made no value.
     pub async fn load_async<R: LoaderResult<V>>(
         &self,
         key: K,
@@ -51,8 +51,8 @@ where
                         .reload_own_async(Box::new(reloading), entry, || key, init)
                         .await);
                 }
-                // Dropped before the entry is the return value: a panic of its destructor would
-                // leak the entry.
+                // The drop must come before the entry is the return value: otherwise a panic of the
+                // key's destructor would leak the entry.
                 drop(key);
                 Ok(entry)
             }
@@ -115,8 +115,8 @@ where
         self.load_missing_async(Missing::Leading(flight, draft), init, replaces).await
     }
 
-    /// Makes the value of a stale entry anew, in this task. Returns the new value's entry, or
-    /// `entry` if the loader made no value.
+    /// Reloads a stale entry in this task, by the call's own loader. Returns the new value's entry,
+    /// or `entry` if the loader made no value.
     async fn reload_own_async<R: LoaderResult<V>>(
         &self,
         mut reloading: Box<Reloading<K, V>>,
@@ -175,15 +175,16 @@ where
             return Ok(entry);
         }
         let timer = LoadTimer::start(self);
-        match fly(&flight, init).await.into_result() {
+        match poll_as_owner(&flight, init).await.into_result() {
             Ok(loaded) => {
                 timer.succeed();
                 let entry = as_task(|| {
-                    // Inside, since it ends inside: frames end in the order of a stack.
+                    // The flight is entered here because it ends here: marks end in the order of a
+                    // stack.
                     let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
                 });
-                // It may have the last count on the entry that it judged.
+                // `replaces` may have the last count on the entry that it judged.
                 drop(replaces);
                 Ok(entry)
             }
@@ -205,8 +206,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes its
-    /// successor on the executor; where reloads run inline, in this task.
+    /// The key's entry, read or loaded. A stale one is returned at once, and `init` makes the new
+    /// value on the executor. If reloads run inline, `init` runs in this task.
     ///
     /// # Errors
     /// As [`load_async`](Self::load_async).
@@ -228,7 +229,7 @@ where
             return Ok(self.reload_own_async(reloading, entry, || key, init).await);
         };
         let execute = self.core.executing();
-        // A job that waits keeps no cache: the executor may be the cache's own.
+        // A job that waits must not keep the cache alive: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
             let answer = pin!(caught(async { answer(init.await) }));

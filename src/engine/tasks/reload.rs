@@ -1,10 +1,10 @@
 //! Reloads by tasks: in the task that asks for the value, or in a task that the executor runs.
 
-use super::drive::{as_task, fly};
+use super::drive::{as_task, poll_as_owner};
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
-use crate::engine::refresh::{Answer, Ended, Running, Starter};
+use crate::engine::refresh::{Answer, ReloadEnd, Running, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::executor::spawn;
@@ -76,7 +76,7 @@ where
         }
         let started = LoadTimer::start(self);
         let answer = {
-            let mut flying = pin!(fly(&flight, answer));
+            let mut flying = pin!(poll_as_owner(&flight, answer));
             poll_fn(|context| running.run(|_| flying.as_mut().poll(context))).await
         };
         if answer.is_ok() {
@@ -85,13 +85,13 @@ where
             drop(started);
         }
         as_task(|| {
-            // Inside, since it ends inside: frames end in the order of a stack.
+            // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {
                 let of = (&reloading.node, reloading.read_at);
                 let land = || self.land_answer(of, answer, key, flight);
                 match panics {
-                    Panics::Count => catch_user_panic(land).unwrap_or(Ended::Failed(None)),
+                    Panics::Count => catch_user_panic(land).unwrap_or(ReloadEnd::Failed(None)),
                     Panics::Reach => land(),
                 }
             });

@@ -24,13 +24,13 @@ pub struct Put {
     pub generation: Generation,
     /// The generation of the entry from which the value was computed, if there was an entry.
     pub basis: Option<Generation>,
-    /// Publish nothing: the value leaves at once, with this cause.
+    /// If set, the commit publishes nothing, and the value leaves at once with this cause.
     pub refused: Option<RemovalCause>,
 }
 
 /// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct CommitOutcome {
     /// The index now keeps the node's count.
     pub published: bool,
     /// The event for the maintenance.
@@ -39,7 +39,7 @@ pub struct Done {
 
 /// A new hard deadline for an entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Limit {
+pub struct NewHardDeadline {
     pub hash: Hash32,
     pub now: Timestamp,
     /// The entry's deadline when it was found.
@@ -55,8 +55,8 @@ pub struct DeadlineChange {
     pub event: Option<Packed>,
 }
 
-/// How a node left.
-struct Gone {
+/// A node that has just left the index.
+struct Departed {
     /// The effective cause.
     cause: RemovalCause,
     /// The deadline that the node had.
@@ -65,17 +65,25 @@ struct Gone {
 
 impl Core {
     /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
-    pub fn commit_put_if_idle(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+    pub fn commit_put_if_idle(
+        &self,
+        found: Found<'_>,
+        put: &Put,
+    ) -> Result<CommitOutcome, Obstacle> {
         if !self.flights.is_idle(put.hash) {
             return self.commit_put_beside_others(found, put);
         }
         self.commit_put_under(&CommitPermit::IfIdle, Search::Versioned(found), put)
     }
 
-    /// [`commit_put_if_idle`](Self::commit_put_if_idle) where flights are in the shard.
+    /// [`commit_put_if_idle`](Self::commit_put_if_idle) if the shard has flights.
     #[cold]
     #[inline(never)]
-    fn commit_put_beside_others(&self, found: Found<'_>, put: &Put) -> Result<Done, Obstacle> {
+    fn commit_put_beside_others(
+        &self,
+        found: Found<'_>,
+        put: &Put,
+    ) -> Result<CommitOutcome, Obstacle> {
         let permit = self.flights.permit_beside_others(put.hash);
         self.commit_put_under(&permit, Search::Versioned(found), put)
     }
@@ -86,25 +94,25 @@ impl Core {
         found: Search<'g>,
         put: &Put,
         clearance: Clearance<'_>,
-    ) -> Result<Done, Obstacle> {
+    ) -> Result<CommitOutcome, Obstacle> {
         let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
         self.commit_put_under(&permit, found, put)
     }
 
-    /// Publishes a reloaded value in place of the living node that was found. A reload is no read:
-    /// the idle time goes on from the last one, and `put` gets the end that comes of it. `read_at`
-    /// is the read that triggered the reload.
+    /// Publishes a reloaded value in place of the living node that was found. A reload does not
+    /// count as a read, so the idle time still runs from the last read of the old value. `read_at`
+    /// is the read that triggered the reload. The resulting deadline is stored in `put`.
     ///
-    /// Reads do not wait for this. One that prolongs the old life beside it may come after the look
-    /// at that life; then the new life is made longer when the old node is out of the index. For
-    /// that moment, calls that show or judge the new life miss that one read.
+    /// Reads take no lock, so one may prolong the old life after this call has read its end. When
+    /// the old node is out of the index, the call reads that end again and prolongs the new life
+    /// accordingly. In between, calls that show or judge the new life miss that one read.
     pub fn commit_reload(
         &self,
         found: Search<'_>,
         put: &mut Put,
         clearance: Clearance<'_>,
         read_at: Option<Timestamp>,
-    ) -> Result<Done, Obstacle> {
+    ) -> Result<CommitOutcome, Obstacle> {
         let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, put.hash, &permit)?;
         let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
@@ -116,27 +124,29 @@ impl Core {
         if let Some(hard_deadline) = hard_deadline {
             let old_end = life.deadline();
             if ended_at(old_end) != old_end {
-                // A read has found it expired.
+                // A read has found the old entry expired.
                 return Err(Obstacle::Changed);
             }
             let read = read_at.map_or(old_end, |read| self.lifetimes.deadline(read, NEVER));
             put.deadline = old_end.max(read).min(hard_deadline);
             if put.deadline <= put.now {
                 if old_end <= put.now && !life.claim(old_end) {
-                    // A read has prolonged it.
+                    // A read has prolonged the old life.
                     return Err(Obstacle::Changed);
                 }
                 put.refused = Some(RemovalCause::Expired);
             }
             self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
         }
-        // Before the old node is gone: a read that finds it so looks here next.
+        // This mark must come before the old node is gone: a read that finds it gone checks the
+        // mark next.
         mark.note_reloaded();
         let done = self.publish(&mut locked, put);
         if done.is_err() {
             mark.note_taken();
         }
-        if let (Some(hard_deadline), Ok(Done { published: true, .. })) = (hard_deadline, &done)
+        if let (Some(hard_deadline), Ok(CommitOutcome { published: true, .. })) =
+            (hard_deadline, &done)
             && !seeded("reloads-read-the-end-once")
         {
             // No read prolongs the old life any more.
@@ -164,7 +174,7 @@ impl Core {
         permit: &CommitPermit<'_>,
         found: Search<'g>,
         put: &Put,
-    ) -> Result<Done, Obstacle> {
+    ) -> Result<CommitOutcome, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(permit, put.hash)?;
         self.publish(&mut locked, put)
@@ -172,17 +182,18 @@ impl Core {
 
     /// Publishes a node with its bucket locked.
     #[inline(always)]
-    fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<Done, Obstacle> {
+    fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<CommitOutcome, Obstacle> {
         if self.hot.generation() != put.generation {
-            // The hooks were told about an entry that was cleared since. From this check on, an
-            // `invalidate_all` finds the node older than itself.
+            // The hooks were called for an entry that was cleared since. An `invalidate_all` that
+            // begins after this check finds the new node older than itself.
             return Err(Obstacle::Changed);
         }
         let meta = self.pool.meta(put.id);
         if let Some(recorder) = &self.recorder {
             recorder.inserted();
         }
-        // A value that was computed from an entry goes with it if an `invalidate_all` took it.
+        // If an `invalidate_all` took the entry from which a value was computed, it takes the
+        // value as well.
         let outdated = put.basis.is_some_and(|basis| basis != put.generation)
             && !seeded("computations-ignore-clearings");
         let refused =
@@ -197,7 +208,7 @@ impl Core {
             } else {
                 self.announce(put.id, cause, put.deadline, put.now);
             }
-            return Ok(Done { published: false, event });
+            return Ok(CommitOutcome { published: false, event });
         }
         meta.set_life(life::OWNED);
         self.hot.note_published(put.generation);
@@ -216,14 +227,14 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
-                let gone = self.gone((old, before), put.now, RemovalCause::Replaced);
-                // The wheel looks at the old node no later than by its deadline. The exception is a
-                // deadline that was made earlier and whose event is on the way.
+                let gone = self.mark_and_announce((old, before), put.now, RemovalCause::Replaced);
+                // The wheel looks at the old node no later than at its deadline, unless the
+                // deadline was made earlier and that event is still on the way.
                 let later = put.deadline >= gone.deadline && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
         };
-        Ok(Done { published: true, event: Some(event.pack()) })
+        Ok(CommitOutcome { published: true, event: Some(event.pack()) })
     }
 
     /// Removes the node that was found. Returns the cause with which it left.
@@ -240,24 +251,22 @@ impl Core {
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
     }
 
-    /// Gives the node that was found a new hard deadline, if it lives. This
-    /// takes the lock because a computation must find its entry as it left it. Reads prolong lives
-    /// without the lock.
+    /// Gives the node that was found a new hard deadline, if it lives. This takes the lock because
+    /// a computation must find its entry as it left it. Reads prolong lives without the lock.
     pub fn commit_hard_deadline<'g>(
         &self,
         found: Search<'g>,
-        limit: &Limit,
+        limit: &NewHardDeadline,
         clearance: Clearance<'_>,
     ) -> Result<DeadlineChange, Obstacle> {
-        let &Limit { hash, now, seen, hard_deadline } = limit;
+        let &NewHardDeadline { hash, now, seen, hard_deadline } = limit;
         let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &permit)?;
         let Some(id) = locked.id() else {
             return Ok(DeadlineChange { changed: false, event: None });
         };
         let meta = self.pool.meta(id);
-        // Whether the life ends at this moment.
-        let over = self.lifetimes.deadline(now, hard_deadline) <= now;
+        let ends_now = self.lifetimes.deadline(now, hard_deadline) <= now;
         let unchanged = DeadlineChange { changed: false, event: None };
         if self.hot.is_cleared(meta) {
             return Ok(unchanged);
@@ -268,9 +277,9 @@ impl Core {
         loop {
             judged = life.deadline();
             if judged <= now {
-                // If the life is to end now, a read has just made the new hard deadline the
-                // deadline.
-                if is_set && over && !seeded("zero-terms-lose-to-reads") {
+                // This call has stored a hard deadline that has passed, and a read has made it the
+                // deadline. So the life ends now, as it was to.
+                if is_set && ends_now && !seeded("zero-terms-lose-to-reads") {
                     new = now;
                     break;
                 }
@@ -283,10 +292,10 @@ impl Core {
             if let Some(word) = self.pool.hard_deadline(id) {
                 word.store(hard_deadline, false);
             }
-            new = if over { now } else { self.lifetimes.deadline(now, hard_deadline) };
-            if !over && judged != seen && !seeded("terms-take-back-reads") {
-                // A read since, by a later reading of the clock, has prolonged the life. That is
-                // not taken back.
+            new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
+            if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
+                // A read has prolonged the life since the search, by a later reading of the clock.
+                // This call does not take that back.
                 new = new.max(judged).min(hard_deadline);
             }
             life.lower_act(new);
@@ -295,7 +304,7 @@ impl Core {
             }
         }
         self.pool.set_act(id);
-        let event = if over {
+        let event = if ends_now {
             self.unlink(&mut locked, id, now, RemovalCause::Expired);
             Some(Event::Removed(id).pack())
         } else {
@@ -319,7 +328,7 @@ impl Core {
     }
 
     /// Locks the bucket of the search, if no load or computation can be in the way. The permit
-    /// keeps others from taking off.
+    /// keeps further ones from being registered.
     fn lock<'g>(
         &self,
         found: Search<'g>,
@@ -348,14 +357,19 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.gone((id, self.pool.meta(id)), now, cause).cause
+        self.mark_and_announce((id, self.pool.meta(id)), now, cause).cause
     }
 
-    /// Marks a node that has just been unlinked and announces it.
-    fn gone(&self, (id, meta): (NodeId, &Meta), now: Timestamp, cause: RemovalCause) -> Gone {
+    /// Marks a node that has just been unlinked as gone, and announces its removal.
+    fn mark_and_announce(
+        &self,
+        (id, meta): (NodeId, &Meta),
+        now: Timestamp,
+        cause: RemovalCause,
+    ) -> Departed {
         let deadline = self.mark_gone((id, meta));
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
-        Gone { cause, deadline: ended_at(deadline) }
+        Departed { cause, deadline: ended_at(deadline) }
     }
 }

@@ -1,6 +1,6 @@
 //! Inserts of single keys.
 
-use super::commit::Done;
+use super::commit::CommitOutcome;
 use super::hooks::{Answer, Basis, FullTerms, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
@@ -255,7 +255,7 @@ where
         (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
         node: &Local<'_, K, V>,
         attempt: &InsertState<K, V>,
-    ) -> Result<(Done, Timestamp), Obstacle> {
+    ) -> Result<(CommitOutcome, Timestamp), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)
             && !basis.is_still(self.living_for((answer.now, basis), old)?)

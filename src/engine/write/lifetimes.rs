@@ -1,6 +1,6 @@
 //! Lifetimes by key: asking for them, changing them.
 
-use super::commit::Limit;
+use super::commit::NewHardDeadline;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
@@ -106,7 +106,8 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Result<bool, Obstacle> {
         let Some(node) = node else { return Ok(false) };
         let now = self.core.ticker.now();
-        let limit = Limit { hash, now, seen: node.seen(), hard_deadline: hard_deadline(now) };
+        let limit =
+            NewHardDeadline { hash, now, seen: node.seen(), hard_deadline: hard_deadline(now) };
         let done = self.core.commit_hard_deadline(found, &limit, clearance)?;
         if let Some(event) = done.event {
             self.core.write_event(event, 0, now);

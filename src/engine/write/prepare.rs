@@ -1,6 +1,6 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
-use super::commit::{Done, Put};
+use super::commit::{CommitOutcome, Put};
 use super::hooks::{Answer, Basis, FullTerms, HookLifetime, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
@@ -109,7 +109,13 @@ impl<K, V, S> Engine<K, V, S> {
     /// write buffer. No user code may run between the commit and this call: unwinding would drop
     /// `node`, and with it the count of a node that is in the index.
     #[inline(always)]
-    pub fn finish_put(&self, node: Local<'_, K, V>, done: Done, weight: u32, now: Timestamp) {
+    pub fn finish_put(
+        &self,
+        node: Local<'_, K, V>,
+        done: CommitOutcome,
+        weight: u32,
+        now: Timestamp,
+    ) {
         if done.published {
             node.into_count();
         }
