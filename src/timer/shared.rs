@@ -65,7 +65,8 @@ pub struct Jobs {
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
-    /// So many callers wait for the end of the timer. One of them takes the jobs that did not fire.
+    /// So many callers wait for the end of the timer. One of them takes the jobs that did not
+    /// fire.
     pub awaited_by: usize,
     pub has_driver: bool,
 }
