@@ -248,11 +248,18 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let guard = epoch::pin();
+        self.basis_under(epoch::pin(), hash, key)
+    }
+
+    /// [`basis_of`](Self::basis_of) with a guard, which it drops.
+    #[inline(always)]
+    pub fn basis_under<Q>(&self, guard: epoch::Guard, hash: Hash32, key: &Q) -> Basis<K, V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
         loop {
-            let coarse = self.core.ticker.coarse();
             let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };
-            if self.is_live_at(node, coarse) {
+            if self.is_live_at(node, self.core.ticker.coarse()) {
                 let hard_deadline = self.pool.raw().hard_deadline(node.id());
                 let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);
                 return Basis::Entry { node: self.handle_on(node), ends };

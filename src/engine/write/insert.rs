@@ -20,6 +20,11 @@ struct Answered<K, V> {
     basis: Option<Basis<K, V>>,
 }
 
+impl<K, V> Answered<K, V> {
+    /// The hooks were not asked.
+    const NOBODY: Self = Self { answer: None, basis: None };
+}
+
 /// The state of an insert on the slow path.
 struct InsertState<K, V> {
     terms: FullTerms,
@@ -72,7 +77,7 @@ where
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, None)
+        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, Answered::NOBODY)
     }
 
     /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
@@ -95,19 +100,20 @@ where
         value: V,
         lifetime: Lifetime,
     ) -> Waiting<K, V> {
-        let node = self.pool.draft(hash, key).fill(value);
         if self.reloads.is_some() {
+            let node = self.pool.draft(hash, key).fill(value);
             return self.insert_refreshing(node, Lease { lifetime, refresh: None });
         }
+        let is_asked = self.is_asked(lifetime);
+        let depends = is_asked && self.depends_on_entry();
+        // The pin comes before the node for the reason that `begin_insert` gives.
+        let guard = depends.then(crate::epoch::pin);
+        let node = self.pool.draft(hash, key).fill(value);
+        let basis = guard.map(|guard| self.basis_under(guard, hash, node.key()));
         let terms = Terms { weight: self.weigh(&node), lifetime };
-        if !self.is_asked(lifetime) {
-            return self.insert_node(crate::epoch::pin(), (node, hash), terms, None);
-        }
-        if self.depends_on_entry() {
-            return self.insert_with_basis(node, (terms, None));
-        }
-        let answer = self.ask(&node, None, Readings::CoarseFirst);
-        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answer))
+        let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
+        let answer = is_asked.then(ask);
+        self.insert_node(crate::epoch::pin(), (node, hash), terms, Answered { answer, basis })
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.
@@ -123,7 +129,8 @@ where
         self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
-    /// [`insert`](Self::insert) if the hooks' answer depends on the key's entry.
+    /// [`insert_refreshing`](Self::insert_refreshing) if the hooks' answer depends on the key's
+    /// entry.
     #[inline(never)]
     fn insert_with_basis(&self, node: Local<'_, K, V>, terms: FullTerms) -> Waiting<K, V> {
         let hash = node.meta().hash();
@@ -139,20 +146,17 @@ where
         guard: Guard,
         (node, hash): (Local<'_, K, V>, Hash32),
         terms: Terms,
-        answer: Option<Answer>,
+        answered: Answered<K, V>,
     ) -> Waiting<K, V> {
-        let slow = |guard, node, obstacle| {
-            self.insert_slow(
-                guard,
-                node,
-                ((terms, None), Answered { answer, basis: None }),
-                obstacle,
-            )
+        let slow = |guard, node, answered, obstacle| {
+            self.insert_slow(guard, node, ((terms, None), answered), obstacle)
         };
-        let Some((found, old)) = self.search_home(&guard, hash, node.key()) else {
-            return slow(guard, node, Obstacle::Changed);
+        let found = self.search_home(&guard, hash, node.key());
+        let Some((found, old)) = found.filter(|(_, old)| self.is_plainly_about(&answered, *old))
+        else {
+            return slow(guard, node, answered, Obstacle::Changed);
         };
-        let put = self.prepare((&node, hash), old, terms, answer);
+        let put = self.prepare((&node, hash), old, terms, answered.answer);
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
                 self.finish_put(node, done, terms.weight, put.now);
@@ -160,7 +164,24 @@ where
                 self.after_write();
                 None
             }
-            Err(obstacle) => slow(guard, node, obstacle),
+            Err(obstacle) => slow(guard, node, answered, obstacle),
+        }
+    }
+
+    /// Whether the answer is about the entry that was found, beyond doubt. The slow path decides
+    /// what is in doubt: an entry that may have expired.
+    #[inline(always)]
+    fn is_plainly_about(&self, answered: &Answered<K, V>, old: Option<NodeRef<'_, K, V>>) -> bool {
+        let Some(basis) = &answered.basis else { return true };
+        match (basis, old) {
+            (Basis::Absent, None) => true,
+            (Basis::Entry { .. }, Some(old)) => {
+                let asked_at = answered.answer.map(|answer| answer.now);
+                basis.is_still(Some(old))
+                    && asked_at.is_some_and(|now| old.seen() > now)
+                    && !self.core.hot.is_cleared(old.meta())
+            }
+            _ => false,
         }
     }
 
