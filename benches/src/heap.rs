@@ -1,16 +1,31 @@
-//! An allocator that counts the bytes in use, when asked to.
+//! An allocator that counts the bytes in use, when asked to. It passes on to the system's, or to
+//! the one that a feature names: `mimalloc` or `jemalloc`.
 //!
 //! Counting is a read-modify-write of one word that all threads share, so it is off while speed is
 //! measured: then there is one load of a word that nobody writes.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+use mimalloc::MiMalloc as Inner;
+#[cfg(not(any(feature = "mimalloc", feature = "jemalloc")))]
+use std::alloc::System as Inner;
+#[cfg(feature = "jemalloc")]
+use tikv_jemallocator::Jemalloc as Inner;
+
+/// The allocator's name, for reports.
+pub const ALLOCATOR: &str = match (cfg!(feature = "jemalloc"), cfg!(feature = "mimalloc")) {
+    (true, _) => "jemalloc",
+    (false, true) => "mimalloc",
+    (false, false) => "the system's allocator",
+};
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
-/// The system's allocator, which can count.
+/// The allocator, which can count.
 #[derive(Debug)]
 pub struct Heap;
 
@@ -20,32 +35,32 @@ fn count(bytes: usize, sign: i64) {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
+// SAFETY: every call is passed on to another allocator unchanged; counting allocates nothing.
 #[expect(unsafe_code, reason = "an allocator is unsafe to write")]
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);
         // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
+        unsafe { Inner.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);
         // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { Inner.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), -1);
         count(size, 1);
         // SAFETY: the caller's promise.
-        unsafe { System.realloc(pointer, layout, size) }
+        unsafe { Inner.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(layout.size(), -1);
         // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { Inner.dealloc(pointer, layout) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a report says of where it comes from.
 
+use crate::heap::ALLOCATOR;
 use crate::subject::Rival;
 use std::fmt;
 use std::thread::available_parallelism;
@@ -39,6 +40,11 @@ pub fn description() -> String {
         std::env::consts::ARCH,
         env!("BENCH_RUSTC"),
     )
+}
+
+/// The same, with the allocator of a program whose allocator is [`Heap`](crate::heap::Heap).
+pub fn description_with_allocator() -> String {
+    format!("{}, {ALLOCATOR}", description())
 }
 
 /// These rivals with their versions and notes, a line each.

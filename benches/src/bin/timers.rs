@@ -5,7 +5,7 @@ use clap::Parser;
 use cortado::timer::{Stop, Timer};
 use cortado_benches::figure::Figure;
 use cortado_benches::heap::{Count, Heap};
-use cortado_benches::machine::{description, version_of};
+use cortado_benches::machine::{description_with_allocator, version_of};
 use cortado_benches::report::{Record, table, write_csv};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -198,7 +198,7 @@ fn main() -> anyhow::Result<()> {
         options.rounds = 1;
         (options.seconds, options.burst) = (1, options.burst.min(100_000));
     }
-    println!("{}\nmedians of {} rounds\n", description(), options.rounds);
+    println!("{}\nmedians of {} rounds\n", description_with_allocator(), options.rounds);
     for package in ["cortado", "tokio"] {
         println!("* {package} {}", version_of(package));
     }

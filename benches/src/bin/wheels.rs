@@ -13,7 +13,7 @@
 use clap::Parser;
 use cortado_benches::figure::Figure;
 use cortado_benches::heap::{Count, Heap};
-use cortado_benches::machine::{description, version_of};
+use cortado_benches::machine::{description_with_allocator, version_of};
 use cortado_benches::report::{Record, compare, curves, file_name, table, write_csv};
 use cortado_benches::timers::{
     Delayed, Driver, Lazy, Queue, Rounds, Swept, Timers, Tree, Wheel, each,
@@ -353,7 +353,7 @@ fn main() -> anyhow::Result<()> {
         options.rounds = 1;
         options.sizes.retain(|&size| size <= 100_000);
     }
-    println!("{}\nmedians of {} rounds\n", description(), options.rounds);
+    println!("{}\nmedians of {} rounds\n", description_with_allocator(), options.rounds);
     for package in ["cortado", "tokio-util", "hierarchical_hash_wheel_timer"] {
         println!("* {package} {}", version_of(package));
     }

@@ -8,7 +8,7 @@ use clap::Parser;
 use cortado_benches::figure::Figure;
 use cortado_benches::footprint::Full;
 use cortado_benches::heap::Heap;
-use cortado_benches::machine::{Versions, description};
+use cortado_benches::machine::{Versions, description_with_allocator};
 use cortado_benches::report::{Record, compare, curves, file_name, table, write_csv};
 use cortado_benches::subject::Rival;
 use std::fs::File;
@@ -108,7 +108,7 @@ fn main() -> anyhow::Result<()> {
         options.rounds = 1;
         options.sizes.retain(|&size| size <= 100_000);
     }
-    println!("{}\nmedians of {} rounds\n", description(), options.rounds);
+    println!("{}\nmedians of {} rounds\n", description_with_allocator(), options.rounds);
     print!("{}", Versions(&options.subjects));
     let mut records: Vec<Record> =
         options.sizes.iter().flat_map(|&size| measure(&options, size)).collect();

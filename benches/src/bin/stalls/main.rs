@@ -17,7 +17,7 @@ use clap::Parser;
 use comfy_table::{CellAlignment, Table, presets};
 use cortado_benches::figure::Figure;
 use cortado_benches::heap::Heap;
-use cortado_benches::machine::description;
+use cortado_benches::machine::description_with_allocator;
 use std::time::Duration;
 
 #[global_allocator]
@@ -84,7 +84,7 @@ fn measure(options: &Options) -> Vec<Row> {
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    println!("{}\n{} rounds\n", description(), options.rounds);
+    println!("{}\n{} rounds\n", description_with_allocator(), options.rounds);
     let rows = measure(&options);
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);

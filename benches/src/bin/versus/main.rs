@@ -11,7 +11,7 @@ mod speed;
 use clap::Parser;
 use cortado_benches::heap::Heap;
 use cortado_benches::key::Key;
-use cortado_benches::machine::{Versions, description};
+use cortado_benches::machine::{Versions, description_with_allocator};
 use cortado_benches::report::{Record, compare, table, write_csv};
 use cortado_benches::value::Shared;
 use options::{Keys, Options, Values};
@@ -50,7 +50,12 @@ fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
 #[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
 fn main() -> anyhow::Result<()> {
     let options = Options::parse().settled();
-    println!("{}\n{}\n\n{}", description(), options.description(), Versions(&options.subjects));
+    println!(
+        "{}\n{}\n\n{}",
+        description_with_allocator(),
+        options.description(),
+        Versions(&options.subjects)
+    );
     let mut report = Report { options: &options, records: Vec::new() };
     match options.keys {
         Keys::U64 => run::<u64>(&options, &mut report),
