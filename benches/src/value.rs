@@ -46,24 +46,55 @@ impl Value for u64 {
     }
 }
 
-/// A document on the heap, as a cache of responses or records has them: what costs something to
-/// copy is shared. A clone is a count, and a look goes to the document.
+/// A lifetime and so many bytes. A clone copies them.
 #[derive(Clone, Debug)]
-pub struct Shared(Arc<Document>);
-
-#[derive(Debug)]
-struct Document {
+pub struct Document<const BYTES: usize> {
     lifetime: Duration,
-    bytes: [u8; 48],
+    bytes: [u8; BYTES],
 }
 
-impl Shared {
+impl<const BYTES: usize> Document<BYTES> {
     fn new(number: u64, lifetime: Duration) -> Self {
-        Self(Arc::new(Document { lifetime, bytes: [number as u8; 48] }))
+        Self { lifetime, bytes: [number as u8; BYTES] }
     }
 }
 
-impl Value for Shared {
+/// A record of 200 bytes that the cache keeps in the node.
+pub type Inline = Document<184>;
+
+impl<const BYTES: usize> Value for Document<BYTES> {
+    fn lasting(number: u64) -> Self {
+        Self::new(number, HOUR)
+    }
+
+    fn fleeting(number: u64, lifetime: Duration) -> Self {
+        Self::new(number, lifetime)
+    }
+
+    fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
+    fn look(&self) {
+        black_box(self.bytes[0]);
+    }
+}
+
+/// A document on the heap, as a cache of responses or records has them: what costs something to
+/// copy is shared. A clone is a count, and a look goes to the document.
+#[derive(Clone, Debug)]
+pub struct Shared<const BYTES: usize = 48>(Arc<Document<BYTES>>);
+
+/// A page of 4 KB.
+pub type Page = Shared<4080>;
+
+impl<const BYTES: usize> Shared<BYTES> {
+    fn new(number: u64, lifetime: Duration) -> Self {
+        Self(Arc::new(Document::new(number, lifetime)))
+    }
+}
+
+impl<const BYTES: usize> Value for Shared<BYTES> {
     fn lasting(number: u64) -> Self {
         Self::new(number, HOUR)
     }
@@ -155,6 +186,10 @@ mod tests {
     fn values_keep_their_lifetimes() {
         keeps_lifetimes::<u64>();
         keeps_lifetimes::<Shared>();
+        keeps_lifetimes::<Inline>();
+        keeps_lifetimes::<Page>();
+        assert_eq!(size_of::<Inline>(), 200);
+        assert_eq!(size_of::<Document<4080>>(), 4096);
         keeps_lifetimes::<Tracked>();
         // Here, because the count is one for the process.
         are_counted_until_the_last_clone_is_gone();

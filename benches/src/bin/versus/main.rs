@@ -13,7 +13,7 @@ use cortado_benches::heap::Heap;
 use cortado_benches::key::Key;
 use cortado_benches::machine::{Versions, description_with_allocator};
 use cortado_benches::report::{Record, compare, table, write_csv};
-use cortado_benches::value::Shared;
+use cortado_benches::value::{Inline, Page, Shared};
 use options::{Keys, Options, Values};
 use std::fs::File;
 
@@ -43,6 +43,8 @@ fn run<K: Key>(options: &Options, report: &mut Report<'_>) {
     match options.values {
         Values::U64 => speed::run::<K, u64>(options, report),
         Values::Arc => speed::run::<K, Shared>(options, report),
+        Values::Inline => speed::run::<K, Inline>(options, report),
+        Values::Page => speed::run::<K, Page>(options, report),
     }
     mass::run::<K>(options, report);
 }

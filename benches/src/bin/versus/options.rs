@@ -59,7 +59,7 @@ pub struct Options {
 pub enum Keys {
     /// 8 bytes.
     U64,
-    /// 16 bytes on the heap.
+    /// 16 to 64 bytes on the heap.
     String,
 }
 
@@ -70,6 +70,10 @@ pub enum Values {
     U64,
     /// A shared document of 64 bytes on the heap.
     Arc,
+    /// 200 bytes in place.
+    Inline,
+    /// A shared page of 4 KB on the heap.
+    Page,
 }
 
 impl Options {
