@@ -220,7 +220,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
-    #[inline(always)]
+    #[inline(never)]
     pub fn search_either<'g, Q>(
         &'g self,
         guard: &'g Guard,

@@ -62,7 +62,7 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// [`prepare`](Self::prepare) for any cache. Inserts that do not wait take another path in a
     /// cache with refresh, and call `prepare` alone.
-    #[inline(always)]
+    #[inline(never)]
     pub fn prepare_any(
         &self,
         node: (&Local<'_, K, V>, Hash32),
