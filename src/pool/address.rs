@@ -41,9 +41,6 @@ pub trait NodeMemory {
     /// The address of a node. Its fixed part may be used at any time.
     fn at(&self, id: NodeId) -> Address<'_>;
 
-    /// Prefetches a node.
-    fn prefetch(&self, id: NodeId);
-
     /// The number of ids that were ever handed out.
     fn handed_out(&self) -> usize;
 

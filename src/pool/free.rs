@@ -84,14 +84,7 @@ impl FreeList {
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
-                Ok(_) => {
-                    // The next thread that takes an id from this stripe will write to this node at
-                    // once.
-                    if next != NodeId::NONE {
-                        pool.prefetch(next);
-                    }
-                    return Some((id, node));
-                }
+                Ok(_) => return Some((id, node)),
                 Err(now) => seen = Head(now),
             }
         }

@@ -439,11 +439,6 @@ impl NodeMemory for RawPool {
         self.at(id)
     }
 
-    #[inline(always)]
-    fn prefetch(&self, id: NodeId) {
-        self.prefetch(id);
-    }
-
     fn handed_out(&self) -> usize {
         let end = NodeId::from_raw(self.next.load(Ordering::Relaxed));
         let chunk = chunk_of(end);

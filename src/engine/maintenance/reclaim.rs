@@ -22,8 +22,6 @@ const DROPS: usize = 512;
 /// sweep of many entries. Writers make as many dead nodes again meanwhile.
 const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
-/// Prefetch distance, in nodes.
-const AHEAD: usize = 16;
 /// A batch of this many dead nodes is handed to the epoch at once.
 const RETIRE_BATCH: usize = 256;
 /// A batch of this share of the entries, or of the capacity by weight, is handed over by the pass.
@@ -190,19 +188,10 @@ impl Core {
     /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another
     /// count.
     fn give_up(&self, batch: &mut Vec<NodeId>) {
-        let mut left = 0;
-        for at in 0..batch.len() {
-            if let Some(&next) = batch.get(at + AHEAD) {
-                self.pool.prefetch(next);
-            }
-            let id = batch[at];
+        batch.retain(|&id| {
             let meta = self.pool.meta(id);
             meta.clear_life(life::OWNED);
-            if meta.release() || seeded("reclaim-under-handles") {
-                batch[left] = id;
-                left += 1;
-            }
-        }
-        batch.truncate(left);
+            meta.release() || seeded("reclaim-under-handles")
+        });
     }
 }
