@@ -9,6 +9,7 @@
 //! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
+//! | `read_vs_end_of_life` | a read whose prolongation was seen is a hit, whatever comes then | `renewals-are-made-again` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox-two-deliverers` |
 //! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox-two-deliverers`; `added-skips-the-sweep` (at two preemptions) |
@@ -23,6 +24,8 @@
 
 use crate::support::engine_world::{Ledger, Plain, Store, finish, model, model_at, race};
 use cortado::RemovalCause;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -160,6 +163,30 @@ fn read_vs_set_ttl() {
         );
         assert_eq!(cache.expires_in(&1).into_options(), Some(Some(5 * SECOND)));
         ledger.settle(&cache, 1);
+    });
+}
+
+/// The idle time has run for 5 s, so 10 s are left only after the read. A thread that sees them ends
+/// the life. The read came first, and does not look for another life to prolong.
+#[test]
+fn read_vs_end_of_life() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().time_to_idle(10 * SECOND).build_with_hasher(Plain);
+        cache.insert(1, ledger.value(1));
+        ledger.set_seconds(5);
+        let (other, read) = (cache.clone(), Arc::new(AtomicBool::new(false)));
+        let (hit, mut seen) = (Arc::clone(&read), None);
+        race(
+            || {
+                seen = cache.expires_in(&1).into_options().flatten();
+                cache.set_ttl(&1, Duration::ZERO);
+            },
+            [Box::new(move || hit.store(other.touch(&1), Relaxed))],
+        );
+        assert!(seen != Some(10 * SECOND) || read.load(Relaxed), "it prolonged, and missed");
+        ledger.settle(&cache, 1);
+        assert_eq!(ledger.cause(1), Some(RemovalCause::Expired));
     });
 }
 
