@@ -107,16 +107,22 @@ impl Failures {
 #[cfg(all(test, not(cortado_loom)))]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     const NOW: Timestamp = Timestamp::from_raw(7);
 
     #[test]
     fn records_of_nodes_that_are_gone_do_not_pile_up() {
         let failures = Failures::new();
+        let looks = Cell::new(0);
         for n in 1..100_000 {
-            failures.note(NodeId::from_raw(n), (None, NOW), |id| id.raw() + 100 > n);
+            failures.note(NodeId::from_raw(n), (None, NOW), |id| {
+                looks.set(looks.get() + 1);
+                id.raw() + 100 > n
+            });
             let records = failures.table.lock().records.len();
             assert!(records <= 201, "{records} records of 100 nodes");
+            assert!(looks.get() <= 64 + 3 * n, "{looks:?} looks at {n} records");
         }
     }
 

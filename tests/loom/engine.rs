@@ -9,6 +9,7 @@
 //! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
+//! | `read_vs_set_ttl_after_it` | a read whose effect was seen has no second one over what came then | `renewals-are-made-again` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox-two-deliverers` |
 //! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox-two-deliverers`; `added-skips-the-sweep` (at two preemptions) |
@@ -22,8 +23,10 @@
 //! been seen to break a model within these bounds.
 
 use crate::support::engine_world::{Ledger, Plain, Store, finish, model, model_at, race};
-use cortado::RemovalCause;
-use std::time::Duration;
+use cortado::{Expiry, RemovalCause};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -160,6 +163,48 @@ fn read_vs_set_ttl() {
         );
         assert_eq!(cache.expires_in(&1).into_options(), Some(Some(5 * SECOND)));
         ledger.settle(&cache, 1);
+    });
+}
+
+/// Gives 7 s at each read.
+struct ReadsGive;
+
+impl<K, V> Expiry<K, V> for ReadsGive {
+    fn expire_after_read(
+        &self,
+        _: &K,
+        _: &V,
+        _: Instant,
+        _: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        Some(7 * SECOND)
+    }
+}
+
+/// The idle time leaves 5 s, so 7 s are left only after the read. A thread that sees them gives
+/// another lifetime. It came after the read, so it is the one that counts.
+#[test]
+fn read_vs_set_ttl_after_it() {
+    model(|| {
+        let ledger = Ledger::new();
+        let builder = ledger.builder().time_to_idle(10 * SECOND).expire_after(ReadsGive);
+        let cache = builder.build_with_hasher(Plain);
+        cache.insert(1, ledger.value(1));
+        ledger.set_seconds(5);
+        let (other, seen) = (cache.clone(), Arc::new(AtomicBool::new(false)));
+        let sees = Arc::clone(&seen);
+        race(
+            || assert!(cache.touch(&1)),
+            [Box::new(move || {
+                let left = other.expires_in(&1).into_options().flatten();
+                sees.store(left == Some(7 * SECOND), Relaxed);
+                assert!(other.set_ttl(&1, SECOND));
+            })],
+        );
+        let left = cache.expires_in(&1).into_options().flatten();
+        assert!(left == Some(SECOND) || !seen.load(Relaxed), "the read counts twice: {left:?}");
+        finish(&cache);
     });
 }
 

@@ -288,6 +288,17 @@ fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
     assert_eq!(buffer.pending_weight(), 0);
 }
 
+/// Half of what the stripes hold, and no more than the largest stripe holds.
+#[test]
+fn a_portion_of_the_spill_follows_the_stripes() {
+    for batch in [1, 2, 7, MAX_BATCH / 16, MAX_BATCH] {
+        let buffer = WriteBuffer::new(batch, u64::MAX);
+        let half = buffer.capacity() / 2;
+        assert_eq!(half % batch, 0, "stripes of two batches");
+        assert_eq!(buffer.portion(), half.min(2 * MAX_BATCH), "{batch} in a batch");
+    }
+}
+
 #[test]
 fn stripes_are_drained_beside_what_was_spilled() {
     let buffer = WriteBuffer::new(1, u64::MAX).spilling(9, 9);

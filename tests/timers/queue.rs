@@ -309,6 +309,31 @@ fn memory_is_given_back() {
     queue.audit().unwrap();
 }
 
+/// Places that are free count, and no more than what is missing is allocated.
+#[test]
+fn a_reservation_adds_what_is_missing() {
+    let mut queue = DelayQueue::new();
+    (0..100).for_each(|n| _ = queue.insert(n, MS));
+    let grown = queue.capacity();
+    queue.reserve(0);
+    assert_eq!(queue.capacity(), grown);
+    for _ in 0..2 {
+        queue.reserve(200);
+        assert_eq!(queue.capacity(), 300);
+    }
+    (100..300).for_each(|n| _ = queue.insert(n, MS));
+    assert_eq!(queue.capacity(), 300);
+    for _ in 0..2 {
+        // The rest of the first chunk, a second chunk, and 52 of a third.
+        queue.reserve(1_024 - 300 + 1_024 + 52);
+        assert_eq!(queue.capacity(), 2 * 1_024 + 52);
+        queue.audit().unwrap();
+    }
+    (300..2_048).for_each(|n| _ = queue.insert(n, MS));
+    assert_eq!(queue.capacity(), 2 * 1_024 + 52);
+    assert_eq!(names(&mut queue, MS).len(), 2_048);
+}
+
 /// An hour of connections that come, are extended and go: no memory beyond the greatest number of
 /// them.
 #[test]

@@ -60,6 +60,29 @@ fn a_success_forgets_the_failures() {
     }
 }
 
+/// Also while the records of entries that have left are thrown away.
+#[test]
+fn failures_of_entries_that_stay_are_kept() {
+    let b = bench(|builder| builder.refresh_retry(SECOND));
+    let keys = 0..200;
+    for key in keys.clone() {
+        assert!(b.cache.get(&key).is_ok());
+    }
+    b.advance(SOFT.as_secs());
+    for times in 1..=2 {
+        for key in keys.clone() {
+            b.plan(Err("down"));
+            assert!(b.cache.get(&key).is_ok());
+            b.jobs.run();
+        }
+        let failed = |key: u32| b.cache.last_failure(&key).map(|failure| failure.times());
+        for key in keys.clone() {
+            assert_eq!(failed(key), Some(times), "of {key}");
+        }
+        b.advance(1);
+    }
+}
+
 #[test]
 fn a_write_forgets_the_failures() {
     let b = bench(|builder| builder);
