@@ -99,7 +99,7 @@ impl Buckets {
         limit: usize,
         found: &mut Vec<u64>,
     ) -> bool {
-        let mut ends = self.first(store, ring).zip(self.last(store, ring));
+        let mut ends = self.first(ring).zip(self.last(ring));
         while let Some((front, back)) = ends {
             let ids = if front == back { 1 } else { 2 };
             if found.len() + ids > limit {
