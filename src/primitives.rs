@@ -116,7 +116,46 @@ mod real {
     pub use std::{thread, thread_local};
 
     pub mod queue {
-        pub use crossbeam_queue::{ArrayQueue, SegQueue};
+        pub use crossbeam_queue::ArrayQueue;
+        use std::sync::OnceLock;
+
+        type Unbounded<T> = crossbeam_queue::SegQueue<T>;
+
+        /// crossbeam's unbounded queue, made by the first push. It takes 256 bytes before it has an
+        /// item, and most queues of a cache never have one.
+        #[derive(Debug)]
+        pub struct SegQueue<T>(OnceLock<Box<Unbounded<T>>>);
+
+        impl<T> SegQueue<T> {
+            pub const fn new() -> Self {
+                Self(OnceLock::new())
+            }
+
+            #[inline]
+            pub fn push(&self, item: T) {
+                self.0.get_or_init(Self::make).push(item);
+            }
+
+            #[cold]
+            fn make() -> Box<Unbounded<T>> {
+                Box::new(Unbounded::new())
+            }
+
+            #[inline]
+            pub fn pop(&self) -> Option<T> {
+                self.0.get()?.pop()
+            }
+
+            #[inline]
+            pub fn len(&self) -> usize {
+                self.0.get().map_or(0, |queue| queue.len())
+            }
+
+            #[inline]
+            pub fn is_empty(&self) -> bool {
+                self.0.get().is_none_or(|queue| queue.is_empty())
+            }
+        }
     }
 
     use std::sync::PoisonError;

@@ -20,7 +20,6 @@
 //! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
 //!   lost.
 
-use super::ring::Ring;
 use super::stripes::Stripes;
 use crate::links::NodeId;
 use crate::primitives::{Patience, seeded};
@@ -49,7 +48,7 @@ pub enum Push {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct ReadBuffer {
-    stripes: Stripes<Ring<1>>,
+    stripes: Stripes<1>,
 }
 
 impl Default for ReadBuffer {
@@ -61,7 +60,7 @@ impl Default for ReadBuffer {
 impl ReadBuffer {
     /// Creates an empty buffer.
     pub fn new() -> Self {
-        Self { stripes: Stripes::new(|| Ring::new(STRIPE_CAPACITY)) }
+        Self { stripes: Stripes::new(STRIPE_CAPACITY) }
     }
 
     /// Records that the node `id` was read, unless the stripe is full.
@@ -99,6 +98,6 @@ impl ReadBuffer {
 
     /// How many ids all stripes can hold together.
     pub fn capacity(&self) -> usize {
-        self.stripes.len() * STRIPE_CAPACITY
+        self.stripes.capacity()
     }
 }

@@ -56,7 +56,7 @@ use crate::primitives::{Patience, ShortWait, Spin, ordering_unless_seeded, seede
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
 
-/// The slots of a segment, which takes 1 KiB.
+/// The slots of a segment, which takes 1 KiB. A ring of fewer slots has one segment of as many.
 pub const SEGMENT: usize = if cfg!(cortado_loom) { 4 } else { 64 };
 
 /// The count begins at this bit of the account.
@@ -104,11 +104,11 @@ struct Slot {
     weight: AtomicU32,
 }
 
-type Segment = Box<[Slot; SEGMENT]>;
+type Segment = Box<[Slot]>;
 
-fn new_segment() -> Segment {
+fn new_segment(slots: usize) -> Segment {
     let slot = |_| Slot { event: AtomicU64::new(0), weight: AtomicU32::new(0) };
-    Box::new(std::array::from_fn(slot))
+    (0..slots.min(SEGMENT)).map(slot).collect()
 }
 
 /// A ring of at most so many segments, a power of two; see the [module](self).
@@ -132,7 +132,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
         if cfg!(cortado_loom) {
             // No model looks at the allocation, and loom's atomics are counted.
             let all = segments.iter().take(slots.div_ceil(SEGMENT));
-            all.for_each(|segment| drop(segment.set(new_segment())));
+            all.for_each(|segment| drop(segment.set(new_segment(slots))));
         }
         Self {
             account: AtomicU64::new(0),
@@ -242,14 +242,14 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
         let segment = self.segment(position);
         let slots = match segment.get() {
             Some(slots) => slots,
-            None => Self::allocate(segment),
+            None => self.allocate(segment),
         };
         &slots[position & self.mask as usize & (SEGMENT - 1)]
     }
 
     #[cold]
-    fn allocate(segment: &OnceLock<Segment>) -> &Segment {
-        segment.get_or_init(new_segment)
+    fn allocate<'s>(&self, segment: &'s OnceLock<Segment>) -> &'s Segment {
+        segment.get_or_init(|| new_segment(self.mask as usize + 1))
     }
 }
 

@@ -1,9 +1,14 @@
 //! An array of cache-padded stripes. Each thread pushes into its own; one drainer visits all.
+//!
+//! A drain must find each event that was pushed before the drain was requested. It does: the thread
+//! that allocates a ring does so before it pushes and requests, so whoever sees the request sees
+//! the ring.
 
-use crossbeam_utils::CachePadded;
-
+use super::ring::Ring;
 use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::primitives::plain::OnceLock;
 use crate::primitives::thread_stripe;
+use crossbeam_utils::CachePadded;
 
 /// There are at most this many stripes: more would only lengthen the drain.
 #[cfg(not(cortado_loom))]
@@ -15,8 +20,7 @@ const MAX_STRIPES: usize = 16;
 /// Tests and benches set `CORTADO_STRIPES` to run as on a machine with more or fewer threads.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
-    static COUNT: crate::primitives::plain::OnceLock<usize> =
-        crate::primitives::plain::OnceLock::new();
+    static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
         let threads = crate::primitives::thread::available_parallelism();
         let threads = threads.map_or(4, |threads| threads.get());
@@ -40,40 +44,78 @@ pub fn stripe_count() -> usize {
     2
 }
 
+/// A ring that the first push into it allocates.
+type Stripe<const SEGMENTS: usize> = OnceLock<Box<CachePadded<Ring<SEGMENTS>>>>;
+
 #[derive(Debug)]
-pub(super) struct Stripes<S> {
-    stripes: Box<[CachePadded<S>]>,
+pub(super) struct Stripes<const SEGMENTS: usize> {
+    /// One per hardware thread, most of which no thread uses in a cache of few entries. The first
+    /// push allocates the places.
+    places: OnceLock<Box<[Stripe<SEGMENTS>]>>,
+    /// The number of places, a power of two.
+    len: usize,
+    ring_capacity: usize,
     /// The stripe at which the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
     first: AtomicUsize,
 }
 
-impl<S> Stripes<S> {
-    pub(super) fn new(mut stripe: impl FnMut() -> S) -> Self {
-        Self {
-            stripes: (0..stripe_count()).map(|_| CachePadded::new(stripe())).collect(),
-            first: AtomicUsize::new(0),
+impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
+    /// Stripes that hold so many events each.
+    pub(super) fn new(ring_capacity: usize) -> Self {
+        let (places, len) = (OnceLock::new(), stripe_count());
+        let stripes = Self { places, len, ring_capacity, first: AtomicUsize::new(0) };
+        if cfg!(cortado_loom) {
+            // loom does not see that std's lock publishes a ring.
+            (0..len).for_each(|number| {
+                let _ = stripes.allocate(number);
+            });
         }
+        stripes
     }
 
     /// The stripe of the calling thread, the same one at each call.
+    #[inline(always)]
+    pub(super) fn mine(&self) -> &Ring<SEGMENTS> {
+        let own = thread_stripe();
+        let place = self.places.get().map(|places| &places[own & (places.len() - 1)]);
+        match place.and_then(OnceLock::get) {
+            Some(ring) => ring,
+            None => self.allocate(own & (self.len - 1)),
+        }
+    }
+
     #[inline]
-    pub(super) fn mine(&self) -> &S {
-        &self.stripes[thread_stripe() & (self.stripes.len() - 1)]
+    fn get(&self, number: usize) -> Option<&Ring<SEGMENTS>> {
+        self.places.get()?[number].get().map(|ring| &***ring)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &S> {
-        self.stripes.iter().map(|stripe| &**stripe)
+    #[cold]
+    fn allocate(&self, number: usize) -> &Ring<SEGMENTS> {
+        let places = || (0..self.len).map(|_| OnceLock::new()).collect();
+        let ring = || Box::new(CachePadded::new(Ring::new(self.ring_capacity)));
+        self.places.get_or_init(places)[number].get_or_init(ring)
     }
 
-    /// All stripes. Each call begins with another one, so that a drain with a limit starves none.
-    pub(super) fn rotate(&self) -> impl Iterator<Item = &S> {
+    /// The stripes that some thread has pushed into.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
+        (0..self.len).filter_map(|number| self.get(number))
+    }
+
+    /// [`iter`](Self::iter), where each call begins with another stripe, so that a drain with a
+    /// limit starves none.
+    pub(super) fn rotate(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);
-        let mask = self.stripes.len() - 1;
-        (0..self.stripes.len()).map(move |i| &*self.stripes[first.wrapping_add(i) & mask])
+        (0..self.len).filter_map(move |step| self.get(first.wrapping_add(step) & (self.len - 1)))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.stripes.len()
+    /// How many events all stripes can hold together.
+    pub(super) fn capacity(&self) -> usize {
+        self.len * self.ring_capacity
+    }
+
+    /// How many events each stripe can hold.
+    pub(super) fn ring_capacity(&self) -> usize {
+        self.ring_capacity
     }
 }

@@ -46,7 +46,7 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::{Patience, seeded};
 
-use super::ring::{Account, MAX_CAPACITY, Ring, SEGMENT};
+use super::ring::{Account, MAX_CAPACITY, SEGMENT};
 use super::spill::Spill;
 use super::stripes::Stripes;
 
@@ -93,11 +93,10 @@ pub struct Drained {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct WriteBuffer {
-    stripes: Stripes<Ring<{ MAX_CAPACITY / SEGMENT }>>,
+    stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
     /// The pressure's thresholds. They order nothing: a stale one only moves a drain.
     batch: GuardedU64,
     weight_limit: GuardedU64,
-    stripe_capacity: usize,
     spill: Spill,
 }
 
@@ -123,17 +122,16 @@ impl WriteBuffer {
     /// Unless `1 <= batch <= MAX_BATCH`.
     pub fn new(batch: usize, weight_limit: u64) -> Self {
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
-        let stripe_capacity = batch * BATCHES;
-        let stripes = Stripes::new(|| Ring::new(stripe_capacity));
+        let stripes = Stripes::new(batch * BATCHES);
         let spill = Spill::new(0, 0);
         let (batch, weight_limit) = (GuardedU64::new(batch as u64), GuardedU64::new(weight_limit));
-        Self { stripes, batch, weight_limit, stripe_capacity, spill }
+        Self { stripes, batch, weight_limit, spill }
     }
 
     /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
     /// beyond the one with which the buffer was made.
     pub fn set_limits(&self, limits: WriteLimits) {
-        let batch = limits.batch.clamp(1, self.stripe_capacity / BATCHES);
+        let batch = limits.batch.clamp(1, self.stripes.ring_capacity() / BATCHES);
         self.batch.store(batch as u64, Relaxed);
         self.weight_limit.store(limits.weight, Relaxed);
         self.spill.set_limits(limits.spilled_events, limits.spilled_weight);
@@ -150,7 +148,7 @@ impl WriteBuffer {
     /// # Errors
     ///
     /// Returns the event if the stripe is full.
-    #[inline]
+    #[inline(always)]
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
         Ok(self.pressure(before, now))
@@ -210,7 +208,7 @@ impl WriteBuffer {
         }
         let mut left = limits.stripes;
         for stripe in self.stripes.rotate() {
-            let limit = left.min(self.stripe_capacity);
+            let limit = left.min(self.stripes.ring_capacity());
             scratch.clear();
             let mut taken = stripe.take_batch(limit, patience, scratch);
             apply(scratch);
@@ -231,7 +229,7 @@ impl WriteBuffer {
 
     /// How many events all stripes can hold together.
     pub fn capacity(&self) -> usize {
-        self.stripes.len() * self.stripe_capacity
+        self.stripes.capacity()
     }
 
     /// How many spilled events a pass takes out: half as many as the stripes can hold, but at most

@@ -47,7 +47,7 @@ impl Ghost {
     pub fn new() -> Self {
         let mut empty = [NONE; PLACES + 1];
         empty[0] = 1;
-        Self { lines: Blocks::new(empty, ENTRIES_PER_LINE, 1) }
+        Self { lines: Blocks::new(empty, lines_for) }
     }
 
     /// Adjusts the size to the number of entries. Must be called whenever that number changes by
@@ -99,6 +99,10 @@ impl Ghost {
     pub fn validate(&self) -> Result<(), String> {
         self.lines.validate().map_err(|error| format!("ghost: {error}"))
     }
+}
+
+fn lines_for(entries: usize) -> usize {
+    entries.div_ceil(ENTRIES_PER_LINE).max(1)
 }
 
 /// The upper bits of `x`, raised to be greater than any cursor. The index of the line comes from

@@ -47,7 +47,8 @@
 //! 6. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
 //!    nodes. It touches at most 24 cache lines of the sketch and of the ghosts, 16 of them only
 //!    while the sketch ages. The rest of the work waits for the next call. The shadows of a sampled
-//!    request cost extra (see `trial`).
+//!    request cost extra (see `trial`). So does the request with which the trial begins: it plays
+//!    up to 48 requests to the shadows.
 //! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be
 //!    secret. It decides which keys share counters, which keys are in the sample, and which
 //!    rejected candidates are admitted by chance.
@@ -75,15 +76,27 @@ use regions::End;
 use rules::Rules;
 use trial::Trial;
 
+/// The trial begins when there are so many entries, or when the cache is half full.
+const TRIAL_ENTRIES: usize = 24;
+
 /// The eviction policy; see the [module](self).
 #[derive(Debug)]
 pub struct Policy {
     queues: Queues,
     admission: Admission,
-    /// `None` if the rules are fixed.
-    trial: Option<Trial>,
+    choice: Choice,
     /// Whether the policy has evicted since the maximum was set.
     has_evicted: bool,
+}
+
+/// How the rules are chosen.
+#[derive(Debug)]
+enum Choice {
+    /// They are fixed.
+    Fixed,
+    /// By a trial, which has not begun. These are its secrets.
+    Later([u64; 2]),
+    ByTrial(Box<Trial>),
 }
 
 impl Policy {
@@ -91,31 +104,26 @@ impl Policy {
     /// itself.
     pub fn new(max_weight: u64, seed: u64) -> Self {
         let mut admission = Admission::new(seed);
-        let trial = Trial::new(|| admission.roll());
-        Self::with_rules(max_weight, trial.rules(), Some(trial), admission)
+        let secrets = [admission.roll(), admission.roll()];
+        Self::with_rules(max_weight, Rules::ALL[0], Choice::Later(secrets), admission)
     }
 
     /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
     /// which never rejects a newcomer.
     pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
         let rules = Rules { window: share.clamp(0.0, 1.0), ..Rules::OPEN };
-        Self::with_rules(max_weight, rules, None, Admission::new(seed))
+        Self::with_rules(max_weight, rules, Choice::Fixed, Admission::new(seed))
     }
 
     /// Creates a policy that never rejects a newcomer: a segmented LRU.
     pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
         let rules = Rules { heavy_duel_first: false, ..Rules::OPEN };
-        Self::with_rules(max_weight, rules, None, Admission::of_all(seed))
+        Self::with_rules(max_weight, rules, Choice::Fixed, Admission::of_all(seed))
     }
 
-    fn with_rules(
-        max_weight: u64,
-        rules: Rules,
-        trial: Option<Trial>,
-        admission: Admission,
-    ) -> Self {
+    fn with_rules(max_weight: u64, rules: Rules, choice: Choice, admission: Admission) -> Self {
         let queues = Queues::new(max_weight, rules);
-        Self { queues, admission, trial, has_evicted: false }
+        Self { queues, admission, choice, has_evicted: false }
     }
 
     /// The weight of all nodes in the policy.
@@ -168,8 +176,8 @@ impl Policy {
         let spread = self.admission.spread(hash);
         self.admission.count(spread);
         self.queues.arrive(store, node, spread, &mut self.admission);
-        self.admission.fit(self.len());
-        self.feed_trial(hash);
+        self.fit_sketch();
+        self.feed_trial(store, hash);
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
@@ -194,8 +202,18 @@ impl Policy {
         old: NodeId,
         new: NodeId,
     ) -> bool {
-        let (from, to) = (store.node(old), store.node(new));
-        from.weight() == to.weight() && self.queues.regions.replace(store, from, (new, to))
+        self.replace_node_uncounted(store, store.node(old), (new, store.node(new)))
+    }
+
+    /// [`replace_uncounted`](Self::replace_uncounted) for a caller that already has the nodes.
+    #[inline]
+    pub fn replace_node_uncounted<'a, S: PolicyStore + ?Sized>(
+        &mut self,
+        store: &S,
+        old: S::Node<'a>,
+        (new, node): (NodeId, S::Node<'a>),
+    ) -> bool {
+        old.weight() == node.weight() && self.queues.regions.replace(store, old, (new, node))
     }
 
     /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
@@ -267,8 +285,8 @@ impl Policy {
         if self.queues.remove(store, node) != Region::None
             || self.queues.regions.aside.remove(store, node)
         {
-            self.admission.fit(self.len());
-            if let Some(trial) = &mut self.trial {
+            self.fit_sketch();
+            if let Choice::ByTrial(trial) = &mut self.choice {
                 trial.forget(node.hash());
             }
         }
@@ -279,7 +297,7 @@ impl Policy {
     pub fn take_victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
         let id = self.queues.take_victim(store, &mut self.admission)?;
         self.has_evicted = true;
-        self.admission.fit(self.len());
+        self.fit_sketch();
         Some(id)
     }
 
@@ -290,14 +308,14 @@ impl Policy {
     /// them in turn.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.readmit(store, id);
-        self.admission.fit(self.len());
+        self.fit_sketch();
     }
 
     /// Takes back a victim that cannot be evicted until [`restore`](Self::restore) is called. Until
     /// then it counts, and `take_victim` does not return it.
     pub fn set_aside<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.regions.aside.insert(store, id);
-        self.admission.fit(self.len());
+        self.fit_sketch();
     }
 
     /// [Readmits](Self::readmit) a node, if it is set aside.
@@ -336,7 +354,19 @@ impl Policy {
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         self.queues.validate(store)?;
         self.admission.validate()?;
-        self.trial.as_ref().map_or(Ok(()), Trial::validate)
+        match &self.choice {
+            Choice::ByTrial(trial) => trial.validate(),
+            Choice::Fixed | Choice::Later(_) => Ok(()),
+        }
+    }
+
+    /// Adjusts the sketch to the number of entries, each time that this has changed by one. Before
+    /// the trial begins, no duel is near, and the smallest sketch is enough.
+    #[inline]
+    fn fit_sketch(&mut self) {
+        if !matches!(self.choice, Choice::Later(_)) {
+            self.admission.fit(self.queues.regions.len());
+        }
     }
 
     fn hit<'a, S: PolicyStore + ?Sized>(
@@ -348,14 +378,17 @@ impl Policy {
         let hash = node.1.hash();
         self.admission.count(self.admission.spread(hash));
         self.queues.hit(store, node, from);
-        self.feed_trial(hash);
+        self.feed_trial(store, hash);
     }
 
     /// Passes a request to the trial, if its key is in the sample.
     #[inline]
-    fn feed_trial(&mut self, hash: Hash32) {
-        if self.trial.as_ref().is_some_and(|trial| trial.is_sampled(hash)) {
-            self.feed_shadows(hash);
+    fn feed_trial<S: PolicyStore + ?Sized>(&mut self, store: &S, hash: Hash32) {
+        match &self.choice {
+            Choice::Fixed => {}
+            &Choice::Later(secrets) => self.begin_trial(store, secrets),
+            Choice::ByTrial(trial) if trial.is_sampled(hash) => self.feed_shadows(hash),
+            Choice::ByTrial(_) => {}
         }
     }
 
@@ -364,9 +397,29 @@ impl Policy {
     #[inline(never)]
     fn feed_shadows(&mut self, hash: Hash32) {
         let entries = self.len();
-        let Some(trial) = &mut self.trial else { return };
+        let Choice::ByTrial(trial) = &mut self.choice else { return };
         if trial.play(hash, entries, self.has_evicted, &mut self.admission) {
             self.queues.set_rules(trial.rules());
         }
+    }
+
+    /// Begins the trial, if it is time. The shadows get the present entries, of which there are
+    /// few: the coldest first, and the protected ones once more.
+    #[cold]
+    #[inline(never)]
+    fn begin_trial<S: PolicyStore + ?Sized>(&mut self, store: &S, secrets: [u64; 2]) {
+        let is_half_full = self.weight() >= self.max_weight() / 2;
+        if self.len() < TRIAL_ENTRIES && !is_half_full && !self.has_evicted {
+            return;
+        }
+        let regions = &self.queues.regions;
+        let present = order::coldest(regions, &self.admission, store);
+        let hashes: Vec<_> = present
+            .chain(regions.of(Region::Protected).list.iter_back(store))
+            .map(|id| store.hash(id))
+            .collect();
+        (1..=self.len()).for_each(|entries| self.admission.fit(entries));
+        self.choice = Choice::ByTrial(Box::new(Trial::new(secrets)));
+        hashes.into_iter().for_each(|hash| self.feed_shadows(hash));
     }
 }

@@ -17,7 +17,9 @@
 //! 3. **Verdict.** When the deficit of the rules in force is as large as it can get, the best rules
 //!    replace them. A smaller deficit is not worth the change. A change costs hits in proportion to
 //!    the capacity, because part of the cache has to be filled anew.
-//! 4. Nothing counts until the cache has been full: before that, all rules are alike.
+//! 4. Nothing counts until the cache has been full: before that, all rules are alike. So the trial
+//!    begins when the cache is half full, or has so many entries that the shadows could not be
+//!    given them in a moment. A cache of few entries does not pay for the shadows.
 //! 5. **Work.** One request in 2^`shift` is played to every shadow. It costs one look-up, and one
 //!    hit or one arrival per shadow. When the sample is halved, up to a few thousand nodes are
 //!    unlinked. This happens once for each doubling of the number of entries.
@@ -72,12 +74,13 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub fn new(mut roll: impl FnMut() -> u64) -> Self {
+    /// A trial with these secret numbers, which select the sample.
+    pub fn new([seed, factor]: [u64; 2]) -> Self {
         let shadow = |rules| Shadow { queues: Queues::new(1, rules), hits: 0, deficit: 0 };
         Self {
             shadows: Rules::ALL.into_iter().map(shadow).collect(),
-            keys: Keys::new(roll()),
-            factor: roll() as u32 | 1,
+            keys: Keys::new(seed),
+            factor: factor as u32 | 1,
             shift: 0,
             capacity: 1,
             requests: 0,

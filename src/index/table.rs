@@ -3,7 +3,6 @@
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crossbeam_utils::CachePadded;
 
 use super::bucket::Bucket;
 use super::memory::{self, Buckets, Link, LinkedTable, free_chains};
@@ -19,9 +18,9 @@ pub trait HashOf {
     fn hash(&self, id: NodeId) -> Hash32;
 }
 
-/// The size of the smallest table, as a power of two: a smaller one would save nothing. The model
+/// The size of the smallest table, as a power of two: room for 28 entries in 320 bytes. The model
 /// checker starts from one bucket.
-const MIN_BITS: u32 = if cfg!(cortado_loom) { 0 } else { 4 };
+const MIN_BITS: u32 = if cfg!(cortado_loom) { 0 } else { 2 };
 /// The size of the largest table, as a power of two. It is enough for every id (they end at 2^31)
 /// at [`LOAD`]. On a small machine, such a table takes a quarter of the memory.
 const MAX_BITS: u32 = if usize::BITS >= 64 { 28 } else { 24 };
@@ -47,13 +46,15 @@ const MAX_STEP: u32 = 4;
 /// The link to the current table.
 pub type Root = memory::Root<Table>;
 
-/// The home buckets, and the link to the table that they are moving to.
+/// The home buckets, and the link to the table that they are moving to. It has its cache lines for
+/// itself, since every operation reads it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Table {
     buckets: Buckets,
     shift: u32,
     next: Link<Table>,
-    moving: CachePadded<Mutex<Moving>>,
+    moving: Mutex<Moving>,
 }
 
 /// How far the buckets of a table have moved. One helper at a time uses it.
@@ -104,7 +105,7 @@ impl Table {
             shift: 32 - buckets.len().ilog2(),
             buckets,
             next: Link::default(),
-            moving: CachePadded::new(Mutex::new(Moving::default())),
+            moving: Mutex::new(Moving::default()),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::address::{Address, NodeMemory};
 use crate::links::NodeId;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::plain::OnceLock;
 use crate::primitives::{seeded, thread_stripe};
 use crossbeam_utils::CachePadded;
 
@@ -32,34 +33,24 @@ impl Head {
 /// Free ids, last in first out per stripe.
 #[derive(Debug)]
 pub struct FreeList {
+    /// Allocated by the first push: a cache from which nothing was removed yet needs no stripes.
+    stripes: OnceLock<Box<Stripes>>,
+}
+
+#[derive(Debug)]
+struct Stripes {
     /// Each is a [`Head`].
     heads: [CachePadded<AtomicU64>; STRIPES],
     /// Counts batches; selects the stripe for the next one.
     turn: AtomicUsize,
 }
 
-impl FreeList {
-    pub fn new() -> Self {
-        Self {
+impl Stripes {
+    fn new() -> Box<Self> {
+        Box::new(Self {
             heads: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
             turn: AtomicUsize::new(0),
-        }
-    }
-
-    /// Takes an id, from this thread's stripe first. Returns the id and the address of its node.
-    #[inline]
-    pub fn pop<'p>(&self, pool: &'p impl NodeMemory) -> Option<(NodeId, Address<'p>)> {
-        let own = thread_stripe();
-        self.pop_from(pool, own).or_else(|| self.pop_elsewhere(pool, own))
-    }
-
-    #[cold]
-    fn pop_elsewhere<'p>(
-        &self,
-        pool: &'p impl NodeMemory,
-        own: usize,
-    ) -> Option<(NodeId, Address<'p>)> {
-        (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
+        })
     }
 
     #[inline]
@@ -90,10 +81,49 @@ impl FreeList {
         }
     }
 
+    #[cold]
+    fn pop_elsewhere<'p>(
+        &self,
+        pool: &'p impl NodeMemory,
+        own: usize,
+    ) -> Option<(NodeId, Address<'p>)> {
+        (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
+    }
+
+    /// Selects the stripe for the next batch: this thread's stripe if it is empty, else the stripes
+    /// in turn. The threads that free ids are those that run maintenance. The threads that need ids
+    /// are others, unless there is only one thread.
+    fn taker(&self) -> &AtomicU64 {
+        let own = &self.heads[thread_stripe() % STRIPES];
+        if Head(own.load(Ordering::Relaxed)).id() == NodeId::NONE {
+            return own;
+        }
+        &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
+    }
+}
+
+impl FreeList {
+    pub fn new() -> Self {
+        let stripes = OnceLock::new();
+        if cfg!(cortado_loom) {
+            // loom does not see that std's lock publishes them.
+            let _ = stripes.set(Stripes::new());
+        }
+        Self { stripes }
+    }
+
+    /// Takes an id, from this thread's stripe first. Returns the id and the address of its node.
+    #[inline]
+    pub fn pop<'p>(&self, pool: &'p impl NodeMemory) -> Option<(NodeId, Address<'p>)> {
+        let (stripes, own) = (self.stripes.get()?, thread_stripe());
+        stripes.pop_from(pool, own).or_else(|| stripes.pop_elsewhere(pool, own))
+    }
+
     /// Puts `ids` on the list, in one step for all of them.
+    #[inline]
     pub fn push(&self, pool: &impl NodeMemory, ids: &[NodeId]) {
         let Some(&first) = ids.first() else { return };
-        let head = self.taker();
+        let head = self.stripes.get_or_init(Stripes::new).taker();
         // Acquire pairs with the Release below: `depth` reads the count that the thread which
         // pushed the first id has stored.
         let mut seen = Head(head.load(Ordering::Acquire));
@@ -119,17 +149,6 @@ impl FreeList {
         }
     }
 
-    /// Selects the stripe for the next batch: this thread's stripe if it is empty, else the stripes
-    /// in turn. The threads that free ids are those that run maintenance. The threads that need ids
-    /// are others, unless there is only one thread.
-    fn taker(&self) -> &AtomicU64 {
-        let own = &self.heads[thread_stripe() % STRIPES];
-        if Head(own.load(Ordering::Relaxed)).id() == NodeId::NONE {
-            return own;
-        }
-        &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
-    }
-
     /// Number of ids in all stripes. An estimate while other threads take or return ids.
     pub fn len(&self, pool: &impl NodeMemory) -> usize {
         let stripe = |head: &CachePadded<AtomicU64>| {
@@ -139,12 +158,16 @@ impl FreeList {
             let same = Head(head.load(Ordering::Acquire)) == seen;
             if same { count as usize } else { 0 }
         };
-        self.heads.iter().map(stripe).fold(0, usize::saturating_add)
+        self.heads().map(stripe).fold(0, usize::saturating_add)
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
+        self.stripes.get().into_iter().flat_map(|stripes| &stripes.heads)
     }
 
     /// Visits all free ids. No other thread may use the list meanwhile.
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
-        for head in &self.heads {
+        for head in self.heads() {
             let mut id = Head(head.load(Ordering::Acquire)).id();
             while id != NodeId::NONE {
                 visit(id);

@@ -73,6 +73,7 @@
 //! that of the first 2,000 nodes, whose chunks are smaller than a block, and all columns.
 
 mod address;
+mod chunks;
 mod columns;
 mod free;
 mod handle;

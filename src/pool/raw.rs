@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
 use super::address::{Address, NodeMemory};
+use super::chunks::{Chunk, ChunkTable, INDEX_BITS, chunk_len, chunk_of, nodes_before, successor};
 use super::columns::{Column, Columns};
 use super::free::FreeList;
 use super::hard_deadline::HardDeadline;
@@ -11,20 +12,10 @@ use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::prefetch::prefetch;
 use crate::primitives::Mutex;
-use crate::primitives::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::system;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-
-/// The lowest `INDEX_BITS` bits of an id are the index of the node in its chunk. The bits above
-/// them are the number of the chunk.
-const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 23 };
-/// The pool has at most this many chunks: ids of higher chunks are reserved.
-const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
-/// Each chunk of the first octave has `1 << FIRST_CHUNK_BITS` nodes.
-const FIRST_CHUNK_BITS: u32 = 3;
-/// An octave is this many chunks of one size. The next octave has chunks twice as large.
-const OCTAVE: usize = 8;
 
 /// The layout of the pair of key and value, and how to drop them in place.
 pub struct Shape {
@@ -39,86 +30,31 @@ pub struct Shape {
     pub drop_value: unsafe fn(*mut u8),
 }
 
-/// See the [module](super).
+/// The fields that lookups read come first, on cache lines that nobody writes: neither the counts
+/// of the pool's `Arc` nor the words of the free ids are there.
+#[repr(C, align(64))]
 pub struct RawPool {
-    chunks: [Chunk; CHUNKS],
-    shape: Shape,
+    chunks: ChunkTable,
     stride: usize,
-    align: usize,
     pair_offset: usize,
+    align: usize,
+    shape: Shape,
+    free: FreeList,
+    /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
+    sentinel: Chunk,
+    /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
+    sentinel_offset: usize,
     /// The next id that was never handed out.
     next: AtomicU32,
-    free: FreeList,
     /// Free ids that were not needed for a while.
     pub(super) reserve: Reserve,
     /// For each chunk, the distance in bytes from the start of its allocation to its first node.
     /// The thread that allocates a chunk holds the lock. Chunks beyond the end are unallocated.
     offsets: Mutex<Vec<usize>>,
-    /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
-    sentinel: Chunk,
-    /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
-    sentinel_offset: usize,
-}
-
-/// A chunk of nodes, or the place for a chunk that is not allocated yet.
-struct Chunk {
-    /// The first node. Before the chunk is allocated, [`RawPool::sentinel`].
-    base: AtomicPtr<u8>,
-    /// The number of nodes, which is a power of two, minus one. The mask keeps every index within
-    /// the chunk, even that of a wrong id. Before the chunk is allocated, 0.
-    mask: AtomicUsize,
-}
-
-impl Chunk {
-    fn unallocated(sentinel: NonNull<u8>) -> Self {
-        Self { base: AtomicPtr::new(sentinel.as_ptr()), mask: AtomicUsize::new(0) }
-    }
-
-    fn is_allocated(&self) -> bool {
-        self.mask.load(Ordering::Acquire) != 0
-    }
-
-    /// Returns the first node, and the mask of the chunk or a stricter mask.
-    #[inline(always)]
-    fn load(&self) -> (NonNull<u8>, usize) {
-        // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
-        // also reads the chunk's first node. A thread that reads the mask 0 gets either the
-        // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
-        // the node is initialised.
-        let mask = self.mask.load(Ordering::Acquire);
-        let base = self.base.load(Ordering::Acquire);
-        // SAFETY: neither `unallocated` nor `publish` stores null.
-        (unsafe { NonNull::new_unchecked(base) }, mask)
-    }
-
-    /// Makes the chunk visible to all threads. The holder of [`RawPool::offsets`] calls this once
-    /// per chunk.
-    fn publish(&self, base: NonNull<u8>, len: usize) {
-        self.base.store(base.as_ptr(), Ordering::Release);
-        self.mask.store(len - 1, Ordering::Release);
-    }
-}
-
-fn chunk_len(chunk: usize) -> usize {
-    1 << (FIRST_CHUNK_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
 }
 
 /// The first id that is handed out.
 const FIRST_ID: NodeId = NodeId::from_raw(1);
-
-/// The number of the chunk that node `id` is in.
-#[inline(always)]
-fn chunk_of(id: NodeId) -> usize {
-    (id.raw() >> INDEX_BITS) as usize
-}
-
-/// The id after this one: in the same chunk, or the first of the next chunk.
-fn successor(id: NodeId) -> NodeId {
-    let chunk = id.raw() >> INDEX_BITS;
-    let index = id.raw() - (chunk << INDEX_BITS);
-    let has_next = index as usize + 1 < chunk_len(chunk as usize);
-    NodeId::from_raw(if has_next { id.raw() + 1 } else { (chunk + 1) << INDEX_BITS })
-}
 
 /// Offset in bytes of the pair within its node.
 pub(super) const fn pair_offset(pair: Layout) -> usize {
@@ -202,7 +138,7 @@ impl RawPool {
         let (sentinel, sentinel_offset) =
             new_nodes(layout, align, Nodes { len: 1, stride, columns: shape.columns });
         Self {
-            chunks: std::array::from_fn(|_| Chunk::unallocated(sentinel)),
+            chunks: ChunkTable::new(sentinel),
             stride,
             align,
             pair_offset: pair_offset(shape.pair),
@@ -243,14 +179,14 @@ impl RawPool {
     fn location(&self, id: NodeId) -> Location {
         // Ids above those of the last chunk are reserved and name no node.
         debug_assert!(id < NodeId::FIRST_RESERVED, "{id:#x} names no node");
-        let (base, mask) = self.chunks[chunk_of(id) % CHUNKS].load();
+        let (base, mask) = self.chunks.of(id).load();
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
         Location { base, index: id.index() & mask, len: mask + 1 }
     }
 
     /// Whether the id's chunk is allocated. It is not if the allocation panicked.
     pub fn exists(&self, id: NodeId) -> bool {
-        self.chunks[chunk_of(id)].is_allocated()
+        self.chunks.at(chunk_of(id)).is_allocated()
     }
 
     /// The ids handed out so far.
@@ -331,7 +267,7 @@ impl RawPool {
             .map(NodeId::from_raw)
             .expect("a cache can hold at most 1,543,503,807 entries");
         let chunk = chunk_of(id);
-        if !self.chunks[chunk].is_allocated() {
+        if !self.chunks.at(chunk).is_allocated() {
             self.grow(chunk);
         }
         (id, self.at(id))
@@ -359,7 +295,7 @@ impl RawPool {
     #[cold]
     fn grow(&self, chunk: usize) {
         let mut offsets = self.offsets.lock();
-        let location = &self.chunks[chunk];
+        let location = self.chunks.at(chunk);
         if location.is_allocated() {
             return;
         }
@@ -441,10 +377,7 @@ impl NodeMemory for RawPool {
 
     fn handed_out(&self) -> usize {
         let end = NodeId::from_raw(self.next.load(Ordering::Relaxed));
-        let chunk = chunk_of(end);
-        let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
-        let others = chunk % OCTAVE * chunk_len(chunk);
-        octaves.sum::<usize>() + others + (end.index() & ((1 << INDEX_BITS) - 1))
+        nodes_before(chunk_of(end)) + (end.index() & ((1 << INDEX_BITS) - 1))
     }
 
     fn free_len(&self) -> usize {

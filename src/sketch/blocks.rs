@@ -7,9 +7,9 @@
 //!
 //! 1. A new block starts as a copy of the block whose keys it takes over. A block that is given up
 //!    is merged into the block that takes its keys back. So the knowledge about a key is kept.
-//! 2. A call of [`Blocks::fit`] adds or gives up at most one block. It allocates at most one chunk
-//!    of [`CHUNK`] blocks (64 KiB). While the table is smaller than a chunk, it allocates at most
-//!    twice the present memory.
+//! 2. A call of [`Blocks::fit`] adds or gives up the blocks of one entry: one or none in a large
+//!    table. It allocates at most one chunk of [`CHUNK`] blocks (64 KiB). While the table is
+//!    smaller than a chunk, it allocates a quarter more than the present memory.
 //! 3. The price: blocks that are not split yet hold up to twice as many keys as the others.
 //! 4. The memory of blocks that are given up is kept for later blocks. Freeing 64 KiB is expensive
 //!    with some allocators. glibc's then coalesces all memory that was freed since it last did so:
@@ -39,21 +39,22 @@ pub struct Blocks<T> {
     mask: usize,
     /// The number of entries that the size is for: the recent maximum.
     entries: usize,
-    entries_per_block: usize,
-    min_count: usize,
+    /// The number of blocks for a number of entries.
+    size_for: fn(usize) -> usize,
 }
 
 impl<T: Copy> Blocks<T> {
-    /// Creates a table of `min_count` blocks, which is its smallest size and a power of two.
-    pub fn new(empty: T, entries_per_block: usize, min_count: usize) -> Self {
-        debug_assert!(min_count.is_power_of_two() && min_count <= CHUNK);
+    /// Creates a table for no entries. `size_for` gives the number of blocks for a number of
+    /// entries. It never falls when the entries become more.
+    pub fn new(empty: T, size_for: fn(usize) -> usize) -> Self {
+        let count = size_for(0);
+        debug_assert!((1..=CHUNK).contains(&count));
         Self {
-            chunks: vec![vec![Block(empty); min_count]],
-            count: min_count,
-            mask: min_count - 1,
+            chunks: vec![vec![Block(empty); count]],
+            count,
+            mask: count.next_power_of_two() - 1,
             entries: 0,
-            entries_per_block,
-            min_count,
+            size_for,
         }
     }
 
@@ -93,7 +94,7 @@ impl<T: Copy> Blocks<T> {
     /// maximum, and then gradually. So a number that goes up and down costs nothing.
     /// `merge(kept, given_up)` merges a block that is given up into the block that is kept.
     #[inline]
-    pub fn fit(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
+    pub fn fit(&mut self, entries: usize, merge: impl FnMut(&mut T, T)) {
         if entries > self.entries || entries < self.entries / 4 {
             self.follow(entries, merge);
         }
@@ -101,16 +102,17 @@ impl<T: Copy> Blocks<T> {
 
     /// Grows or shrinks by one entry.
     #[cold]
-    fn follow(&mut self, entries: usize, merge: impl FnOnce(&mut T, T)) {
+    fn follow(&mut self, entries: usize, mut merge: impl FnMut(&mut T, T)) {
         if entries > self.entries {
             self.entries += 1;
         } else {
             self.entries -= 1;
         }
-        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
-        if wanted > self.count {
+        let wanted = (self.size_for)(self.entries);
+        while wanted > self.count {
             self.split();
-        } else if wanted < self.count {
+        }
+        while wanted < self.count {
             let (given_up, target) = self.pop();
             merge(self.get_mut(target), given_up);
         }
@@ -132,8 +134,7 @@ impl<T: Copy> Blocks<T> {
                 return Err(format!("{len} blocks in chunk {number} of {} in all", self.count));
             }
         }
-        let wanted = self.entries.div_ceil(self.entries_per_block).max(self.min_count);
-        if self.count != wanted {
+        if self.count != (self.size_for)(self.entries) {
             return Err(format!("{} blocks for {} entries", self.count, self.entries));
         }
         Ok(())
@@ -150,7 +151,12 @@ impl<T: Copy> Blocks<T> {
         if new / CHUNK == self.chunks.len() {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
-        self.chunks[new / CHUNK].push(copy);
+        let chunk = &mut self.chunks[new / CHUNK];
+        if chunk.len() == chunk.capacity() {
+            // Not twice the memory, most of which a table that has found its size would never use.
+            chunk.reserve_exact((chunk.len() / 4).max(4));
+        }
+        chunk.push(copy);
         self.resized(new + 1);
     }
 

@@ -10,6 +10,9 @@
 //! knowing its bucket. If both neighbours of the unlinked id are the same id, this is the head of a
 //! ring that is now empty, and the ring's bit is cleared. Moving a whole ring changes only its two
 //! ends.
+//!
+//! The heads of a level are allocated when its first id comes, since many wheels use one level or
+//! two. A ring whose head is not there is empty.
 
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
@@ -44,30 +47,47 @@ impl Ring {
     fn bit(self) -> u64 {
         1 << self.index()
     }
+
+    /// The head of this ring while it is empty.
+    fn empty_head(self) -> Links {
+        let links = Links::new();
+        links.set_prev(self.head());
+        links.set_next(self.head());
+        links
+    }
 }
 
 #[derive(Debug)]
 pub struct Buckets {
-    /// The head of bucket b of level l is at l * 64 + b. The heads of the backlogs, one for each
-    /// level, come last.
-    heads: Box<[Links]>,
-    /// One word per level, in which the bit of each bucket that is not empty is set. The last word
-    /// is for the backlogs.
-    occupied: Box<[u64]>,
+    /// The rings of each level. The backlogs, one for each level, come last.
+    levels: Box<[Rings]>,
+}
+
+/// The rings of one level, or all backlogs.
+#[derive(Debug, Default)]
+struct Rings {
+    /// The bit of each ring that is not empty is set.
+    occupied: u64,
+    /// The heads, by index. Heads beyond the end are not allocated yet.
+    heads: Vec<Links>,
+}
+
+impl Rings {
+    /// Allocates the heads of empty rings, as many as a level with this ring has at least: a power
+    /// of two.
+    #[cold]
+    fn add_heads(&mut self, ring: Ring) {
+        let (present, wanted) = (self.heads.len() as u32, (ring.index() + 1).next_power_of_two());
+        self.heads.reserve_exact((wanted - present) as usize);
+        let heads = (present..wanted).map(|index| Ring::of(ring.level(), index).empty_head());
+        self.heads.extend(heads);
+    }
 }
 
 impl Buckets {
     pub fn new(geometry: &Geometry) -> Self {
-        let levels = geometry.levels().len();
-        let heads = levels as u32 * (MAX_BUCKETS + 1);
-        let buckets = Self {
-            heads: (0..heads).map(|_| Links::new()).collect(),
-            occupied: vec![0; levels + 1].into(),
-        };
-        for number in 0..buckets.heads.len() {
-            buckets.reset(Ring(number as u32));
-        }
-        buckets
+        let levels = geometry.levels().len() + 1;
+        Self { levels: (0..levels).map(|_| Rings::default()).collect() }
     }
 
     /// The ring of the ids that were in buckets of this level, and are due, or due to cascade, and
@@ -79,7 +99,7 @@ impl Buckets {
     /// The numbers of the levels whose backlogs are not empty, as bits.
     #[inline]
     pub fn backlogs(&self) -> u64 {
-        self.occupied[self.levels()]
+        self.levels[self.levels()].occupied
     }
 
     pub fn is_backlog(&self, ring: Ring) -> bool {
@@ -87,16 +107,17 @@ impl Buckets {
     }
 
     fn levels(&self) -> usize {
-        self.occupied.len() - 1
+        self.levels.len() - 1
     }
 
     #[inline]
     pub fn occupied(&self, level: usize) -> u64 {
-        self.occupied[level]
+        self.levels[level].occupied
     }
 
-    pub fn first<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
-        self.next(store, ring, ring.head())
+    pub fn first(&self, ring: Ring) -> Option<NodeId> {
+        let next = self.head_of(ring)?.next();
+        (next != ring.head()).then_some(next)
     }
 
     pub fn next<S: TimerStore + ?Sized>(
@@ -110,8 +131,9 @@ impl Buckets {
     }
 
     /// The last id of a ring.
-    pub fn last<S: TimerStore + ?Sized>(&self, store: &S, ring: Ring) -> Option<NodeId> {
-        self.before(store, ring.head())
+    pub fn last(&self, ring: Ring) -> Option<NodeId> {
+        let last = self.head_of(ring)?.prev();
+        (last != ring.head()).then_some(last)
     }
 
     /// The id before this one, if it is not the first of its ring.
@@ -121,7 +143,7 @@ impl Buckets {
     }
 
     /// Appends an unlinked id to `ring`.
-    #[inline]
+    #[inline(always)]
     pub fn push<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
@@ -130,17 +152,18 @@ impl Buckets {
     ) {
         debug_assert!(id.may_name_node(), "{id:#x} names no node");
         debug_assert!(!is_linked(links), "{id} is in a ring already");
-        let head = &self.heads[ring.0 as usize];
+        let rings = self.open(ring);
+        rings.occupied |= ring.bit();
+        let head = &rings.heads[ring.index() as usize];
         let last = head.prev();
         links.set_prev(last);
         links.set_next(ring.head());
         head.set_prev(id);
         self.links(store, last).set_next(id);
-        self.mark(ring);
     }
 
     /// Removes the id that owns `links` from its ring, whichever that is.
-    #[inline]
+    #[inline(always)]
     pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next);
@@ -152,8 +175,12 @@ impl Buckets {
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links, new: NodeId) {
-        let to = store.links(new);
+    pub fn replace<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        links: &Links,
+        (new, to): (NodeId, &Links),
+    ) {
         debug_assert!(!is_linked(to), "{new} is in a ring already");
         let (prev, next) = (links.prev(), links.next());
         links.clear();
@@ -166,11 +193,11 @@ impl Buckets {
     /// Appends all ids of a bucket to the backlog of its level. The bucket must not be empty.
     pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
         let backlog = self.backlog(bucket.level());
-        let head = &self.heads[bucket.0 as usize];
+        self.open(backlog).occupied |= backlog.bit();
+        let head = self.head(bucket);
         let (first, last) = (head.next(), head.prev());
-        self.join(store, self.heads[backlog.0 as usize].prev(), first);
+        self.join(store, self.head(backlog).prev(), first);
         self.join(store, last, backlog.head());
-        self.mark(backlog);
         self.empty(bucket);
     }
 
@@ -215,7 +242,11 @@ impl Buckets {
         limit: usize,
         mut each: impl FnMut(NodeId) -> Result<(), String>,
     ) -> Result<usize, String> {
-        let (mut prev, mut id, mut count) = (ring.head(), self.links(store, ring.head()).next(), 0);
+        let Some(head) = self.head_of(ring) else {
+            let is_marked = self.is_marked(ring);
+            return if is_marked { Err(format!("{ring:?} has no head")) } else { Ok(0) };
+        };
+        let (mut prev, mut id, mut count) = (ring.head(), head.next(), 0);
         while id != ring.head() {
             if id == NodeId::NONE || id >= NodeId::FIRST_RESERVED {
                 return Err(format!("{prev:#x} of {ring:?} is followed by {id:#x}"));
@@ -232,40 +263,60 @@ impl Buckets {
         if self.links(store, id).prev() != prev {
             return Err(format!("the head of {ring:?} does not point back to {prev:#x}"));
         }
-        let is_marked = self.occupied[ring.level()] & ring.bit() != 0;
+        let is_marked = self.is_marked(ring);
         if is_marked != (count > 0) {
             return Err(format!("{ring:?} holds {count}, its bit is {is_marked}"));
         }
         Ok(count)
     }
 
+    fn is_marked(&self, ring: Ring) -> bool {
+        self.levels[ring.level()].occupied & ring.bit() != 0
+    }
+
+    /// The head of a ring, if it is allocated.
+    fn head_of(&self, ring: Ring) -> Option<&Links> {
+        self.levels[ring.level()].heads.get(ring.index() as usize)
+    }
+
+    /// The head of a ring that has been [opened](Self::open).
     #[inline]
+    fn head(&self, ring: Ring) -> &Links {
+        &self.levels[ring.level()].heads[ring.index() as usize]
+    }
+
+    /// The rings of a level, of which this one has its head from now on.
+    #[inline(always)]
+    fn open(&mut self, ring: Ring) -> &mut Rings {
+        let rings = &mut self.levels[ring.level()];
+        if ring.index() as usize >= rings.heads.len() {
+            rings.add_heads(ring);
+        }
+        rings
+    }
+
+    #[inline(always)]
     fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: NodeId) -> &'a Links {
         match id.raw().checked_sub(NodeId::FIRST_RESERVED.raw()) {
-            Some(head) => &self.heads[head as usize],
+            Some(number) => self.head(Ring(number)),
             None => store.links(id),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn join<S: TimerStore + ?Sized>(&self, store: &S, before: NodeId, after: NodeId) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
     }
 
     fn reset(&self, ring: Ring) {
-        let head = &self.heads[ring.0 as usize];
+        let head = self.head(ring);
         head.set_prev(ring.head());
         head.set_next(ring.head());
     }
 
-    #[inline]
-    fn mark(&mut self, ring: Ring) {
-        self.occupied[ring.level()] |= ring.bit();
-    }
-
     fn unmark(&mut self, ring: Ring) {
-        self.occupied[ring.level()] &= !ring.bit();
+        self.levels[ring.level()].occupied &= !ring.bit();
     }
 }
 

@@ -58,7 +58,7 @@ impl Wheel {
         store: &'a S,
         ring: Ring,
     ) -> impl Iterator<Item = NodeId> + use<'a, S> {
-        let first = self.buckets.first(store, ring);
+        let first = self.buckets.first(ring);
         std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
     }
 

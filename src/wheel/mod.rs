@@ -210,16 +210,20 @@ impl Wheel {
     }
 
     /// Puts `new` in the place of `old`, and `old` leaves the wheel. Returns false if `old` is in
-    /// no ring.
+    /// no ring. The caller passes the links that the store would return.
     ///
     /// The caller must ensure that `new` is in no ring, and that `new` is due no earlier than the
     /// wheel will look at `old`. When the wheel looks at `new`, it moves it where its deadline
     /// belongs, as after an extension (rule 2 of the [module](self)).
-    pub fn replace<S: TimerStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) -> bool {
-        let links = store.links(old);
-        let linked = is_linked(links);
+    pub fn replace<S: TimerStore + ?Sized>(
+        &mut self,
+        store: &S,
+        old: &Links,
+        new: (NodeId, &Links),
+    ) -> bool {
+        let linked = is_linked(old);
         if linked {
-            self.buckets.replace(store, links, new);
+            self.buckets.replace(store, old, new);
         }
         linked
     }
@@ -326,8 +330,8 @@ impl Wheel {
         // Two walks go over the backlog: `first` from its start, which looks at the ids, and
         // `ahead` from its end, which only loads their links. Each walk waits for memory at each
         // step, and the waits of the two overlap.
-        let mut ahead = self.buckets.last(store, backlog);
-        let mut first = self.buckets.first(store, backlog);
+        let mut ahead = self.buckets.last(backlog);
+        let mut first = self.buckets.first(backlog);
         let due = loop {
             let Some(id) = first else { break None };
             let Some(rest) = budget.checked_sub(1) else { break None };

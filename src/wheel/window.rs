@@ -116,7 +116,7 @@ impl Buckets {
         found: &mut Vec<u64>,
         key_of: impl Fn(NodeId) -> u64,
     ) -> bool {
-        let mut ends = self.first(store, ring).zip(self.last(store, ring));
+        let mut ends = self.first(ring).zip(self.last(ring));
         while let Some((front, back)) = ends {
             let ids = if front == back { 1 } else { 2 };
             if found.len() + ids > limit {

@@ -68,7 +68,7 @@ struct Model {
 impl Model {
     fn new(shape: Shape) -> Self {
         Self {
-            index: Index::with_capacity(0),
+            index: Index::with_capacity(112),
             store: Store { shape, keys: vec![u64::MAX] },
             entries: HashMap::new(),
             gone: HashSet::new(),

@@ -33,13 +33,14 @@ fn settle(index: &Index) {
 #[test]
 fn sizes() {
     let guard = pin();
-    for (entries, buckets) in [(0, 16), (112, 16), (113, 32), (1_000_000, 1 << 18)] {
+    for (entries, buckets) in [(0, 4), (28, 4), (29, 8), (112, 16), (113, 32), (1_000_000, 1 << 18)]
+    {
         let index = Index::with_capacity(entries);
         assert_eq!(index.buckets(&guard), buckets, "{entries}");
         assert!(!index.resize_for(&guard, entries), "{entries} fit");
         assert!(!index.resize_for(&guard, 0), "room for {entries} was asked for");
     }
-    let index = Index::with_capacity(0);
+    let index = Index::with_capacity(112);
     let help = |buckets| index.help(&guard, &Ids, buckets, Patience::Wait);
     assert!(!help(1), "not growing");
     assert!(index.resize_for(&guard, 113));
@@ -53,7 +54,7 @@ fn sizes() {
 
 /// An empty index of `1 << bits` buckets that may have been 16.
 fn grown(bits: u32) -> Index {
-    let index = Index::with_capacity(0);
+    let index = Index::with_capacity(112);
     while index.buckets(&pin()) < 1 << bits {
         assert!(index.resize_for(&pin(), usize::MAX));
         index.help(&pin(), &Ids, usize::MAX, Patience::Wait);
@@ -150,7 +151,7 @@ fn moves_keep_up_with_additions() {
 /// Whoever moves without waiting leaves what is locked, and moves it when it is free.
 #[test]
 fn what_is_held_is_moved_later() {
-    let index = Index::with_capacity(0);
+    let index = Index::with_capacity(112);
     ids(100).for_each(|id| insert(&index, id));
     let check = || assert_eq!(index.validate(&pin(), &Ids), Ok(100));
     let help = || index.help(&pin(), &Ids, usize::MAX, Patience::Skip);
@@ -204,7 +205,7 @@ fn a_panic_ends_the_moving() {
             Ids.hash(id)
         }
     }
-    let index = Index::with_capacity(0);
+    let index = Index::with_capacity(112);
     ids(112).for_each(|id| insert(&index, id));
     assert!(index.resize_for(&pin(), 113));
     let settle = || while index.help(&pin(), &Panics, 1, Patience::Wait) {};

@@ -269,7 +269,7 @@ impl Random {
 fn readers_writers_resizing_and_walks() {
     for round in 0..ROUNDS {
         let world = World {
-            index: Index::with_capacity(0),
+            index: Index::with_capacity(112),
             store: Store::new(),
             sequences: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
             writers: AtomicUsize::new(2),
@@ -310,7 +310,7 @@ impl HashOf for AllZero {
 fn writers_of_one_bucket() {
     const EACH: u64 = 2000;
     let store = Store::new();
-    let index = Index::with_capacity(0);
+    let index = Index::with_capacity(112);
     let insert = |key: u64| {
         let guard = pin();
         let id = store.make(key);

@@ -159,14 +159,14 @@ fn few_estimates_are_too_high() {
     }
 }
 
-/// 8 bytes per entry, at least 4 KiB, and back again.
+/// 8 bytes per entry, but 256 for each of few entries, until those are 4 KiB; and back again.
 #[test]
 fn size_follows_the_entries() {
     let mut sketch = Sketch::new(3);
-    assert_eq!(sketch.bytes(), 4096);
+    assert_eq!(sketch.bytes(), 256);
     for entries in 1..=20_000usize {
         sketch.fit(entries);
-        assert_eq!(sketch.bytes(), (entries.div_ceil(8) * 64).max(4096));
+        assert_eq!(sketch.bytes(), (entries.div_ceil(8) * 64).max((entries * 256).min(4096)));
     }
     sketch.validate().unwrap();
     for entries in (5_000..20_000).rev() {
@@ -178,7 +178,7 @@ fn size_follows_the_entries() {
     }
     (0..20_000).for_each(|_| sketch.fit(0));
     sketch.validate().unwrap();
-    assert_eq!(sketch.bytes(), 4096);
+    assert_eq!(sketch.bytes(), 3 * 256, "no number is below a quarter of three");
 }
 
 /// The seed decides which keys share counters.
@@ -186,6 +186,7 @@ fn size_follows_the_entries() {
 fn collisions_depend_on_the_seed() {
     let strangers = |seed| {
         let mut sketch = Sketch::new(seed);
+        (1..=300).for_each(|entries| sketch.fit(entries));
         (0..300).for_each(|key| sketch.increment(sketch.spread(hash(key))));
         (300..20_000)
             .filter(|&key| sketch.frequency(sketch.spread(hash(key))) > 0)

@@ -18,23 +18,26 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::removal::RemovalCause;
 use crate::stats::{Recorder, Stats};
-use crossbeam_utils::CachePadded;
 
 /// A key's slot in the index, for a write.
 pub type Search<'g> = index::Search<'g, RawPool>;
 
 /// The part of a cache that knows no `K` and no `V`; see the [module](super).
+///
+/// The fields that reads use come first. Neither the counts of the core's `Arc` nor the words that
+/// every write or pass changes share a cache line with them.
+#[repr(C, align(64))]
 pub struct Core {
-    pub pool: Arc<RawPool>,
+    pub hot: Hot,
     pub index: Index,
     pub ticker: Ticker,
-    pub lifetimes: FixedLifetimes,
+    pub pool: Arc<RawPool>,
     pub flights: Arc<Flights>,
     pub recorder: Option<Box<Recorder>>,
+    pub lifetimes: FixedLifetimes,
     /// The bound on the weight; `u64::MAX` without one. The maintenance lock orders its changes.
     max_capacity: GuardedU64,
     is_bounded: bool,
-    pub hot: CachePadded<Hot>,
     pub upkeep: Upkeep,
     pub notices: Notices,
 }
@@ -49,7 +52,7 @@ impl Core {
             recorder: config.record_stats.then(|| Box::new(Recorder::new())),
             max_capacity: GuardedU64::new(max_capacity),
             is_bounded: config.max_capacity.is_some(),
-            hot: CachePadded::new(Hot::new(reads_prolong)),
+            hot: Hot::new(reads_prolong),
             upkeep: Upkeep::new(config, max_capacity, ticker.now()),
             notices: Notices::new(config),
             ticker,

@@ -113,8 +113,10 @@ impl Batch {
     }
 }
 
-/// The figures that passes publish. All of them are as of the last pass.
+/// The figures that passes publish. All of them are as of the last pass. They begin a cache line,
+/// since every pass writes them.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Published {
     pub entries: AtomicU64,
     pub weight: AtomicU64,

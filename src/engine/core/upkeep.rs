@@ -24,26 +24,27 @@ const SLACK_SHARE: u64 = 16;
 /// How long a scheduled cache lets recorded writes wait for a pass.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);
 
-/// See the [module](self).
+/// See the [module](self). What writers only read comes first, on cache lines of its own.
+#[repr(C, align(64))]
 pub struct Upkeep {
-    pub reads: ReadBuffer,
     pub writes: WriteBuffer,
-    pub status: DrainStatus,
-    pub state: Mutex<Maintenance>,
-    /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
-    /// one superfluous or postponed pass.
-    lock_waiters: GuardedU32,
-    pub published: Published,
+    pub reads: ReadBuffer,
+    /// How often the scheduler reads a clock that it cannot sleep by.
+    pub clock_period: Duration,
+    alarm: OnceLock<Alarm>,
     /// Batches of dead nodes that have come through their grace period and wait to be reclaimed.
     pub grace_ended: Arc<AtomicUsize>,
-    alarm: OnceLock<Alarm>,
     pub scheduled: bool,
     /// Whether entries may weigh other than 1.
     weighs: bool,
+    pub published: Published,
+    pub status: DrainStatus,
+    /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
+    /// one superfluous or postponed pass.
+    lock_waiters: GuardedU32,
     /// Consecutive runs of the scheduler that waited for a guard in vain.
     pub idle_runs: GuardedU32,
-    /// How often the scheduler reads a clock that it cannot sleep by.
-    pub clock_period: Duration,
+    pub state: Mutex<Maintenance>,
 }
 
 /// Splits the promised slack: half for the batch that a pass is applying, half for the stripes.

@@ -167,7 +167,7 @@ impl Pass<'_> {
             let period = self.core.hot.record_period();
             let recorded = period == NO_PERIOD || before.record_period() == period;
             meta.set_record_period(period);
-            if !recorded || !policy.replace_uncounted(pool, old, new) {
+            if !recorded || !policy.replace_node_uncounted(pool, before, (new, meta)) {
                 self.state.reads_in_period += 1;
                 policy.replace(pool, old, new);
             }
@@ -176,7 +176,7 @@ impl Pass<'_> {
         // before the node was linked.
         let in_place = later && !meta.was_shortened();
         let timers = self.timers();
-        if !(in_place && self.state.wheel.replace(&timers, old, new)) {
+        if !(in_place && self.state.wheel.replace(&timers, &before.timer, (new, &meta.timer))) {
             self.state.wheel.cancel(&timers, &before.timer);
             self.schedule(new, meta);
         }

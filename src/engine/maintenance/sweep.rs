@@ -31,20 +31,35 @@ impl Pass<'_> {
         // Spilled additions are entries that later passes drain.
         let entries = self.state.count + core.upkeep.writes.spilled_weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
-        // A new table is zeroed piece by piece: a piece for each share of the additions.
-        let mut pieces = additions.div_ceil(MAX_DRAINED).max(1);
-        let mut prepares = true;
-        while prepares && pieces > 0 {
-            prepares =
-                core.index.resize_for(self.guard, wanted) && !core.index.is_moving(self.guard);
-            pieces -= 1;
+        let mut left = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
+        let (mut prepares, mut moves);
+        loop {
+            let size = core.index.buckets(self.guard);
+            prepares = self.prepare_index(wanted, additions);
+            moves = core.index.help(self.guard, &*core.pool, left, self.patience);
+            left = left.saturating_sub(size);
+            // After many additions, a small table that was moved at once is too small again.
+            if moves || left == 0 || core.index.buckets(self.guard) <= size {
+                break;
+            }
         }
-        let moves = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
-        let moves = core.index.help(self.guard, &*core.pool, moves, self.patience);
         self.skipped_busy |= moves && core.index.is_held_up(self.guard);
         // A table was handed to the epoch, which has to advance.
         self.deferred |= core.index.retired_tables() > retired_tables;
         core.index.free_retired() || moves || prepares
+    }
+
+    /// Prepares the table to move to, if the index has the wrong size for `wanted` entries. It is
+    /// zeroed piece by piece: a piece for each share of the additions. True if pieces are left.
+    fn prepare_index(&self, wanted: usize, additions: usize) -> bool {
+        let index = &self.core.index;
+        let mut pieces = additions.div_ceil(MAX_DRAINED).max(1);
+        let mut prepares = true;
+        while prepares && pieces > 0 {
+            prepares = index.resize_for(self.guard, wanted) && !index.is_moving(self.guard);
+            pieces -= 1;
+        }
+        prepares
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.

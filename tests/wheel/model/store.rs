@@ -128,7 +128,8 @@ impl Wheel {
     }
 
     pub fn replace(&mut self, timers: &Timers, old: u32, new: u32) -> bool {
-        self.0.replace(timers, NodeId::from_raw(old), NodeId::from_raw(new))
+        let [old, new] = [old, new].map(NodeId::from_raw);
+        self.0.replace(timers, timers.links(old), (new, timers.links(new)))
     }
 
     pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {

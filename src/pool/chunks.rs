@@ -1,0 +1,106 @@
+//! The table of chunks: from the number of a chunk to its memory.
+#![expect(unsafe_code, reason = "a chunk's first node is known not to be null")]
+
+use crate::links::NodeId;
+use crate::primitives::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::ptr::NonNull;
+
+/// The lowest `INDEX_BITS` bits of an id are the index of the node in its chunk. The bits above
+/// them are the number of the chunk.
+pub(super) const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 23 };
+/// The pool has at most this many chunks: ids of higher chunks are reserved.
+const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
+/// Each chunk of the first octave has `1 << FIRST_CHUNK_BITS` nodes.
+const FIRST_CHUNK_BITS: u32 = 3;
+/// An octave is this many chunks of one size. The next octave has chunks twice as large.
+const OCTAVE: usize = 8;
+
+/// A chunk of nodes, or the place for a chunk that is not allocated yet.
+pub(super) struct Chunk {
+    /// The first node. Before the chunk is allocated, the pool's sentinel.
+    base: AtomicPtr<u8>,
+    /// The number of nodes, which is a power of two, minus one. The mask keeps every index within
+    /// the chunk, even that of a wrong id. Before the chunk is allocated, 0.
+    mask: AtomicUsize,
+}
+
+impl Chunk {
+    pub(super) fn unallocated(sentinel: NonNull<u8>) -> Self {
+        Self { base: AtomicPtr::new(sentinel.as_ptr()), mask: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_allocated(&self) -> bool {
+        self.mask.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the first node, and the mask of the chunk or a stricter mask.
+    #[inline(always)]
+    pub(super) fn load(&self) -> (NonNull<u8>, usize) {
+        // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
+        // also reads the chunk's first node. A thread that reads the mask 0 gets either the
+        // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
+        // the node is initialised.
+        let mask = self.mask.load(Ordering::Acquire);
+        let base = self.base.load(Ordering::Acquire);
+        // SAFETY: neither `unallocated` nor `publish` stores null.
+        (unsafe { NonNull::new_unchecked(base) }, mask)
+    }
+
+    /// Makes the chunk visible to all threads. The holder of the pool's lock of the offsets
+    /// calls this once per chunk.
+    pub(super) fn publish(&self, base: NonNull<u8>, len: usize) {
+        self.base.store(base.as_ptr(), Ordering::Release);
+        self.mask.store(len - 1, Ordering::Release);
+    }
+}
+
+/// The number of nodes in a chunk.
+pub(super) fn chunk_len(chunk: usize) -> usize {
+    1 << (FIRST_CHUNK_BITS as usize + chunk / OCTAVE).min(INDEX_BITS as usize)
+}
+
+/// The number of nodes in all chunks before this one.
+pub(super) fn nodes_before(chunk: usize) -> usize {
+    let octaves = (0..chunk / OCTAVE).map(|octave| OCTAVE * chunk_len(octave * OCTAVE));
+    octaves.sum::<usize>() + chunk % OCTAVE * chunk_len(chunk)
+}
+
+/// The number of the chunk that node `id` is in.
+#[inline(always)]
+pub(super) fn chunk_of(id: NodeId) -> usize {
+    (id.raw() >> INDEX_BITS) as usize
+}
+
+/// The id after this one: in the same chunk, or the first of the next chunk.
+pub(super) fn successor(id: NodeId) -> NodeId {
+    let chunk = id.raw() >> INDEX_BITS;
+    let index = id.raw() - (chunk << INDEX_BITS);
+    let has_next = index as usize + 1 < chunk_len(chunk as usize);
+    NodeId::from_raw(if has_next { id.raw() + 1 } else { (chunk + 1) << INDEX_BITS })
+}
+
+/// All places for chunks. An id in an unallocated chunk (only a bug can produce one) leads to the
+/// pool's sentinel.
+pub(super) struct ChunkTable([Chunk; CHUNKS]);
+
+impl ChunkTable {
+    pub(super) fn new(sentinel: NonNull<u8>) -> Self {
+        Self(std::array::from_fn(|_| Chunk::unallocated(sentinel)))
+    }
+
+    /// The chunk of node `id`.
+    #[inline(always)]
+    pub(super) fn of(&self, id: NodeId) -> &Chunk {
+        &self.0[chunk_of(id) % CHUNKS]
+    }
+
+    /// The place of the chunk with this number.
+    pub(super) fn at(&self, chunk: usize) -> &Chunk {
+        &self.0[chunk]
+    }
+
+    /// All places, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Chunk> {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,102 @@
+//! A small cache takes little memory: a program may have one for each of its tenants. What grows
+//! with the number of hardware threads grows only where threads write.
+#![cfg(not(cortado_loom))]
+
+mod common;
+
+use common::audited::{Audited, audited};
+use cortado::{Cache, Expiry};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    /// The bytes that this thread has allocated and not freed. They are those of the cache, whose
+    /// passes all run on this thread.
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count(bytes: isize) {
+    let _ = BYTES.try_with(|all| all.set(all.get() + bytes));
+}
+
+#[expect(unsafe_code, reason = "an allocator can only be replaced by unsafe code")]
+// SAFETY: the system's allocator does it all; beside it a number is kept.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promise, handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promise, handed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The bytes that an empty cache may take, on any machine.
+const EMPTY: isize = 8 << 10;
+/// The bytes that a cache of ten entries may take, keys and values included.
+const OF_TEN: isize = 11 << 10;
+
+const STRIPES: &str = "CORTADO_STRIPES";
+
+struct AMinute;
+
+impl Expiry<u64, u64> for AMinute {
+    fn expire_after_create(&self, _: &u64, _: &u64, _: Instant) -> Option<Duration> {
+        Some(Duration::from_secs(60))
+    }
+}
+
+fn plain() -> Audited<u64, u64> {
+    audited(Cache::builder().build())
+}
+
+fn bounded() -> Audited<u64, u64> {
+    audited(Cache::builder().max_capacity(1_000).expire_after(AMinute).build())
+}
+
+/// Fills a cache and reads it, and returns the bytes that it takes when empty and then.
+fn measure(build: fn() -> Audited<u64, u64>) -> (isize, isize) {
+    let before = BYTES.get();
+    let cache = build();
+    let empty = BYTES.get() - before;
+    (0..10).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    (0..10).for_each(|key| assert_eq!(cache.get(&key), Some(key)));
+    cache.run_pending_tasks();
+    (empty, BYTES.get() - before)
+}
+
+#[test]
+fn a_small_cache_takes_little_memory_on_any_machine() {
+    if std::env::var_os(STRIPES).is_none() {
+        // The number of stripes is the same for all caches of a process.
+        for stripes in ["2", "16"] {
+            let status = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "a_small_cache_takes_little_memory_on_any_machine"])
+                .env(STRIPES, stripes)
+                .status()
+                .unwrap();
+            assert!(status.success(), "with {stripes} stripes: {status}");
+        }
+        return;
+    }
+    for (name, build) in [("plain", plain as fn() -> _), ("bounded", bounded)] {
+        // What a thread and a process make once belongs to no cache.
+        measure(build);
+        let (empty, of_ten) = measure(build);
+        assert!(empty > 0 && of_ten > empty, "the allocator counts nothing: {empty}, {of_ten}");
+        assert!(empty <= EMPTY, "{name}: {empty} bytes for an empty cache");
+        assert!(of_ten <= OF_TEN, "{name}: {of_ten} bytes for a cache of ten entries");
+    }
+}
