@@ -43,9 +43,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The bytes that an empty cache may take, on any machine.
-const EMPTY: isize = 8 << 10;
+const EMPTY: isize = 5_632;
 /// The bytes that a cache of ten entries may take, keys and values included.
-const OF_TEN: isize = 11 << 10;
+const OF_TEN: isize = 8 << 10;
 
 const STRIPES: &str = "CORTADO_STRIPES";
 

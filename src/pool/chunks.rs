@@ -2,57 +2,19 @@
 #![expect(unsafe_code, reason = "a chunk's first node is known not to be null")]
 
 use crate::links::NodeId;
-use crate::primitives::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use crate::primitives::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::ptr::NonNull;
 
 /// The lowest `INDEX_BITS` bits of an id are the index of the node in its chunk. The bits above
 /// them are the number of the chunk.
-pub(super) const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 23 };
+pub(super) const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 24 };
 /// The pool has at most this many chunks: ids of higher chunks are reserved.
-const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
+pub(super) const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
 /// Each chunk of the first octave has `1 << FIRST_CHUNK_BITS` nodes.
 const FIRST_CHUNK_BITS: u32 = 3;
-/// An octave is this many chunks of one size. The next octave has chunks twice as large.
-const OCTAVE: usize = 8;
-
-/// A chunk of nodes, or the place for a chunk that is not allocated yet.
-pub(super) struct Chunk {
-    /// The first node. Before the chunk is allocated, the pool's sentinel.
-    base: AtomicPtr<u8>,
-    /// The number of nodes, which is a power of two, minus one. The mask keeps every index within
-    /// the chunk, even that of a wrong id. Before the chunk is allocated, 0.
-    mask: AtomicUsize,
-}
-
-impl Chunk {
-    pub(super) fn unallocated(sentinel: NonNull<u8>) -> Self {
-        Self { base: AtomicPtr::new(sentinel.as_ptr()), mask: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn is_allocated(&self) -> bool {
-        self.mask.load(Ordering::Acquire) != 0
-    }
-
-    /// Returns the first node, and the mask of the chunk or a stricter mask.
-    #[inline(always)]
-    pub(super) fn load(&self) -> (NonNull<u8>, usize) {
-        // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
-        // also reads the chunk's first node. A thread that reads the mask 0 gets either the
-        // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
-        // the node is initialised.
-        let mask = self.mask.load(Ordering::Acquire);
-        let base = self.base.load(Ordering::Acquire);
-        // SAFETY: neither `unallocated` nor `publish` stores null.
-        (unsafe { NonNull::new_unchecked(base) }, mask)
-    }
-
-    /// Makes the chunk visible to all threads. The holder of the pool's lock of the offsets
-    /// calls this once per chunk.
-    pub(super) fn publish(&self, base: NonNull<u8>, len: usize) {
-        self.base.store(base.as_ptr(), Ordering::Release);
-        self.mask.store(len - 1, Ordering::Release);
-    }
-}
+/// An octave is this many chunks of one size. The next octave has chunks twice as large. With
+/// eight, the table of chunks would be twice as large, 3 KiB in each cache.
+const OCTAVE: usize = 4;
 
 /// The number of nodes in a chunk.
 pub(super) fn chunk_len(chunk: usize) -> usize {
@@ -79,28 +41,53 @@ pub(super) fn successor(id: NodeId) -> NodeId {
     NodeId::from_raw(if has_next { id.raw() + 1 } else { (chunk + 1) << INDEX_BITS })
 }
 
-/// All places for chunks. An id in an unallocated chunk (only a bug can produce one) leads to the
-/// pool's sentinel.
-pub(super) struct ChunkTable([Chunk; CHUNKS]);
+/// All chunks, and the places for those that are not allocated yet. An id in an unallocated chunk
+/// (only a bug can produce one) leads to the pool's sentinel.
+pub(super) struct ChunkTable {
+    /// The first node of each chunk. Before the chunk is allocated, the pool's sentinel.
+    bases: [AtomicPtr<u8>; CHUNKS],
+    /// For each chunk the number of its nodes, which is a power of two, minus one. The mask keeps
+    /// every index within the chunk, even that of a wrong id. Before the chunk is allocated, 0.
+    masks: [AtomicU32; CHUNKS],
+}
 
 impl ChunkTable {
     pub(super) fn new(sentinel: NonNull<u8>) -> Self {
-        Self(std::array::from_fn(|_| Chunk::unallocated(sentinel)))
+        Self {
+            bases: std::array::from_fn(|_| AtomicPtr::new(sentinel.as_ptr())),
+            masks: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
     }
 
-    /// The chunk of node `id`.
+    pub(super) fn is_allocated(&self, chunk: usize) -> bool {
+        self.masks[chunk].load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the first node of the chunk that the id is in, and the mask of the chunk or a
+    /// stricter mask.
     #[inline(always)]
-    pub(super) fn of(&self, id: NodeId) -> &Chunk {
-        &self.0[chunk_of(id) % CHUNKS]
+    pub(super) fn locate(&self, id: NodeId) -> (NonNull<u8>, usize) {
+        let chunk = chunk_of(id) % CHUNKS;
+        // Acquire pairs with the Release stores of `publish`: a thread that reads the chunk's mask
+        // also reads the chunk's first node. A thread that reads the mask 0 gets either the
+        // sentinel or the chunk's first node. In the latter case the second Acquire makes sure that
+        // the node is initialised.
+        let mask = self.masks[chunk].load(Ordering::Acquire);
+        let base = self.bases[chunk].load(Ordering::Acquire);
+        // SAFETY: neither `new` nor `publish` stores null.
+        (unsafe { NonNull::new_unchecked(base) }, mask as usize)
     }
 
-    /// The place of the chunk with this number.
-    pub(super) fn at(&self, chunk: usize) -> &Chunk {
-        &self.0[chunk]
+    /// Makes a chunk visible to all threads. The holder of the pool's lock of the offsets calls
+    /// this once per chunk.
+    pub(super) fn publish(&self, chunk: usize, base: NonNull<u8>) {
+        self.bases[chunk].store(base.as_ptr(), Ordering::Release);
+        self.masks[chunk].store(chunk_len(chunk) as u32 - 1, Ordering::Release);
     }
 
-    /// All places, in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Chunk> {
-        self.0.iter()
+    /// The numbers and the first nodes of the allocated chunks.
+    pub(super) fn allocated(&self) -> impl Iterator<Item = (usize, *mut u8)> {
+        let numbers = (0..CHUNKS).filter(|&chunk| self.is_allocated(chunk));
+        numbers.map(|chunk| (chunk, self.bases[chunk].load(Ordering::Acquire)))
     }
 }

@@ -5,11 +5,12 @@
 //! memory with its types.
 //!
 //! # Layout
-//! Chunks 0 to 7 hold 8 nodes each. Each further octave of eight chunks holds twice as many nodes
-//! per chunk as the octave before, up to 2^22. So in a pool of some 500 nodes or more, at most an
-//! eighth of the memory is allocated but not in use yet.
+//! Chunks 0 to 3 hold 8 nodes each. Each further octave of four chunks holds twice as many nodes
+//! per chunk as the octave before, up to 2^24. So in a pool of some 500 nodes or more, at most a
+//! quarter of the memory is allocated but not in use yet; of large chunks, the system backs that
+//! with no memory.
 //!
-//! An id has 31 bits. The upper nine are the number of the chunk, the others the index of the node
+//! An id has 31 bits. The upper seven are the number of the chunk, the others the index of the node
 //! in the chunk. The lookup from an id to its node takes a shift, two loads that nearly always hit
 //! the L1 cache, a mask and a multiplication. The lookup is branch-free: an id in an unallocated
 //! chunk (only a bug can produce one) resolves to a dead sentinel node.
@@ -70,7 +71,7 @@
 //! `timer.number`.
 //!
 //! On Linux, pages are dropped by `madvise`. Elsewhere they stay. Two kinds of memory always stay:
-//! that of the first 2,000 nodes, whose chunks are smaller than a block, and all columns.
+//! that of the first 1,000 nodes, whose chunks are smaller than a block, and all columns.
 
 mod address;
 mod chunks;

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
 use super::address::{Address, NodeMemory};
-use super::chunks::{Chunk, ChunkTable, INDEX_BITS, chunk_len, chunk_of, nodes_before, successor};
+use super::chunks::{CHUNKS, ChunkTable, INDEX_BITS, chunk_len, chunk_of, nodes_before, successor};
 use super::columns::{Column, Columns};
 use super::free::FreeList;
 use super::hard_deadline::HardDeadline;
@@ -12,7 +12,7 @@ use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::prefetch::prefetch;
 use crate::primitives::Mutex;
-use crate::primitives::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::primitives::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::system;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -41,7 +41,7 @@ pub struct RawPool {
     shape: Shape,
     free: FreeList,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
-    sentinel: Chunk,
+    sentinel: AtomicPtr<u8>,
     /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
     sentinel_offset: usize,
     /// The next id that was never handed out.
@@ -147,7 +147,7 @@ impl RawPool {
             free: FreeList::new(),
             reserve: Reserve::new(stride),
             offsets: Mutex::new(Vec::new()),
-            sentinel: Chunk::unallocated(sentinel),
+            sentinel: AtomicPtr::new(sentinel.as_ptr()),
             sentinel_offset,
         }
     }
@@ -179,14 +179,14 @@ impl RawPool {
     fn location(&self, id: NodeId) -> Location {
         // Ids above those of the last chunk are reserved and name no node.
         debug_assert!(id < NodeId::FIRST_RESERVED, "{id:#x} names no node");
-        let (base, mask) = self.chunks.of(id).load();
+        let (base, mask) = self.chunks.locate(id);
         debug_assert_ne!(mask, 0, "no node has the id {id:#x}");
         Location { base, index: id.index() & mask, len: mask + 1 }
     }
 
     /// Whether the id's chunk is allocated. It is not if the allocation panicked.
     pub fn exists(&self, id: NodeId) -> bool {
-        self.chunks.at(chunk_of(id)).is_allocated()
+        self.chunks.is_allocated(chunk_of(id))
     }
 
     /// The ids handed out so far.
@@ -243,7 +243,7 @@ impl RawPool {
     /// Takes a free node and starts its life with one count, which the caller owns.
     ///
     /// # Panics
-    /// If all ids are in use: there are about 1.5·10⁹.
+    /// If all ids are in use: there are about 8·10⁸.
     pub(super) fn alloc(&self, hash: Hash32) -> (NodeId, Address<'_>) {
         let (id, node) = self.free.pop(self).unwrap_or_else(|| self.alloc_slow());
         node.meta().begin(hash);
@@ -265,9 +265,11 @@ impl RawPool {
                 next(NodeId::from_raw(id)).map(NodeId::raw)
             })
             .map(NodeId::from_raw)
-            .expect("a cache can hold at most 1,543,503,807 entries");
+            .unwrap_or_else(|_| {
+                panic!("a cache can hold at most {} entries", nodes_before(CHUNKS) - 1)
+            });
         let chunk = chunk_of(id);
-        if !self.chunks.at(chunk).is_allocated() {
+        if !self.chunks.is_allocated(chunk) {
             self.grow(chunk);
         }
         (id, self.at(id))
@@ -295,8 +297,7 @@ impl RawPool {
     #[cold]
     fn grow(&self, chunk: usize) {
         let mut offsets = self.offsets.lock();
-        let location = self.chunks.at(chunk);
-        if location.is_allocated() {
+        if self.chunks.is_allocated(chunk) {
             return;
         }
         let columns = self.shape.columns;
@@ -307,7 +308,7 @@ impl RawPool {
             offsets.resize(chunk + 1, 0);
         }
         offsets[chunk] = offset;
-        location.publish(base, chunk_len(chunk));
+        self.chunks.publish(chunk, base);
     }
 
     /// Drops the key and the value of node `id`, if it has them, and leaves the node ready to be
@@ -412,17 +413,14 @@ impl Drop for RawPool {
         // Every user of the pool holds an `Arc` of it. So by now the cache has given up its counts
         // and no handle is left: all contents are dropped.
         let offsets = self.offsets.lock();
-        for (number, chunk) in self.chunks.iter().enumerate() {
-            if chunk.is_allocated() {
-                let (base, offset) = (chunk.load().0, offsets[number]);
-                // SAFETY: the chunk was allocated in `grow` with this layout, and its first node is
-                // `offset` bytes after the start. No user of the chunk is left.
-                unsafe { dealloc(base.as_ptr().sub(offset), self.layout(number)) };
-            }
+        for (chunk, base) in self.chunks.allocated() {
+            // SAFETY: the chunk was allocated in `grow` with this layout, and its first node is so
+            // many bytes after the start. No user of the chunk is left.
+            unsafe { dealloc(base.sub(offsets[chunk]), self.layout(chunk)) };
         }
         let layout = sentinel_layout(self.stride, self.align);
         // SAFETY: the sentinel was allocated in `new` with this layout, and is `sentinel_offset`
         // bytes after the start. No user of the sentinel is left.
-        unsafe { dealloc(self.sentinel.load().0.as_ptr().sub(self.sentinel_offset), layout) };
+        unsafe { dealloc(self.sentinel.load(Ordering::Relaxed).sub(self.sentinel_offset), layout) };
     }
 }

@@ -102,21 +102,21 @@ fn ids_are_used_again() {
     assert_eq!(free_ids(pool.raw()), pool.raw().ids().collect(), "all of them");
 }
 
-/// The upper eight bits of an id name the chunk. The first eight have 8 nodes each, but for the id
-/// that names no node, and each further eight twice as many as those before.
+/// The upper seven bits of an id name the chunk. The first four have 8 nodes each, but for the id
+/// that names no node, and each further four twice as many as those before.
 #[test]
 fn chunks_grow_by_octaves() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let nodes: Vec<Local<'_, u32, u32>> =
         (0..8_000).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let mut chunks = BTreeMap::<u32, u32>::new();
-    nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 23).or_default() += 1);
+    nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 24).or_default() += 1);
     let (last, _) = chunks.pop_last().unwrap();
-    assert!(last > 40);
-    let expected = (0..last).map(|chunk| (chunk, (8 << (chunk / 8)) - u32::from(chunk == 0)));
+    assert!(last > 30);
+    let expected = (0..last).map(|chunk| (chunk, (8 << (chunk / 4)) - u32::from(chunk == 0)));
     assert!(chunks.into_iter().eq(expected));
     assert!(pool.raw().ids().eq(nodes.iter().map(Local::id)));
-    let has = |chunk: u32| pool.raw().exists(NodeId::from_raw(chunk << 23));
+    let has = |chunk: u32| pool.raw().exists(NodeId::from_raw(chunk << 24));
     assert!(has(last) && !has(last + 1));
 }
 
