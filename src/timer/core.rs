@@ -51,6 +51,11 @@ const LEVELS: [Level; 8] = [
     Level::new(40, 1),
 ];
 
+/// A window follows so many lanes of a bucket at once, each from both ends. With one lane, a
+/// million items that expire take 1.6 times as long: the wheel waits for memory at each of them.
+/// Eight lanes gain no more.
+const LANES: usize = 4;
+
 /// So many items are looked at, at most, to tell the earliest deadline exactly.
 const SURVEY: usize = 64;
 
@@ -79,7 +84,7 @@ pub enum Poll {
 #[derive(Debug)]
 pub struct Core<T> {
     slab: Slab<T>,
-    wheel: Wheel,
+    wheel: Wheel<LANES>,
     /// The level at whose buckets windows end.
     reach: usize,
     /// Memory for sorting the items of a window.

@@ -11,6 +11,11 @@
 //! ring that is now empty, and the ring's bit is cleared. Moving a whole ring changes only its two
 //! ends.
 //!
+//! A bucket may have several rings, its *lanes*, to which its ids go by their numbers. All of them
+//! are due together. Whoever follows a ring waits for memory at each step; whoever follows several
+//! at once waits for them together. A wheel whose buckets are walked one id at a time needs one
+//! lane.
+//!
 //! The heads of a level are allocated when its first id comes, since many wheels use one level or
 //! two. A ring whose head is not there is empty.
 
@@ -18,7 +23,8 @@ use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
 use crate::links::{Links, NodeId};
 
-/// The ring of a bucket, or the backlog of a level.
+/// The ring of a bucket's first lane, which stands for the bucket, or of another lane; or the
+/// backlog of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring(u32);
 
@@ -58,8 +64,9 @@ impl Ring {
 }
 
 #[derive(Debug)]
-pub struct Buckets {
-    /// The rings of each level. The backlogs, one for each level, come last.
+pub struct Buckets<const LANES: usize> {
+    /// For each lane the rings of each level. The backlogs, one for each level, come after the
+    /// levels of the first lane; nothing is at that place of the other lanes.
     levels: Box<[Rings]>,
 }
 
@@ -84,9 +91,9 @@ impl Rings {
     }
 }
 
-impl Buckets {
+impl<const LANES: usize> Buckets<LANES> {
     pub fn new(geometry: &Geometry) -> Self {
-        let levels = geometry.levels().len() + 1;
+        let levels = (geometry.levels().len() + 1) * LANES;
         Self { levels: (0..levels).map(|_| Rings::default()).collect() }
     }
 
@@ -107,12 +114,32 @@ impl Buckets {
     }
 
     fn levels(&self) -> usize {
-        self.levels.len() - 1
+        self.levels.len() / LANES - 1
     }
 
+    /// The level of a ring, whichever its lane is.
+    pub fn level_of(&self, ring: Ring) -> usize {
+        ring.level() % (self.levels() + 1)
+    }
+
+    /// The rings of a bucket, or the backlog. Rings of further lanes of a backlog are empty.
+    pub fn lanes(&self, bucket: Ring) -> impl Iterator<Item = Ring> + use<LANES> {
+        let distance = (self.levels() + 1) as u32 * MAX_BUCKETS;
+        (0..LANES as u32).map(move |lane| Ring(bucket.0 + lane * distance))
+    }
+
+    /// The ring of a bucket that an id goes to.
+    #[inline(always)]
+    pub fn lane_of(&self, bucket: Ring, id: NodeId) -> Ring {
+        let distance = (self.levels() + 1) as u32 * MAX_BUCKETS;
+        Ring(bucket.0 + id.raw() % LANES as u32 * distance)
+    }
+
+    /// The buckets of a level that hold an id in some lane, as bits.
     #[inline]
     pub fn occupied(&self, level: usize) -> u64 {
-        self.levels[level].occupied
+        let others = (1..LANES).map(|lane| &self.levels[lane * (self.levels() + 1) + level]);
+        others.fold(self.levels[level].occupied, |all, rings| all | rings.occupied)
     }
 
     pub fn first(&self, ring: Ring) -> Option<NodeId> {
@@ -194,17 +221,30 @@ impl Buckets {
     pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
         let backlog = self.backlog(bucket.level());
         self.open(backlog).occupied |= backlog.bit();
-        let head = self.head(bucket);
-        let (first, last) = (head.next(), head.prev());
-        self.join(store, self.head(backlog).prev(), first);
-        self.join(store, last, backlog.head());
-        self.empty(bucket);
+        for ring in self.lanes(bucket) {
+            if !self.is_marked(ring) {
+                continue;
+            }
+            let head = self.head(ring);
+            let (first, last) = (head.next(), head.prev());
+            self.join(store, self.head(backlog).prev(), first);
+            self.join(store, last, backlog.head());
+            self.empty(ring);
+        }
     }
 
     /// Empties a bucket, whose ids have been looked at. The caller clears their links.
-    pub fn empty(&mut self, bucket: Ring) {
-        self.reset(bucket);
-        self.unmark(bucket);
+    pub fn empty_bucket(&mut self, bucket: Ring) {
+        for ring in self.lanes(bucket) {
+            if self.is_marked(ring) {
+                self.empty(ring);
+            }
+        }
+    }
+
+    fn empty(&mut self, ring: Ring) {
+        self.reset(ring);
+        self.unmark(ring);
     }
 
     /// Makes `first` the first id of a backlog, without a look at the links of those before it,

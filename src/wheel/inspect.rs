@@ -8,7 +8,7 @@ use super::{Location, Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 
-impl Wheel {
+impl<const LANES: usize> Wheel<LANES> {
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
     /// a deadline before the bound. The bound of the backlogs and of the current bucket of the
     /// finest level, which may hold overdue ids, is the least instant there is.
@@ -52,14 +52,16 @@ impl Wheel {
         Some((offset, bound))
     }
 
-    /// The ids of a ring.
+    /// The ids of a bucket or a backlog.
     pub fn ids_of<'a, S: TimerStore + ?Sized>(
         &'a self,
         store: &'a S,
         ring: Ring,
-    ) -> impl Iterator<Item = NodeId> + use<'a, S> {
-        let first = self.buckets.first(ring);
-        std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
+    ) -> impl Iterator<Item = NodeId> + use<'a, S, LANES> {
+        self.buckets.lanes(ring).flat_map(move |ring| {
+            let first = self.buckets.first(ring);
+            std::iter::successors(first, move |&id| self.buckets.next(store, ring, id))
+        })
     }
 
     /// All ids, soonest first: the backlogs, then level by level, bucket by bucket. The order is
@@ -82,7 +84,7 @@ impl Wheel {
         Some(if self.buckets.is_backlog(ring) {
             Location::Backlog { level: ring.index() as usize }
         } else {
-            Location::Bucket { level: ring.level(), index: ring.index() }
+            Location::Bucket { level: self.buckets.level_of(ring), index: ring.index() }
         })
     }
 
@@ -101,17 +103,19 @@ impl Wheel {
             for offset in 0..level.buckets() {
                 let bucket = Ring::of(number, level.index_after(self.clock, offset));
                 let delay = level.delay(self.clock, offset);
-                count += self.buckets.validate(store, bucket, self.len - count, |id| {
-                    let left = store
-                        .deadline(id)
-                        .map(|at| time_left(self.clock, at).unwrap_or(Nanos::ZERO));
-                    match left {
-                        Some(left) if delay > left.max(tick_end) => {
-                            Err(format!("{id} has {left} ns left, {bucket:?} comes in {delay}"))
+                for ring in self.buckets.lanes(bucket) {
+                    count += self.buckets.validate(store, ring, self.len - count, |id| {
+                        let left = store
+                            .deadline(id)
+                            .map(|at| time_left(self.clock, at).unwrap_or(Nanos::ZERO));
+                        match left {
+                            Some(left) if delay > left.max(tick_end) => {
+                                Err(format!("{id} has {left} ns left, {ring:?} comes in {delay}"))
+                            }
+                            _ => Ok(()),
                         }
-                        _ => Ok(()),
-                    }
-                })?;
+                    })?;
+                }
             }
         }
         if count != self.len {

@@ -132,13 +132,14 @@ pub enum Location {
     },
 }
 
-/// A hierarchical timer wheel; see the [module](self).
+/// A hierarchical timer wheel; see the [module](self). Its buckets have so many *lanes*: more than
+/// one is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
 ///
 /// All methods that take a store must be given the same store.
 #[derive(Debug)]
-pub struct Wheel {
+pub struct Wheel<const LANES: usize = 1> {
     geometry: Geometry,
-    buckets: Buckets,
+    buckets: Buckets<LANES>,
     clock: Timestamp,
     len: usize,
     /// How many ids the wheel has looked at since the backlogs were last empty, modulo [`ROUND`].
@@ -151,7 +152,7 @@ const ROUND: u32 = 64;
 /// This many looks of a round go to the coarsest backlog. The others go to the finest.
 const COARSE_SHARE: u32 = 16;
 
-impl Wheel {
+impl<const LANES: usize> Wheel<LANES> {
     /// Creates an empty wheel whose clock reads `now`.
     pub fn new(geometry: Geometry, now: Timestamp) -> Self {
         let buckets = Buckets::new(&geometry);
@@ -428,7 +429,8 @@ impl Wheel {
         deadline: Timestamp,
     ) {
         let Position { level, index } = self.geometry.position(self.clock, deadline);
-        self.buckets.push(store, Ring::of(level, index), node);
+        let ring = self.buckets.lane_of(Ring::of(level, index), node.0);
+        self.buckets.push(store, ring, node);
     }
 }
 

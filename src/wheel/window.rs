@@ -26,7 +26,7 @@ fn id_of(key: u64) -> NodeId {
     NodeId::from_raw(key as u32)
 }
 
-impl Wheel {
+impl<const LANES: usize> Wheel<LANES> {
     /// Moves the clock to `now`, and looks at the ids of the buckets that become due. Those that
     /// are due go to the finest backlog, ordered by deadline. The others go where their deadlines
     /// belong. Returns how many ids it looked at.
@@ -61,7 +61,7 @@ impl Wheel {
         loop {
             let ring = self.due_rings(now).next();
             let Some(ring) = ring else { break };
-            self.buckets.empty(ring);
+            self.buckets.empty_bucket(ring);
         }
         self.clock = now;
         if !seeded("wheel-hands-out-unsorted") {
@@ -105,26 +105,40 @@ impl Wheel {
     }
 }
 
-impl Buckets {
-    /// Appends the keys of a ring's ids to `found`, from both ends, so that waits for memory
-    /// overlap. False if `found` would hold more than `limit`.
+impl<const LANES: usize> Buckets<LANES> {
+    /// Appends the keys of a bucket's ids to `found`, from both ends of each lane by turns, so that
+    /// waits for memory overlap. False if `found` would hold more than `limit`.
     fn gather<S: TimerStore + ?Sized>(
         &self,
         store: &S,
-        ring: Ring,
+        bucket: Ring,
         limit: usize,
         found: &mut Vec<u64>,
         key_of: impl Fn(NodeId) -> u64,
     ) -> bool {
-        let mut ends = self.first(ring).zip(self.last(ring));
-        while let Some((front, back)) = ends {
-            let ids = if front == back { 1 } else { 2 };
-            if found.len() + ids > limit {
-                return false;
+        let mut lanes = self.lanes(bucket);
+        let mut walks: [_; LANES] = std::array::from_fn(|_| {
+            let ring = lanes.next()?;
+            self.first(ring).zip(self.last(ring)).map(|ends| (ring, ends))
+        });
+        while walks.iter().any(Option::is_some) {
+            for walk in &mut walks {
+                let Some((ring, (front, back))) = *walk else { continue };
+                let ids = if front == back { 1 } else { 2 };
+                if found.len() + ids > limit {
+                    return false;
+                }
+                found.extend([front, back].iter().take(ids).map(|&id| key_of(id)));
+                let next = self.next(store, ring, front).filter(|&next| next != back && ids == 2);
+                let ends = next.zip(self.before(store, back));
+                if let Some((front, back)) = ends {
+                    // Their turn comes when the other lanes have had theirs. A walk that only
+                    // loads them then has the processor run out of room for what waits.
+                    prefetch(store.links(front));
+                    prefetch(store.links(back));
+                }
+                *walk = ends.map(|ends| (ring, ends));
             }
-            found.extend([front, back].iter().take(ids).map(|&id| key_of(id)));
-            let next = self.next(store, ring, front).filter(|&next| next != back && ids == 2);
-            ends = next.zip(self.before(store, back));
         }
         true
     }

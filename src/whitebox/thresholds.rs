@@ -191,8 +191,11 @@ fn settled(capacity: Option<u64>, entries: u32) -> (Numbers, ManualClock) {
 
 fn clean(cache: &Numbers) {
     let begun = Instant::now();
-    while unreclaimed(cache) > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "dead nodes are not let go of");
+    while unreclaimed(cache) > 0 || core(cache).index.retired_tables() > 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "dead nodes and old tables are not let go of"
+        );
         cache.run_pending_tasks();
         std::thread::yield_now();
     }

@@ -77,7 +77,7 @@ fn the_backlog_is_part_of_the_wheel() {
     wheel.advance(&timers, 2 * TICK);
     assert_eq!(wheel.location(&timers, 2), Some(Location::Backlog { level: 0 }));
     assert_eq!((wheel.len(), wheel.next_delay()), (4, Some(0)));
-    assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(wheel.soonest(&timers), [1, 2, 3, 4]);
 
     assert!(wheel.cancel(&timers, 2));
     assert!(!wheel.cancel(&timers, 2));
@@ -96,13 +96,13 @@ fn iteration_goes_from_bucket_to_bucket() {
     let turn = 64 * TICK;
     let (mut wheel, timers) =
         wheel(&[TICK / 2, TICK, 63 * TICK, 64 * turn - 1, 2 * turn, 3 * turn]);
-    assert_eq!(wheel.soonest(&timers).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 4]);
+    assert_eq!(wheel.soonest(&timers), [1, 2, 3, 5, 6, 4]);
 
     wheel.advance(&timers, turn + TICK / 2);
     timers.set(4, turn + TICK / 2 + 64 * turn - 1);
     wheel.schedule(&timers, 4);
     assert_eq!(wheel.location(&timers, 4), Some(Location::Bucket { level: 1, index: 1 }));
-    let backlog_first: Vec<u32> = wheel.soonest(&timers).collect();
+    let backlog_first: Vec<u32> = wheel.soonest(&timers);
     assert_eq!(
         backlog_first,
         [1, 2, 3, 5, 6, 4],

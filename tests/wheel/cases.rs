@@ -301,7 +301,7 @@ impl<'a> Script<'a> {
 
     fn expect(&mut self, row: &Value) {
         let size = self.bench.wheel.len();
-        let soonest: Vec<u32> = self.bench.wheel.soonest(&self.bench.timers).collect();
+        let soonest: Vec<u32> = self.bench.wheel.soonest(&self.bench.timers);
         assert_eq!(soonest.len(), size);
         if let Some(order) = row.get("ascending") {
             assert_eq!(soonest, ids(order), "{}", self.name);

@@ -32,7 +32,8 @@ pub fn run(bytes: &[u8]) -> usize {
 /// time goes into that, and what is wrong with a wheel stays wrong.
 pub fn run_with(bytes: &[u8], every: u32) -> usize {
     let mut bytes = Bytes(bytes);
-    let geometry = match bytes.byte() % 6 {
+    let choice = bytes.byte();
+    let geometry = match choice % 6 {
         0 => Geometry::default(),
         1 => Geometry::with_resolution(std::time::Duration::from_millis(1)),
         2 => Geometry::with_resolution(std::time::Duration::from_millis(40)),
@@ -41,7 +42,8 @@ pub fn run_with(bytes: &[u8], every: u32) -> usize {
         _ => store::geometry(&[(0, 64), (6, 8), (9, 2), (10, 1)]),
     };
     let start = bytes.near(&[0, 1 << 63, u64::MAX]);
-    let mut wheel = Wheel::new(geometry.clone(), start);
+    let new = if choice / 6 % 2 == 0 { Wheel::new } else { Wheel::with_lanes };
+    let mut wheel = new(geometry.clone(), start);
     let mut model = Model::new(geometry, start, every);
     while let Some(op) = bytes.op() {
         model.step(&mut wheel, op);
@@ -292,7 +294,7 @@ impl Model {
         assert_eq!(wheel.len(), linked.len());
         assert_eq!(wheel.is_empty(), linked.is_empty());
 
-        let mut soonest: Vec<u32> = wheel.soonest(&self.timers).collect();
+        let mut soonest: Vec<u32> = wheel.soonest(&self.timers);
         soonest.sort_unstable();
         assert_eq!(soonest, linked);
         self.check_delay(wheel);

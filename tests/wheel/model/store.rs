@@ -62,9 +62,22 @@ impl TimerStore for Timers {
     }
 }
 
-/// A wheel.
+/// A wheel, as caches have it, or with lanes, as timers have it.
 #[derive(Debug)]
-pub struct Wheel(wheel::Wheel);
+pub enum Wheel {
+    OneLane(wheel::Wheel),
+    ThreeLanes(wheel::Wheel<3>),
+}
+
+/// An expression with the wheel, whichever it is.
+macro_rules! with {
+    ($self:ident, $wheel:ident => $expression:expr) => {
+        match $self {
+            Self::OneLane($wheel) => $expression,
+            Self::ThreeLanes($wheel) => $expression,
+        }
+    };
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Poll {
@@ -75,77 +88,81 @@ pub enum Poll {
 
 impl Wheel {
     pub fn new(geometry: Geometry, now: u64) -> Self {
-        Self(wheel::Wheel::new(geometry, Timestamp::from_raw(now)))
+        Self::OneLane(wheel::Wheel::new(geometry, Timestamp::from_raw(now)))
+    }
+
+    pub fn with_lanes(geometry: Geometry, now: u64) -> Self {
+        Self::ThreeLanes(wheel::Wheel::new(geometry, Timestamp::from_raw(now)))
     }
 
     pub fn geometry(&self) -> &Geometry {
-        self.0.geometry()
+        with!(self, wheel => wheel.geometry())
     }
 
     pub fn clock(&self) -> u64 {
-        self.0.clock().raw()
+        with!(self, wheel => wheel.clock().raw())
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        with!(self, wheel => wheel.len())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        with!(self, wheel => wheel.is_empty())
     }
 
     pub fn has_backlog(&self) -> bool {
-        self.0.has_backlog()
+        with!(self, wheel => wheel.has_backlog())
     }
 
     pub fn next_delay(&self) -> Option<u64> {
-        self.0.next_delay().map(Nanos::raw)
+        with!(self, wheel => wheel.next_delay().map(Nanos::raw))
     }
 
     pub fn next_deadline(&self) -> Option<u64> {
-        self.0.next_deadline().map(Timestamp::raw)
+        with!(self, wheel => wheel.next_deadline().map(Timestamp::raw))
     }
 
     pub fn location(&self, timers: &Timers, id: u32) -> Option<Location> {
-        self.0.location(timers, NodeId::from_raw(id))
+        with!(self, wheel => wheel.location(timers, NodeId::from_raw(id)))
     }
 
     pub fn validate(&self, timers: &Timers) -> Result<(), String> {
-        self.0.validate(timers)
+        with!(self, wheel => wheel.validate(timers))
     }
 
-    pub fn soonest<'a>(&'a self, timers: &'a Timers) -> impl Iterator<Item = u32> + 'a {
-        self.0.soonest(timers).map(NodeId::raw)
+    pub fn soonest(&self, timers: &Timers) -> Vec<u32> {
+        with!(self, wheel => wheel.soonest(timers).map(NodeId::raw).collect())
     }
 
     pub fn schedule(&mut self, timers: &Timers, id: u32) {
         let id = NodeId::from_raw(id);
-        self.0.schedule(timers, (id, timers.links(id)), timers.deadline(id));
+        with!(self, wheel => wheel.schedule(timers, (id, timers.links(id)), timers.deadline(id)));
     }
 
     pub fn cancel(&mut self, timers: &Timers, id: u32) -> bool {
-        self.0.cancel(timers, timers.links(NodeId::from_raw(id)))
+        with!(self, wheel => wheel.cancel(timers, timers.links(NodeId::from_raw(id))))
     }
 
     pub fn replace(&mut self, timers: &Timers, old: u32, new: u32) -> bool {
         let [old, new] = [old, new].map(NodeId::from_raw);
-        self.0.replace(timers, timers.links(old), (new, timers.links(new)))
+        with!(self, wheel => wheel.replace(timers, timers.links(old), (new, timers.links(new))))
     }
 
     pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {
-        self.0.advance(timers, Timestamp::from_raw(now))
+        with!(self, wheel => wheel.advance(timers, Timestamp::from_raw(now)))
     }
 
     pub fn recall_current(&mut self, timers: &Timers) {
-        self.0.recall_current(timers);
+        with!(self, wheel => wheel.recall_current(timers));
     }
 
     pub fn rewind(&mut self, timers: &Timers, now: u64) {
-        self.0.rewind(timers, Timestamp::from_raw(now));
+        with!(self, wheel => wheel.rewind(timers, Timestamp::from_raw(now)));
     }
 
     pub fn poll(&mut self, timers: &Timers, budget: &mut u32) -> Poll {
-        match self.0.poll(timers, budget) {
+        match with!(self, wheel => wheel.poll(timers, budget)) {
             wheel::Poll::Due(id) => Poll::Due(id.raw()),
             wheel::Poll::Exhausted => Poll::Exhausted,
             wheel::Poll::Idle => Poll::Idle,
