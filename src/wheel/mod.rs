@@ -421,7 +421,7 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// Links an id that `len` counts already.
-    #[inline]
+    #[inline(always)]
     fn push_by_deadline<S: TimerStore + ?Sized>(
         &mut self,
         store: &S,
