@@ -196,6 +196,27 @@ fn a_scan_does_not_flush_the_residents() {
     assert!(kept >= 75, "{kept} of 80 are left");
 }
 
+/// However hot the residents are: a newcomer gives way to newer ones only, also a heavy one.
+#[test]
+fn a_segmented_lru_refuses_no_newcomer() {
+    for (weight, newcomers) in [(1, 10), (7, 10), (40, 4)] {
+        let (mut store, mut policy) = (Store::new(), Policy::segmented_lru(100, 1));
+        let residents: Vec<NodeId> =
+            (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+        for _ in 0..5 {
+            residents.iter().for_each(|&id| policy.record_hit(&store, id));
+        }
+        let new: Vec<NodeId> = (1_000..1_000 + newcomers)
+            .map(|key| add(&mut store, &mut policy, key, weight))
+            .collect();
+        let mut left = evict_all(&mut store, &mut policy);
+        left.retain(|id| new.contains(id));
+        assert!(left.len() < new.len() && left == new[..left.len()], "{left:?} of {new:?}");
+        assert!(weight > 1 || left.is_empty(), "{left:?} of {new:?}");
+        policy.validate(&store).unwrap();
+    }
+}
+
 /// A rejected key that comes back soon gets its chance, though all residents are asked for as often
 /// as the sketch can count.
 #[test]
