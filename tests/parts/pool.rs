@@ -290,6 +290,52 @@ fn an_end_is_changed_and_claimed_only_as_judged() {
     }
 }
 
+/// Where reads must act before the end, the instant of the act moves with the end, and the end is
+/// known when the node is gone.
+#[test]
+fn acts_are_no_later_than_ends() {
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh).with(Column::End));
+    let node = pool.draft(Hash32::FIRST, 1).fill(1);
+    let instant = |nanos: u64| at(1 << 63 | nanos);
+    let (meta, life) = (node.meta(), pool.raw().life(node.id()));
+    meta.init(instant(50), at(1), 1, Generation::FIRST.mark());
+    life.begin(instant(50));
+    life.lower_act(instant(60));
+    assert_eq!(meta.deadline(), instant(50));
+    life.lower_act(instant(40));
+    assert_eq!((meta.deadline(), life.deadline()), (instant(40), instant(50)));
+    life.raise(instant(45));
+    assert_eq!(life.deadline(), instant(50), "it was later");
+    life.raise(instant(90));
+    assert_eq!(life.deadline(), instant(90));
+    let mark = pool.raw().refresh(node.id()).expect("there is a column");
+    for (stale, act) in [(instant(70), instant(70)), (instant(95), instant(90))] {
+        mark.set(stale);
+        pool.raw().set_act(node.id());
+        assert_eq!(meta.deadline(), act, "the earlier one");
+    }
+    assert!(!life.mark_gone_at(instant(89)) && life.deadline() == instant(90));
+    assert!(life.mark_gone_at(instant(90)));
+    assert_eq!((meta.deadline(), life.deadline()), (at(0), at(0)), "both say that it is gone");
+    assert_eq!(life.last_end(), Some(instant(90)));
+    life.raise(instant(200));
+    assert_eq!(life.last_end(), Some(instant(90)), "the end is final");
+
+    // Without the columns there is one word, which says when the life ends.
+    let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
+    let node = plain.draft(Hash32::FIRST, 1).fill(1);
+    node.meta().init(instant(50), at(1), 1, Generation::FIRST.mark());
+    let life = plain.raw().life(node.id());
+    life.lower_act(instant(40));
+    life.raise(instant(60));
+    plain.raw().set_act(node.id());
+    assert_eq!(life.deadline(), instant(50));
+    assert!(!life.mark_gone_at(instant(49)) && life.mark_gone_at(instant(50)));
+    assert_eq!((life.deadline(), life.last_end()), (at(0), None));
+    node.meta().init(instant(50), at(1), 1, Generation::FIRST.mark());
+    assert_eq!((life.mark_gone(), life.deadline()), (instant(50), at(0)));
+}
+
 #[test]
 fn a_trigger_is_taken_once() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh));
