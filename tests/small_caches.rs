@@ -100,3 +100,17 @@ fn a_small_cache_takes_little_memory_on_any_machine() {
         assert!(of_ten <= OF_TEN, "{name}: {of_ten} bytes for a cache of ten entries");
     }
 }
+
+/// A program may make and drop caches as long as it runs.
+#[test]
+fn a_dropped_cache_gives_its_memory_back() {
+    for (name, build) in [("plain", plain as fn() -> _), ("bounded", bounded)] {
+        measure(build);
+        let (_, of_ten) = measure(build);
+        let before = BYTES.get();
+        (0..100).for_each(|_| _ = measure(build));
+        // What waits for its grace period is that of a cache or two.
+        let left = BYTES.get() - before;
+        assert!(left < 4 * of_ten, "{name}: {left} bytes are left of 100 caches of {of_ten}");
+    }
+}

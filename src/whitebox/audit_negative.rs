@@ -34,6 +34,10 @@ struct Subject {
 
 impl Subject {
     fn new() -> Self {
+        Self::with_scheduler(false)
+    }
+
+    fn with_scheduler(scheduler: bool) -> Self {
         let (clock, hand) = Clock::manual();
         let cache = Cache::builder()
             .max_capacity(CAPACITY)
@@ -42,6 +46,7 @@ impl Subject {
             .clock(clock)
             .record_stats(true)
             .removal_listener(drop)
+            .scheduler(scheduler)
             .build();
         (0..40).for_each(|key| cache.insert(key, 2));
         cache.insert(100, 3);
@@ -285,6 +290,22 @@ fn the_audit_notices_each_damage() {
         });
         assert_eq!(audit(), Ok(()), "after {what}");
     }
+}
+
+/// In a scheduled cache a worker may be dropping a node without a count. None does so here.
+#[test]
+fn the_audit_notices_a_missing_count_in_a_scheduled_cache() {
+    let subject = Subject::with_scheduler(true);
+    while subject.core().notices.has_job() {
+        std::thread::yield_now();
+    }
+    assert_eq!(subject.cache.engine().recount(), Ok(()));
+    let (_, meta) = subject.node(subject.removed);
+    assert!(meta.release());
+    let answer = subject.cache.engine().recount().expect_err("nobody holds the node");
+    assert!(answer.contains("is held by nobody"), "{answer}");
+    meta.retain();
+    assert_eq!(subject.cache.engine().recount(), Ok(()));
 }
 
 #[test]

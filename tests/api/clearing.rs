@@ -57,6 +57,37 @@ fn clearings_that_run_ahead_of_their_sweep() {
     });
 }
 
+/// Clearings that come faster than passes sweep do shares of the sweep. None of them does all that
+/// is left, as it would if the generations ran out.
+#[test]
+fn clearings_share_the_sweep_of_a_large_cache() {
+    const ENTRIES: u64 = 20_000;
+    /// As many as nodes can tell apart.
+    const CLEARINGS: u64 = 1 << 14;
+    must_end(|| {
+        // A sweep visits each bucket of the index: so many that passes do not come round in time.
+        let builder = Cache::builder().initial_capacity(8 << 20).clock(Clock::manual().0);
+        let cache: Audited<u64, u64> = audited(builder.build());
+        (0..ENTRIES).for_each(|key| cache.insert(key, key));
+        cache.run_pending_tasks();
+        let (mut before, mut most) = (cache.entry_count(), 0);
+        assert_eq!(before, ENTRIES);
+        for clearing in 0..CLEARINGS {
+            // A clearing of nothing does not count.
+            cache.insert(ENTRIES + clearing, clearing);
+            cache.invalidate_all();
+            assert!(!cache.contains_key(&(ENTRIES + clearing)), "after {clearing}");
+            assert!(!cache.contains_key(&(clearing % ENTRIES)), "after {clearing}");
+            let after = cache.entry_count();
+            most = most.max(before.saturating_sub(after));
+            before = after;
+        }
+        assert!(most > 0 && most < ENTRIES / 100, "one clearing removed {most} of {ENTRIES}");
+        cache.run_pending_tasks();
+        assert_eq!(cache.entry_count(), 0);
+    });
+}
+
 #[test]
 fn clearings_among_inserts_from_several_threads() {
     must_end(|| {

@@ -1,6 +1,7 @@
 //! Read and write buffer on real threads, and the write buffer against a plain list.
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -68,10 +69,25 @@ fn reads_hint_once_at_half_and_are_dropped_when_full() {
 
 #[test]
 fn there_is_a_stripe_for_each_hardware_thread_up_to_sixteen() {
-    let forced = std::env::var("CORTADO_STRIPES").ok().and_then(|number| number.parse().ok());
+    const FORCED: &str = "CORTADO_STRIPES";
+    if std::env::var_os(FORCED).is_none() {
+        // The number is the same for all buffers of a process.
+        let (_, module) = module_path!().split_once("::").expect("a module of a test program");
+        let name = "there_is_a_stripe_for_each_hardware_thread_up_to_sixteen";
+        for stripes in ["0", "1", "2", "3", "16", "40"] {
+            let run = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", &format!("{module}::{name}")])
+                .env(FORCED, stripes)
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&run.stdout);
+            assert!(run.status.success() && told.contains("1 passed"), "{stripes}: {told}");
+        }
+    }
+    let forced = std::env::var(FORCED).ok().and_then(|number| number.parse().ok());
     let threads = thread::available_parallelism().map_or(4, |threads| threads.get());
-    let threads = forced.unwrap_or(threads);
-    let stripes = threads.min(16).next_power_of_two();
+    let threads: usize = forced.unwrap_or(threads);
+    let stripes = threads.clamp(1, 16).next_power_of_two();
     assert_eq!(ReadBuffer::new().capacity(), stripes * 64);
     assert_eq!(WriteBuffer::new(3, u64::MAX).capacity(), stripes * 6);
 }

@@ -120,3 +120,11 @@ fn validate_sees_each_kind_of_damage() {
         assert!(list.validate(&store).is_err());
     }
 }
+
+/// The zero ends a list, and the wheel's heads have numbers from 2^31 on.
+#[test]
+fn ids_of_nodes_have_thirty_one_bits() {
+    let may = |number: u32| NodeId::from_raw(number).may_name_node();
+    assert_eq!([0, 1, u32::MAX >> 1].map(may), [false, true, true]);
+    assert_eq!([1 << 31, (1 << 31) + 1, u32::MAX].map(may), [false; 3]);
+}

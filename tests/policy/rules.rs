@@ -196,6 +196,27 @@ fn a_scan_does_not_flush_the_residents() {
     assert!(kept >= 75, "{kept} of 80 are left");
 }
 
+/// However hot the residents are: a newcomer gives way to newer ones only, also a heavy one.
+#[test]
+fn a_segmented_lru_refuses_no_newcomer() {
+    for (weight, newcomers) in [(1, 10), (7, 10), (40, 4)] {
+        let (mut store, mut policy) = (Store::new(), Policy::segmented_lru(100, 1));
+        let residents: Vec<NodeId> =
+            (0..100).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+        for _ in 0..5 {
+            residents.iter().for_each(|&id| policy.record_hit(&store, id));
+        }
+        let new: Vec<NodeId> = (1_000..1_000 + newcomers)
+            .map(|key| add(&mut store, &mut policy, key, weight))
+            .collect();
+        let mut left = evict_all(&mut store, &mut policy);
+        left.retain(|id| new.contains(id));
+        assert!(left.len() < new.len() && left == new[..left.len()], "{left:?} of {new:?}");
+        assert!(weight > 1 || left.is_empty(), "{left:?} of {new:?}");
+        policy.validate(&store).unwrap();
+    }
+}
+
 /// A rejected key that comes back soon gets its chance, though all residents are asked for as often
 /// as the sketch can count.
 #[test]
@@ -275,4 +296,44 @@ fn one_order_is_the_other_reversed() {
     assert_eq!(coldest[0], ids[0], "in probation");
     coldest.reverse();
     assert_eq!(hottest, coldest);
+}
+
+/// A reload is no use of the entry. Only one that begins or ceases to weigh changes its region.
+#[test]
+fn a_reload_takes_the_old_ones_place_and_does_not_count() {
+    let (mut store, mut policy) = (Store::new(), Policy::new(1_000, 1));
+    let ids: Vec<NodeId> = (0..500).map(|key| add(&mut store, &mut policy, key, 1)).collect();
+    let order = |policy: &Policy, store: &Store| policy.coldest(store).collect::<Vec<_>>();
+    let mut reload = |old: NodeId, key: u64, weight: u32| {
+        let (before, others) = (policy.frequency(store.hash(old)), policy.weight());
+        let others = others - u64::from(store.weight(old));
+        let place = order(&policy, &store).iter().position(|&id| id == old);
+        let new = store.alloc(key, weight);
+        policy.replace_reloaded(&store, old, new);
+        policy.validate(&store).unwrap();
+        assert_eq!(policy.weight(), others + u64::from(weight));
+        assert_eq!(store.region(old), Region::None);
+        let is_in_place = place == order(&policy, &store).iter().position(|&id| id == new);
+        let counts = policy.frequency(store.hash(new)) - before;
+        (new, store.region(new), is_in_place, counts)
+    };
+    for (key, region) in [(1, Region::Probation), (498, Region::Window)] {
+        let (same, now, is_in_place, counts) = reload(ids[key], key as u64, 1);
+        assert_eq!((now, is_in_place, counts), (region, true, 0), "of the same weight");
+        let (heavy, now, is_in_place, counts) = reload(same, key as u64, 7);
+        assert_eq!((now, is_in_place, counts), (region, true, 0), "heavier");
+        let (light, now, is_in_place, counts) = reload(heavy, key as u64, 3);
+        assert_eq!((now, is_in_place, counts), (region, true, 0), "lighter");
+        let (without, now, _, counts) = reload(light, key as u64, 0);
+        assert_eq!((now, counts), (Region::Weightless, 0));
+        let (without, now, is_in_place, counts) = reload(without, key as u64, 0);
+        assert_eq!((now, is_in_place, counts), (Region::Weightless, true, 0));
+        let (_, now, _, counts) = reload(without, key as u64, 5);
+        assert_eq!((now, counts), (Region::Window, 0), "weight again: it starts over");
+    }
+    // An `old` that is gone: the new one is new, which is a use.
+    let (new, before) = (store.alloc(1, 1), policy.frequency(store.hash(ids[1])));
+    policy.replace_reloaded(&store, ids[1], new);
+    assert_eq!(store.region(new), Region::Window);
+    assert!(policy.frequency(store.hash(new)) > before);
 }

@@ -10,5 +10,6 @@ mod limits;
 mod many;
 mod model;
 mod operations;
+mod overtaken;
 mod queued;
 mod renewals;

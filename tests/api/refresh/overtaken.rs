@@ -1,0 +1,79 @@
+//! A reload that begins after its entry was replaced, and the reload of the new entry.
+
+use super::bench::{HARD, Jobs, SOFT};
+use crate::common::audited::loading_audited;
+use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+type Amid = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// A key whose next comparison does something else first.
+#[derive(Clone)]
+struct Key(u32, Amid);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        let amid = self.1.lock().unwrap().take();
+        amid.into_iter().for_each(|amid| amid());
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+/// Makes the old value plus one, and notes the old values.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<Vec<u32>>>);
+
+impl Loader<Key, u32> for Counting {
+    type Error = ();
+
+    fn load(&self, _: &Key) -> Result<Loaded<u32>, ()> {
+        Err(())
+    }
+
+    fn reload(&self, _: &Key, old: &u32) -> Result<Reloaded<u32>, ()> {
+        self.0.lock().unwrap().push(*old);
+        Ok(Reloaded::new(old + 1))
+    }
+}
+
+/// The late reload has registered, and is about to find that its entry is gone, when the other one
+/// begins. It must not keep the other one from the loader.
+#[test]
+fn a_late_reload_of_a_replaced_entry_keeps_no_other_away() {
+    let (clock, hand) = Clock::manual();
+    let (jobs, asked, amid) = (Jobs::default(), Counting::default(), Amid::default());
+    let queue = jobs.clone();
+    let builder = Cache::builder()
+        .time_to_live(HARD)
+        .refresh_after_write(SOFT)
+        .executor(move |job| queue.push(job))
+        .clock(clock);
+    let cache = loading_audited(builder.build_with_loader(asked.clone()));
+    let key = Key(7, Arc::clone(&amid));
+    for value in [10, 20] {
+        cache.insert(key.clone(), value);
+        hand.advance(SOFT);
+        assert_eq!(cache.get(&key), Ok(value));
+    }
+    assert_eq!(jobs.len(), 2, "a reload of either value waits");
+    let (others, none) = (jobs.clone(), Arc::default());
+    let begun: Arc<Mutex<bool>> = Arc::clone(&none);
+    *amid.lock().unwrap() = Some(Box::new(move || {
+        *begun.lock().unwrap() = true;
+        thread::spawn(move || others.run_one()).join().unwrap();
+    }));
+    jobs.run_one();
+    assert!(*none.lock().unwrap(), "the late one compares keys");
+    assert_eq!((jobs.len(), &*asked.0.lock().unwrap()), (0, &vec![20]));
+    assert_eq!(cache.get(&key), Ok(21));
+}
