@@ -255,6 +255,25 @@ fn the_checker_knows_what_replaces_what() {
     assert!(!explains(&[load, upsert, then]), "the load comes after it, or before it");
 }
 
+/// A read that is under way while a lifetime is set and taken back may show that lifetime until it
+/// ends.
+#[test]
+fn the_checker_knows_that_reads_notice_late() {
+    let idle = Setup { idle: true, ..PLAIN };
+    let explains = |load: (u64, u64), life| {
+        idle.explains(&[
+            event(Op::Insert(0), Answer::Done, (0, 1)),
+            event(Op::Load(10), Answer::Value(Some(0)), load),
+            event(Op::SetTtl(5), Answer::Was(true), (4, 5)),
+            event(Op::Persist, Answer::Was(true), (6, 7)),
+            event(Op::ExpiresIn, Answer::Life(Some(life)), (8, 9)),
+        ])
+    };
+    assert!(explains((2, 10), 5) && explains((2, 10), IDLE));
+    assert!(!explains((2, 10), 6), "that was no life");
+    assert!(!explains((2, 7), 5) && !explains((8, 10), 5), "no read does that");
+}
+
 /// The same for time.
 #[test]
 fn the_checker_knows_the_time() {

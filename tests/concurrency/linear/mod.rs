@@ -100,6 +100,22 @@ impl Event {
         self.began < other.ended && other.began < self.ended
     }
 
+    /// Whether the life that it sees may be one that was set and taken back while a read was under
+    /// way. With an idle time a life is two words. The read may find the deadline as it was, though
+    /// both words were changed and changed back, and then stores the life of the time between. It
+    /// notices before it ends. (That takes a deadline which is the same to the nanosecond: a clock
+    /// that stands still.)
+    fn sees_taken_back(&self, given: Time, history: &[Event]) -> bool {
+        use Op::{Get, GetEntry, SetTtl, Touch};
+        let is_read =
+            |event: &Event| matches!(event.op, Get | GetEntry | Touch) || event.op.load().is_some();
+        let set_during = |read: &Event| {
+            let sets = |event: &Event| matches!(event.op, SetTtl(life) if life >= given);
+            history.iter().any(|event| sets(event) && event.overlaps(read))
+        };
+        history.iter().any(|read| is_read(read) && self.overlaps(read) && set_during(read))
+    }
+
     /// Whether a load that is under way does not survive it. Computations wait for loads. A change
     /// of a life overtakes loads if it has changed an entry.
     fn overtakes(&self) -> bool {
@@ -313,10 +329,11 @@ impl Setup {
                 let life = living.map(|node| left(node.deadline, judged));
                 offer(Answer::Life(life), state);
                 // While a reload is committed, the last read may not count yet.
+                let in_reload = |other: &Event| other.is_reload() && event.overlaps(other);
                 if let (Some(told), Answer::Life(Some(given))) = (life, event.answer)
                     && self.idle
                     && given < told
-                    && history.iter().any(|other| other.is_reload() && event.overlaps(other))
+                    && (history.iter().any(in_reload) || event.sees_taken_back(given, history))
                 {
                     offer(event.answer, state);
                 }
