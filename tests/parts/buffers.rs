@@ -8,7 +8,9 @@ use std::thread;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::spill::MAX_EVENTS;
-use cortado::internals::buffer::write::{DrainLimits, Drained, MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{
+    DrainLimits, Drained, MAX_BATCH, Pressure, WriteBuffer, WriteLimits,
+};
 use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use proptest::prelude::*;
@@ -294,7 +296,7 @@ fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
     ] {
         assert_eq!(buffer.spill(event, weight), fits, "event {event}");
     }
-    assert_eq!((buffer.spilled(), buffer.pending_weight()), (3, 10));
+    assert_eq!((buffer.spilled(), buffer.spilled_weight(), buffer.pending_weight()), (3, 10, 10));
     assert!(!buffer.is_empty());
     assert_eq!(write_all(&buffer, 2), (vec![1, 2], true));
     assert!(buffer.spill(7, 3) && buffer.spill(8, 0) && buffer.spill(9, 1) && !buffer.spill(10, 0));
@@ -312,6 +314,19 @@ fn a_portion_of_the_spill_follows_the_stripes() {
         let half = buffer.capacity() / 2;
         assert_eq!(half % batch, 0, "stripes of two batches");
         assert_eq!(buffer.portion(), half.min(2 * MAX_BATCH), "{batch} in a batch");
+    }
+}
+
+/// A batch may become as large as that with which the buffer was made, which stripes have room for.
+#[test]
+fn a_batch_grows_up_to_that_of_the_start() {
+    let buffer = WriteBuffer::new(4, u64::MAX);
+    for (batch, expected) in [(2, 2), (3, 3), (9, 4), (0, 1)] {
+        let limits = WriteLimits { batch, weight: u64::MAX, spilled_events: 0, spilled_weight: 0 };
+        buffer.set_limits(limits);
+        let drains = |event: &u64| buffer.push(*event, 0) == Ok(Pressure::Drain);
+        assert_eq!((1..).find(drains), Some(expected), "a batch of {batch}");
+        write_all(&buffer, NO_LIMIT);
     }
 }
 

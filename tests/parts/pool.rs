@@ -120,6 +120,18 @@ fn chunks_grow_by_octaves() {
     assert!(has(last) && !has(last + 1));
 }
 
+/// Keys and values of single bytes do not leave the next node in between.
+#[test]
+fn nodes_are_aligned_behind_pairs_of_any_size() {
+    let pool: Pool<[u8; 33], [u8; 4]> = Pool::new(Columns::NONE);
+    let draft = |n| pool.draft(Hash32::from_raw(n), [0; 33]).fill([0; 4]);
+    let nodes: Vec<Local<'_, [u8; 33], [u8; 4]>> = (0..20).map(draft).collect();
+    for node in &nodes {
+        let address = std::ptr::from_ref(pool.raw().meta(node.id())).addr();
+        assert_eq!(address % align_of::<Meta>(), 0);
+    }
+}
+
 /// Threads that take nodes and give them back by turns never have the same one, and none gets lost.
 #[test]
 fn threads_do_not_share_an_id() {
