@@ -41,14 +41,15 @@ fn the_systems_clock_is_moved() {
     };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("displacement");
     fs::write(&file, "+0").unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
+    let run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_systems_clock_is_moved", "--nocapture"])
         .env("LD_PRELOAD", library)
         .env(DISPLACEMENT, file)
         .env("FAKETIME_NO_CACHE", "1")
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success(), "{status}");
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && told.contains("1 passed"), "{}: {told}", run.status);
 }
 
 /// The displacement of the time, in seconds.

@@ -82,12 +82,13 @@ fn a_small_cache_takes_little_memory_on_any_machine() {
     if std::env::var_os(STRIPES).is_none() {
         // The number of stripes is the same for all caches of a process.
         for stripes in ["2", "16"] {
-            let status = Command::new(std::env::current_exe().unwrap())
+            let run = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "a_small_cache_takes_little_memory_on_any_machine"])
                 .env(STRIPES, stripes)
-                .status()
+                .output()
                 .unwrap();
-            assert!(status.success(), "with {stripes} stripes: {status}");
+            let told = String::from_utf8_lossy(&run.stdout);
+            assert!(run.status.success() && told.contains("1 passed"), "{stripes}: {told}");
         }
         return;
     }

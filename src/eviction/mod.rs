@@ -105,7 +105,7 @@ impl Policy {
     pub fn new(max_weight: u64, seed: u64) -> Self {
         let mut admission = Admission::new(seed);
         let secrets = [admission.roll(), admission.roll()];
-        Self::with_rules(max_weight, Rules::ALL[0], Choice::Later(secrets), admission)
+        Self::with_rules(max_weight, Trial::FIRST_RULES, Choice::Later(secrets), admission)
     }
 
     /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
@@ -195,19 +195,9 @@ impl Policy {
 
     /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
     /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
-    /// weight.
-    pub fn replace_uncounted<S: PolicyStore + ?Sized>(
-        &mut self,
-        store: &S,
-        old: NodeId,
-        new: NodeId,
-    ) -> bool {
-        self.replace_node_uncounted(store, store.node(old), (new, store.node(new)))
-    }
-
-    /// [`replace_uncounted`](Self::replace_uncounted) for a caller that already has the nodes.
+    /// weight. The caller passes the nodes that the store would return.
     #[inline]
-    pub fn replace_node_uncounted<'a, S: PolicyStore + ?Sized>(
+    pub fn replace_uncounted<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         old: S::Node<'a>,
@@ -226,7 +216,7 @@ impl Policy {
         new: NodeId,
     ) {
         let (from, to) = (store.node(old), store.node(new));
-        if self.replace_uncounted(store, old, new) {
+        if self.replace_uncounted(store, from, (new, to)) {
             return;
         }
         let regions = &mut self.queues.regions;

@@ -59,6 +59,9 @@ struct Shadow {
     deficit: u64,
 }
 
+/// The index in [`Rules::ALL`] of the rules with which every trial begins.
+const FIRST: usize = 0;
+
 #[derive(Debug)]
 pub struct Trial {
     keys: Keys,
@@ -74,6 +77,9 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The rules that are in force until a trial has chosen others.
+    pub const FIRST_RULES: Rules = Rules::ALL[FIRST];
+
     /// A trial with these secret numbers, which select the sample.
     pub fn new([seed, factor]: [u64; 2]) -> Self {
         let shadow = |rules| Shadow { queues: Queues::new(1, rules), hits: 0, deficit: 0 };
@@ -84,7 +90,7 @@ impl Trial {
             shift: 0,
             capacity: 1,
             requests: 0,
-            chosen: 0,
+            chosen: FIRST,
         }
     }
 

@@ -172,7 +172,8 @@ impl Program {
         let before = self.alive[&old].1;
         let new = self.create(key, weight.unwrap_or(before));
         let (region, was_aside) = (self.store.region(old), self.is_aside(old));
-        let swapped = self.policy.replace_uncounted(&self.store, old, new);
+        let nodes = (self.store.node(old), (new, self.store.node(new)));
+        let swapped = self.policy.replace_uncounted(&self.store, nodes.0, nodes.1);
         assert_eq!(swapped, self.alive[&new].1 == before && !was_aside);
         if swapped {
             assert_eq!(self.store.region(new), region, "in the same place");

@@ -167,7 +167,7 @@ impl Pass<'_> {
             let period = self.core.hot.record_period();
             let recorded = period == NO_PERIOD || before.record_period() == period;
             meta.set_record_period(period);
-            if !recorded || !policy.replace_node_uncounted(pool, before, (new, meta)) {
+            if !recorded || !policy.replace_uncounted(pool, before, (new, meta)) {
                 self.state.reads_in_period += 1;
                 policy.replace(pool, old, new);
             }
