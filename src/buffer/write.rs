@@ -11,8 +11,8 @@
 //! # Rules
 //!
 //! 1. Any thread may push at any time. It must then do what the returned [`Pressure`] says. If
-//!    `push` returns `Err`, the caller must run a pass and retry. Instead, it may spill the event
-//!    and proceed as after [`Pressure::Drain`].
+//!    `push` returns `Err`, the caller must run a pass that applies it. Instead, it may spill the
+//!    event and proceed as after [`Pressure::Drain`].
 //! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the result
 //!    has `more`, the pass must leave another pass required.
 //!
@@ -169,6 +169,11 @@ impl WriteBuffer {
     /// The total weight of the pending events in the spill.
     pub fn spilled_weight(&self) -> u64 {
         self.spill.weight()
+    }
+
+    /// Whether an event of this weight is urgent whatever else its stripe holds.
+    pub fn is_heavy(&self, weight: u32) -> bool {
+        u64::from(weight) > self.weight_limit.load(Relaxed)
     }
 
     #[inline]

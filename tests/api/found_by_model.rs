@@ -91,3 +91,31 @@ fn announcing() -> (Audited<u32, u32>, ManualClock, Causes) {
     );
     (cache, hand, causes)
 }
+
+/// The write that the write buffer refuses counts for the evictions of the pass that makes room.
+#[test]
+fn nothing_is_evicted_for_an_entry_that_was_removed_before() {
+    for capacity in 1..40 {
+        // The entries inside, and those that left as `Size` although all had room.
+        let count = Arc::new(Mutex::new((2 * capacity, Vec::new())));
+        let told = Arc::clone(&count);
+        let (clock, _hand) = Clock::manual();
+        let builder = Cache::builder().max_capacity(2 * capacity).clock(clock);
+        let builder = builder.removal_listener(move |removed| {
+            let (inside, needless) = &mut *told.lock().unwrap();
+            if removed.cause() == RemovalCause::Size && *inside <= capacity {
+                needless.push(*removed.key());
+            }
+            *inside -= 1;
+        });
+        let cache = audited(builder.build());
+        (0..2 * capacity).for_each(|key| cache.insert(key, ()));
+        cache.run_pending_tasks();
+        cache.set_max_capacity(capacity);
+        // As many are removed as have to leave, in one call without a pass of its own.
+        cache.retain(|&key, ()| key % 2 == 0);
+        cache.run_pending_tasks();
+        let (inside, needless) = &*count.lock().unwrap();
+        assert_eq!((*inside, &needless[..]), (cache.entry_count(), &[][..]), "capacity {capacity}");
+    }
+}

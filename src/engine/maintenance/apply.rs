@@ -111,7 +111,7 @@ impl Pass<'_> {
         }
     }
 
-    fn apply(&mut self, event: u64) {
+    pub fn apply(&mut self, event: u64) {
         match Event::unpack(event) {
             Event::Added(id, _) => self.added(id),
             Event::Removed(id) => self.removed(id),

@@ -56,12 +56,14 @@ impl Core {
     /// The caller pins before it takes the lock, because pinning and flushing may run deferred
     /// functions, which may use this cache. For the same reason, if the pass has retired something,
     /// the caller flushes after it has released the lock.
+    ///
+    /// `refused` is an event of the caller's for which the write buffer has no room.
     #[inline(never)]
     pub(super) fn pass(
         &self,
         guard: &Guard,
         state: &mut Maintenance,
-        now: Timestamp,
+        (now, refused): (Timestamp, Option<u64>),
         budget: &mut Budget,
     ) -> Leftover {
         let running = self.upkeep.status.begin();
@@ -74,6 +76,9 @@ impl Core {
         // A drain that takes out nothing and leaves events has met an event that its writer is
         // still storing.
         pass.skipped_busy |= drained.more && drained.count == 0;
+        if let Some(event) = refused.filter(|_| !seeded("full-buffer-drops-the-event")) {
+            pass.apply(event);
+        }
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire(budget);
         // Evictions keep up with the drained writes, whatever the expirations cost.

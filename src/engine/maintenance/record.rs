@@ -68,7 +68,6 @@ impl Core {
         let event = event.word();
         let pressure = match self.upkeep.writes.push(event, weight) {
             Ok(pressure) => pressure,
-            Err(_) if seeded("full-buffer-drops-the-event") => return,
             Err(_) => self.push_again(event, weight, now),
         };
         if pressure > Pressure::Low {
@@ -94,46 +93,36 @@ impl Core {
             }
             Pressure::Drain => self.require_pass(),
             Pressure::Urgent if seeded("urgent-writers-go-on") => {}
-            Pressure::Urgent => self.pass_now(now),
+            Pressure::Urgent => self.pass_now(now, None),
         }
     }
 
-    /// Makes room for an event that the write buffer has refused. While another thread, which may
-    /// be off its core, has the maintenance lock, the event is spilled instead.
+    /// Records an event that the write buffer has refused. A pass makes room, and applies the event
+    /// itself: it must not evict for an entry that this event removes. While another thread, which
+    /// may be off its core, has the maintenance lock, the event is spilled instead.
     ///
     /// Before that, the caller yields its core once. Where threads outnumber cores, that thread
     /// then goes on, and the events that wait stay few and their lines cached. With 8 and 16
     /// threads on two cores this is 1.6 to 1.7 times as many unique inserts and updates per second,
     /// and neither more nor fewer with 1 and 2. (More yields gained nothing.)
     #[cold]
-    fn push_again(&self, mut event: u64, weight: u32, now: Timestamp) -> Pressure {
-        let mut is_first = true;
-        loop {
-            if self.upkeep.has_lock_waiters() || !is_first || !self.pass_if_free(now) {
-                if is_first {
-                    thread::yield_now();
-                    match self.upkeep.writes.push(event, weight) {
-                        Ok(pressure) => return pressure,
-                        Err(full) => event = full,
-                    }
+    fn push_again(&self, event: u64, weight: u32, now: Timestamp) -> Pressure {
+        let is_heavy = self.upkeep.writes.is_heavy(weight);
+        if is_heavy || self.upkeep.has_lock_waiters() || !self.pass_if_free(now, Some(event)) {
+            if !is_heavy {
+                thread::yield_now();
+                match self.upkeep.writes.push(event, weight) {
+                    Ok(pressure) => return pressure,
+                    Err(_) if self.spill(event) => return Pressure::Drain,
+                    Err(_) => {}
                 }
-                if self.spill(event) {
-                    return Pressure::Drain;
-                }
-                self.pass_now(now);
             }
-            match self.upkeep.writes.push(event, weight) {
-                Ok(pressure) => return pressure,
-                Err(full) => event = full,
-            }
-            // The pass has drained other stripes first.
-            if self.spill(event) {
-                return Pressure::Drain;
-            }
-            // Or the pass did not wait for another writer of this stripe, which is storing an event
-            // and may be off its core.
-            is_first = false;
+            self.pass_now(now, Some(event));
         }
+        // The scheduler may have run, and gone to sleep, before this pass put the entry on the
+        // wheel. So this comes after it.
+        self.upkeep.wake_within(PASS_DELAY);
+        Pressure::Low
     }
 
     /// Puts an event that its stripe has refused beside the stripes, if there is room. The index

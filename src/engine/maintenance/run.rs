@@ -37,36 +37,38 @@ impl Core {
     pub fn try_pass(&self) {
         if !self.upkeep.has_lock_waiters() {
             // The clock is user code and runs before the lock.
-            let _ = self.pass_if_free(self.ticker.coarse());
+            let _ = self.pass_if_free(self.ticker.coarse(), None);
         }
     }
 
-    /// Runs a pass at the caller's `now`, unless another thread is at it. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, now: Timestamp) -> bool {
+    /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
+    /// event that the write buffer has refused. Returns whether it ran.
+    pub(super) fn pass_if_free(&self, now: Timestamp, refused: Option<u64>) -> bool {
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller());
+        let _ = self.pass_under(&guard, state, (now, refused), &mut Budget::of_caller());
         true
     }
 
-    /// Runs a pass at the caller's `now`, after waiting for the maintenance lock.
-    pub(super) fn pass_now(&self, now: Timestamp) {
+    /// [`pass_if_free`](Self::pass_if_free), after waiting for the maintenance lock.
+    pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) {
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        let _ = self.pass_under(&guard, state, now, &mut Budget::of_caller().patiently());
+        let mut budget = Budget::of_caller().patiently();
+        let _ = self.pass_under(&guard, state, (now, refused), &mut budget);
     }
 
     fn pass_under(
         &self,
         guard: &Guard,
         mut state: MutexGuard<'_, Maintenance>,
-        now: Timestamp,
+        (now, refused): (Timestamp, Option<u64>),
         budget: &mut Budget,
     ) -> Leftover {
         if state.ended {
             return Leftover::default();
         }
-        let left = self.pass(guard, &mut state, now, budget);
+        let left = self.pass(guard, &mut state, (now, refused), budget);
         drop(state);
         if left.deferred || self.index.retired_tables() > 0 {
             guard.flush();
@@ -88,7 +90,7 @@ impl Core {
         let now = self.ticker.now();
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        self.pass_under(&guard, state, now, budget)
+        self.pass_under(&guard, state, (now, None), budget)
     }
 
     /// Runs passes until no work is left but what has to wait for another thread.
