@@ -119,8 +119,9 @@ impl<T> Core<T> {
     ///
     /// Gives the value back if there are as many as ids can name.
     pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
-        let id = self.slab.insert(deadline, value)?;
-        self.link(id.slot(), deadline);
+        let (id, slab, links) = self.slab.insert(deadline, value)?;
+        let deadline = slab.tick_at_or_after(deadline);
+        self.wheel.schedule(slab, (id.slot(), links), Some(deadline));
         Ok(id)
     }
 
@@ -139,11 +140,8 @@ impl<T> Core<T> {
 
     /// Takes an item out of the wheel and out of its slot.
     pub fn remove(&mut self, id: TimerId) -> Option<T> {
-        if !self.slab.contains(id) && !seeded("timer-confuses-ids") {
-            return None;
-        }
-        self.unlink(id.slot());
-        self.slab.remove(id.slot())
+        self.wheel.cancel(&self.slab, self.slab.links_of(id)?);
+        Some(self.slab.remove_named(id.slot())?.2)
     }
 
     /// Hands out the next item that is due at `now`. Takes one from `budget` for each item it looks
@@ -294,9 +292,5 @@ impl<T> Core<T> {
         let links = self.slab.links(slot);
         let deadline = self.slab.tick_at_or_after(deadline);
         self.wheel.schedule(&self.slab, (slot, links), Some(deadline));
-    }
-
-    fn unlink(&mut self, slot: NodeId) {
-        self.wheel.cancel(&self.slab, self.slab.links(slot));
     }
 }

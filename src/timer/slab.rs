@@ -60,17 +60,18 @@ struct Chunk<T> {
     slots: Vec<Slot<T>>,
     /// The first vacant slot.
     free: u32,
-    live: u32,
-    retired: u32,
+    /// The number of items that it has room for.
+    room: u32,
+    /// The same while it has none: the number of slots that have not retired.
+    most: u32,
     /// The generation of slots that have never been filled.
     base: u32,
-    /// The greatest generation of a slot.
-    newest: u32,
 }
 
 impl<T> Chunk<T> {
     fn new(base: u32) -> Self {
-        Self { slots: Vec::new(), free: NONE, live: 0, retired: 0, base, newest: base }
+        let most = if base == LAST { 0 } else { CHUNK as u32 };
+        Self { slots: Vec::new(), free: NONE, room: most, most, base }
     }
 
     fn reserve(&mut self, slots: usize) {
@@ -78,12 +79,22 @@ impl<T> Chunk<T> {
     }
 
     fn is_full(&self) -> bool {
-        (self.live + self.retired) as usize == CHUNK
+        self.room == 0
+    }
+
+    /// Whether it has no item.
+    fn is_empty(&self) -> bool {
+        self.room == self.most
+    }
+
+    /// The greatest generation of a slot.
+    fn newest(&self) -> u32 {
+        self.slots.iter().map(|slot| slot.generation).fold(self.base, u32::max)
     }
 
     /// Fills a vacant slot. Returns its number and its generation.
     fn fill(&mut self, deadline: u64, value: T) -> (usize, u32) {
-        self.live += 1;
+        self.room -= 1;
         let Some(index) = (self.free as usize).checked_sub(1) else {
             let (links, generation) = (Links::new(), self.base);
             self.slots.push(Slot { links, deadline, generation, value: Some(value) });
@@ -104,11 +115,10 @@ impl<T> Chunk<T> {
         let value = slot.value.take()?;
         let (generation, deadline) = (slot.generation, slot.deadline);
         slot.generation += 1;
-        self.newest = self.newest.max(slot.generation);
-        self.live -= 1;
         if slot.generation == LAST && !seeded("slab-retires-none") {
-            self.retired += 1;
+            self.most -= 1;
         } else {
+            self.room += 1;
             slot.links.set_number(self.free);
             self.free = index as u32 + 1;
         }
@@ -117,10 +127,18 @@ impl<T> Chunk<T> {
 
     /// Gives back the memory, unless a retired slot has to be remembered.
     fn release(&mut self) {
-        if self.retired == 0 {
-            *self = Self::new(self.newest);
+        if self.most as usize == CHUNK {
+            *self = Self::new(self.newest());
         }
     }
+}
+
+/// Divides by a tick of another length; rounded down and up. In its callers, the compiler would
+/// merge this with the division by the constant, into the slow one.
+#[cold]
+#[inline(never)]
+fn divide(nanos: u64, tick: u64) -> (u64, u64) {
+    (nanos / tick, nanos.div_ceil(tick))
 }
 
 /// Where a slot is.
@@ -175,7 +193,7 @@ impl<T> Slab<T> {
         let nanos = nanos.min(self.last_tick);
         Timestamp::from_raw(match self.tick {
             MILLISECOND => nanos.div_ceil(MILLISECOND),
-            tick => nanos.div_ceil(tick),
+            tick => divide(nanos, tick).1,
         })
     }
 
@@ -184,7 +202,7 @@ impl<T> Slab<T> {
     pub fn tick_of(&self, nanos: u64) -> Timestamp {
         Timestamp::from_raw(match self.tick {
             MILLISECOND => nanos / MILLISECOND,
-            tick => nanos / tick,
+            tick => divide(nanos, tick).0,
         })
     }
 
@@ -197,12 +215,14 @@ impl<T> Slab<T> {
         self.tick
     }
 
-    /// Puts a value into a vacant slot. Its links are in no ring yet.
+    /// Puts a value into a vacant slot. Returns its links too, which are in no ring yet, and the
+    /// slab itself, to be read.
     ///
     /// # Errors
     ///
     /// Gives the value back if there are as many as ids can name.
-    pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
+    #[inline]
+    pub fn insert(&mut self, deadline: u64, value: T) -> Result<(TimerId, &Self, &Links), T> {
         if self.roomy.is_empty() {
             if self.chunks.len() == MAX_CHUNKS {
                 return Err(value);
@@ -212,7 +232,7 @@ impl<T> Slab<T> {
         }
         let number = self.roomy[self.roomy.len() - 1];
         let chunk = &mut self.chunks[number as usize];
-        if chunk.live == 0 {
+        if chunk.is_empty() {
             if self.spare == Some(number) {
                 self.spare = None;
             }
@@ -226,17 +246,22 @@ impl<T> Slab<T> {
             self.roomy.pop();
         }
         self.len += 1;
-        Ok(TimerId::new(id_of(number as usize, index), generation))
+        let id = TimerId::new(id_of(number as usize, index), generation);
+        Ok((id, &*self, &self.chunks[number as usize].slots[index].links))
     }
 
-    /// Takes the value out of a slot whose links are in no ring. The slot is vacant then.
+    /// The links of the slot that `id` names, which is vacant or holds the item of this id.
     #[inline]
-    pub fn remove(&mut self, slot: NodeId) -> Option<T> {
-        Some(self.remove_named(slot)?.2)
+    pub fn links_of(&self, id: TimerId) -> Option<&Links> {
+        let (number, index) = place(id.slot());
+        let slot = self.chunks.get(number)?.slots.get(index)?;
+        let is_right = slot.generation == id.generation() || seeded("timer-confuses-ids");
+        is_right.then_some(&slot.links)
     }
 
-    /// As [`remove`](Self::remove), with the id and the deadline that the item had.
-    #[inline]
+    /// Takes the value out of a slot whose links are in no ring. The slot is vacant then. Returns
+    /// the id and the deadline that the item had, too.
+    #[inline(always)]
     pub fn remove_named(&mut self, slot: NodeId) -> Option<(TimerId, u64, T)> {
         let (number, index) = place(slot);
         let chunk = self.chunks.get_mut(number)?;
@@ -246,7 +271,7 @@ impl<T> Slab<T> {
         if was_full && !chunk.is_full() && !seeded("slab-forgets-room") {
             self.roomy.push(number as u32);
         }
-        if chunk.live == 0 {
+        if chunk.is_empty() {
             self.keep_as_spare(number as u32);
         }
         Some((TimerId::new(slot, generation), deadline, value))
@@ -268,7 +293,7 @@ impl<T> Slab<T> {
         // In the order in which they will be filled.
         for at in (0..self.roomy.len()).rev() {
             let chunk = &mut self.chunks[self.roomy[at] as usize];
-            let used = (chunk.live + chunk.retired) as usize;
+            let used = CHUNK - chunk.room as usize;
             if missing > 0 {
                 chunk.reserve(CHUNK.min(used + missing));
             }
@@ -347,14 +372,11 @@ impl<T> Slab<T> {
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             // The generations go on, so that ids stay invalid. Slots of the last one retire.
             let is_used = !chunk.slots.is_empty();
-            let next = chunk.newest.saturating_add(u32::from(is_used));
-            let mut empty = Chunk::new(next);
-            if next == LAST {
-                empty.retired = CHUNK as u32;
-            } else {
+            let next = chunk.newest().saturating_add(u32::from(is_used));
+            if next != LAST {
                 self.roomy.push(number as u32);
             }
-            full.push(std::mem::replace(chunk, empty));
+            full.push(std::mem::replace(chunk, Chunk::new(next)));
         }
         full.into_iter().enumerate().flat_map(|(number, chunk)| {
             chunk.slots.into_iter().enumerate().filter_map(move |(index, slot)| {
@@ -387,9 +409,9 @@ impl<T> Slab<T> {
                 }
             }
             let slots = if chunk.base == LAST { CHUNK } else { chunk.slots.len() };
-            let counts = (live, retired, live + retired + vacant);
-            if counts != (chunk.live as usize, chunk.retired as usize, slots) {
-                return Err(format!("chunk {number} counts {}, not {counts:?}", chunk.live));
+            let counts = (CHUNK - retired - live, CHUNK - retired, live + retired + vacant);
+            if counts != (chunk.room as usize, chunk.most as usize, slots) {
+                return Err(format!("chunk {number} has room for {}: {counts:?}", chunk.room));
             }
             if !chunk.is_full() {
                 roomy.push(number as u32);

@@ -42,19 +42,22 @@ impl<const SHIFT: u32> Timers for Ring<SHIFT> {
         if SHIFT == NETTY { "hashed wheel, Netty's tick" } else { "hashed wheel" };
     const LATENESS: u64 = 1 << SHIFT;
 
+    type Key = u32;
+
     fn new(ids: u32) -> Self {
         let nodes = vec![Node::default(); ids as usize + 1];
         Self { nodes, heads: vec![NIL; BUCKETS as usize], tick: 0 }
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         let head = &mut self.heads[Self::bucket(deadline)];
         let next = std::mem::replace(head, id);
         self.nodes[id as usize] = Node { next, prev: NIL, deadline };
         if next != NIL {
             self.nodes[next as usize].prev = id;
         }
+        id
     }
 
     #[inline]

@@ -24,15 +24,18 @@ impl<const IS_SWEPT: bool> Timers for Heap<IS_SWEPT> {
     const NAME: &'static str = if IS_SWEPT { "BinaryHeap, swept" } else { "BinaryHeap, lazy" };
     const LATENESS: u64 = 0;
 
+    type Key = u32;
+
     fn new(ids: u32) -> Self {
         Self { heap: BinaryHeap::new(), deadlines: vec![NONE; ids as usize + 1], live: 0 }
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         self.deadlines[id as usize] = deadline;
         self.live += 1;
         self.heap.push(Reverse((deadline, id)));
+        id
     }
 
     #[inline]

@@ -17,16 +17,19 @@ impl Timers for Hierarchical {
     const NAME: &'static str = "hierarchical_hash_wheel_timer";
     const LATENESS: u64 = 1 << TICK_SHIFT;
 
+    type Key = u32;
+
     fn new(_: u32) -> Self {
         Self { wheel: QuadWheelWithOverflow::new(), tick: 0 }
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         // Its units are milliseconds by name only; the next one is the soonest.
         let units = (deadline.div_ceil(1 << TICK_SHIFT) - self.tick).max(1);
         let entry = IdOnlyTimerEntry { id, delay: Duration::from_millis(units) };
         self.wheel.insert(entry).expect("a deadline in the future");
+        id
     }
 
     #[inline]

@@ -34,22 +34,26 @@ pub trait Timers {
     const NAME: &'static str;
     /// How long after its deadline an id may be handed out, in nanoseconds.
     const LATENESS: u64;
-    /// Bytes per id for keys that a user of the structure would keep, and the adapter does.
-    const KEY: usize = 0;
+    /// Bytes per id that a user of the structure would have anyway, and the adapter keeps.
+    const USERS: usize = 0;
+
+    /// What a user of the structure keeps to cancel by.
+    type Key: Copy;
 
     /// For the ids 1 to `ids`, at instant zero.
     fn new(ids: u32) -> Self;
 
     /// Takes in an id that is not in it, with a deadline in the future.
-    fn schedule(&mut self, id: u32, deadline: u64);
+    fn schedule(&mut self, id: u32, deadline: u64) -> Self::Key;
 
-    /// Takes out an id that is in it.
-    fn cancel(&mut self, id: u32);
+    /// Takes out the id that has this key.
+    fn cancel(&mut self, key: Self::Key);
 
-    /// Changes the deadline of an id that is in it.
-    fn reschedule(&mut self, id: u32, deadline: u64) {
-        self.cancel(id);
-        self.schedule(id, deadline);
+    /// Changes the deadline of an id that is in it. Returns its key from now on.
+    #[inline]
+    fn reschedule(&mut self, (id, key): (u32, Self::Key), deadline: u64) -> Self::Key {
+        self.cancel(key);
+        self.schedule(id, deadline)
     }
 
     /// Moves time to `now` and hands out what is due.

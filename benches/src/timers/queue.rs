@@ -16,10 +16,9 @@ pub(super) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     builder.enable_time().start_paused(true).build().expect("a runtime without threads")
 });
 
-/// The queue, its keys by id, and the runtime that it must be used in.
+/// The queue, and the runtime that it must be used in.
 pub struct Queue {
     queue: DelayQueue<u32>,
-    keys: Vec<Option<Key>>,
     start: Instant,
     now: u64,
     _entered: EnterGuard<'static>,
@@ -34,33 +33,30 @@ impl Queue {
 impl Timers for Queue {
     const NAME: &'static str = "tokio's DelayQueue";
     const LATENESS: u64 = 2_000_000;
-    const KEY: usize = size_of::<Option<Key>>();
 
-    fn new(ids: u32) -> Self {
+    type Key = Key;
+
+    fn new(_: u32) -> Self {
         let entered = RUNTIME.enter();
-        let keys = vec![None; ids as usize + 1];
-        Self { queue: DelayQueue::new(), keys, start: Instant::now(), now: 0, _entered: entered }
+        Self { queue: DelayQueue::new(), start: Instant::now(), now: 0, _entered: entered }
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> Key {
         let deadline = self.instant(deadline);
-        self.keys[id as usize] = Some(self.queue.insert_at(id, deadline));
+        self.queue.insert_at(id, deadline)
     }
 
     #[inline]
-    fn cancel(&mut self, id: u32) {
-        if let Some(key) = self.keys[id as usize].take() {
-            self.queue.remove(&key);
-        }
+    fn cancel(&mut self, key: Key) {
+        self.queue.remove(&key);
     }
 
     #[inline]
-    fn reschedule(&mut self, id: u32, deadline: u64) {
+    fn reschedule(&mut self, (_, key): (u32, Key), deadline: u64) -> Key {
         let deadline = self.instant(deadline);
-        if let Some(key) = &self.keys[id as usize] {
-            self.queue.reset_at(key, deadline);
-        }
+        self.queue.reset_at(&key, deadline);
+        key
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
@@ -68,9 +64,7 @@ impl Timers for Queue {
         self.now = now;
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) {
-            let id = expired.into_inner();
-            self.keys[id as usize] = None;
-            due(id);
+            due(expired.into_inner());
         }
     }
 }

@@ -16,19 +16,22 @@ impl Timers for Simple {
     const NAME: &'static str = "simple wheel";
     const LATENESS: u64 = 1 << TICK_SHIFT;
 
+    type Key = u32;
+
     fn new(ids: u32) -> Self {
         let buckets = vec![Vec::new(); BUCKETS as usize];
         Self { buckets, places: vec![(0, 0); ids as usize + 1], tick: 0 }
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         let tick = deadline.div_ceil(1 << TICK_SHIFT);
         debug_assert!(tick - self.tick < BUCKETS, "beyond the wheel");
         let number = tick % BUCKETS;
         let bucket = &mut self.buckets[number as usize];
         self.places[id as usize] = (number as u32, bucket.len() as u32);
         bucket.push(id);
+        id
     }
 
     #[inline]

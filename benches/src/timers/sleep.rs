@@ -57,10 +57,12 @@ impl Timers for Sleeps {
     const NAME: &'static str = "tokio::time::sleep";
     const LATENESS: u64 = 2_000_000;
     /// The future's box, and the task, which is there anyway.
-    const KEY: usize = size_of::<Option<Pin<Box<Sleep>>>>()
+    const USERS: usize = size_of::<Option<Pin<Box<Sleep>>>>()
         + size_of::<Waker>()
         + 2 * size_of::<usize>()
         + size_of::<Task>();
+
+    type Key = u32;
 
     fn new(ids: u32) -> Self {
         let entered = RUNTIME.enter();
@@ -77,10 +79,11 @@ impl Timers for Sleeps {
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         let sleep = Box::pin(sleep_until(self.instant(deadline)));
         self.sleeps[id as usize] = Some(sleep);
         self.poll(id);
+        id
     }
 
     #[inline]
@@ -89,12 +92,13 @@ impl Timers for Sleeps {
     }
 
     #[inline]
-    fn reschedule(&mut self, id: u32, deadline: u64) {
+    fn reschedule(&mut self, (id, _): (u32, u32), deadline: u64) -> u32 {
         let deadline = self.instant(deadline);
         if let Some(sleep) = &mut self.sleeps[id as usize] {
             sleep.as_mut().reset(deadline);
         }
         self.poll(id);
+        id
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {

@@ -17,26 +17,24 @@ impl Driver for Check {
         let mut rng = SmallRng::seed_from_u64(self.seed);
         let mut timers = T::new(IDS);
         let mut deadlines: Vec<Option<u64>> = vec![None; IDS as usize + 1];
+        let mut keys: Vec<Option<T::Key>> = vec![None; IDS as usize + 1];
         let (mut now, mut fired) = (0, 0);
         for _ in 0..600 {
             for _ in 0..50 {
                 let id = rng.random_range(1..=IDS);
                 let deadline = now + rng.random_range(2 * SECOND..600 * SECOND);
                 let place = &mut deadlines[id as usize];
-                match (*place, rng.random_range(0..3)) {
-                    (None, _) => {
-                        timers.schedule(id, deadline);
-                        *place = Some(deadline);
+                let key = keys[id as usize].filter(|_| place.is_some());
+                (keys[id as usize], *place) = match (key, rng.random_range(0..3)) {
+                    (None, _) => (Some(timers.schedule(id, deadline)), Some(deadline)),
+                    (Some(key), 0) => {
+                        timers.cancel(key);
+                        (None, None)
                     }
-                    (Some(_), 0) => {
-                        timers.cancel(id);
-                        *place = None;
+                    (Some(key), _) => {
+                        (Some(timers.reschedule((id, key), deadline)), Some(deadline))
                     }
-                    (Some(_), _) => {
-                        timers.reschedule(id, deadline);
-                        *place = Some(deadline);
-                    }
-                }
+                };
             }
             now += rng.random_range(SECOND / 10..5 * SECOND);
             timers.expire(now, &mut |id| {

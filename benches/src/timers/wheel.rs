@@ -39,16 +39,19 @@ impl Timers for Wheel {
     const NAME: &'static str = "cortado's wheel";
     const LATENESS: u64 = 1 << TICK_SHIFT;
 
+    type Key = u32;
+
     fn new(ids: u32) -> Self {
         Self::with(Geometry::default(), ids)
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
         let (links, own) = &self.store.0[id as usize];
         own.set(deadline);
         let deadline = (deadline != u64::MAX).then_some(Timestamp::from_raw(deadline));
         self.wheel.schedule(&self.store, (NodeId::from_raw(id), links), deadline);
+        id
     }
 
     #[inline]
@@ -57,8 +60,8 @@ impl Timers for Wheel {
     }
 
     #[inline]
-    fn reschedule(&mut self, id: u32, deadline: u64) {
-        self.schedule(id, deadline);
+    fn reschedule(&mut self, (id, _): (u32, u32), deadline: u64) -> u32 {
+        self.schedule(id, deadline)
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
@@ -77,13 +80,15 @@ impl Timers for FineWheel {
     const NAME: &'static str = "cortado's wheel, 1 ms";
     const LATENESS: u64 = 1_000_000;
 
+    type Key = u32;
+
     fn new(ids: u32) -> Self {
         Self(Wheel::with(Geometry::with_resolution(Duration::from_millis(1)), ids))
     }
 
     #[inline]
-    fn schedule(&mut self, id: u32, deadline: u64) {
-        self.0.schedule(id, deadline);
+    fn schedule(&mut self, id: u32, deadline: u64) -> u32 {
+        self.0.schedule(id, deadline)
     }
 
     #[inline]
@@ -92,8 +97,8 @@ impl Timers for FineWheel {
     }
 
     #[inline]
-    fn reschedule(&mut self, id: u32, deadline: u64) {
-        self.0.reschedule(id, deadline);
+    fn reschedule(&mut self, key: (u32, u32), deadline: u64) -> u32 {
+        self.0.reschedule(key, deadline)
     }
 
     fn expire(&mut self, now: u64, due: &mut impl FnMut(u32)) {
