@@ -195,18 +195,24 @@ impl<F: HasCell> Leader<F> {
     /// Lands the flight with a result for all waiters. `result` is not called if nobody else holds
     /// the flight: then nobody can see how it ends.
     pub fn complete(&mut self, result: impl FnOnce() -> F::Result) {
-        if self.has_landed {
-            return;
-        }
+        // If `result` panics, the drop of this leader abandons the flight.
+        let result = self.has_waiters().then(result);
+        self.end(result);
+    }
+
+    /// Whether the flight has not landed, and others hold it.
+    fn has_waiters(&self) -> bool {
         // A count of 1 is final: others get the flight from a table, from which the client has
         // removed it (rule 5), or from one another.
         let is_alone = Arc::strong_count(&self.flight) == 1;
-        let has_waiters = !is_alone && !seeded("landings-forget-the-waiters");
-        // If `result` panics, the drop of this leader abandons the flight.
-        let end = has_waiters.then(|| State::Done(Arc::new(result())));
+        !self.has_landed && !is_alone && !seeded("landings-forget-the-waiters")
+    }
+
+    /// Lands the flight, if it has not landed; `None` if there are no waiters.
+    fn end(&mut self, result: Option<F::Result>) {
         self.has_landed = true;
-        if let Some(end) = end {
-            self.flight.cell().land(end);
+        if let Some(result) = result {
+            self.flight.cell().land(State::Done(Arc::new(result)));
         }
     }
 }

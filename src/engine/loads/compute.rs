@@ -29,6 +29,16 @@ where
         key: K,
         decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
+        let mut decide = Some(decide);
+        self.compute_by(key, &mut |entry| decide.take().expect("called once")(entry))
+    }
+
+    /// What is compiled once for all computations whose errors have one type.
+    fn compute_by<E>(
+        &self,
+        key: K,
+        decide: &mut dyn FnMut(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key).detach();
@@ -47,7 +57,7 @@ where
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
-        decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
+        decide: &mut dyn FnMut(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.

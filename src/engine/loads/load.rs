@@ -51,6 +51,16 @@ pub enum OnStale {
     Reload,
 }
 
+/// A call's loader, which is called at most once. What takes it in this form is compiled once for
+/// all loaders.
+pub type Init<'a, V, N> = &'a mut dyn FnMut() -> Result<Loaded<V>, N>;
+
+/// A closure that may be called once, in the form in which it can be lent.
+pub fn once<T>(run: impl FnOnce() -> T) -> impl FnMut() -> T {
+    let mut run = Some(run);
+    move || run.take().expect("a closure is called once")()
+}
+
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
     /// The key has an entry.
@@ -82,18 +92,34 @@ where
         &self,
         key: K,
         init: impl FnOnce() -> R,
-        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
+        judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
+        let mut init = once(|| init().into_result());
+        let loaded = self.load_by(key, &mut init, judge);
+        // Dropped before the entry is the return value: a panic of its destructor would leak it.
+        drop(init);
+        loaded
+    }
+
+    fn load_by<N: Reason>(
+        &self,
+        key: K,
+        init: Init<'_, V, N>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
+    ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(&key, &mut replaces) {
-            Some(entry) => {
+            Some(mut entry) => {
                 if on_stale == OnStale::Reload
                     && let Some(reloading) = self.take_stale_inline(&entry)
                 {
-                    return Ok(self.reload_by_call(reloading, entry, || key, init));
+                    let mut key = once(|| key);
+                    entry = self.reload_by_call(reloading, entry, &mut key, init);
+                    drop(key);
+                } else {
+                    // As in `load`.
+                    drop(key);
                 }
-                // Dropped before the entry is the return value: a panic of theirs would leak it.
-                drop((key, init));
                 Ok(entry)
             }
             None => {
@@ -118,23 +144,22 @@ where
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
+        let mut init = once(|| init().into_result());
         let mut replaces = Replaces::new(replace_if);
-        match self.read_for_load(key, &mut replaces) {
+        let loaded = match self.read_for_load(key, &mut replaces) {
             Some(entry) => {
                 if on_stale == OnStale::Reload
                     && let Some(reloading) = self.take_stale_inline(&entry)
                 {
-                    return Ok(self.reload_by_call(reloading, entry, || key.to_owned(), init));
+                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_owned(), &mut init))
+                } else {
+                    Ok(entry)
                 }
-                drop(init);
-                Ok(entry)
             }
-            None => {
-                let loaded = self.load_missing(key.to_owned(), init, &mut replaces);
-                drop(replaces);
-                loaded
-            }
-        }
+            None => self.load_missing(key.to_owned(), &mut init, &mut replaces),
+        };
+        drop((replaces, init));
+        loaded
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.
@@ -166,7 +191,10 @@ where
         key: K,
         init: impl FnOnce() -> R,
     ) -> Result<Entry<K, V>, R::Reason> {
-        self.load_missing(key, init, &mut Replaces::none())
+        let mut init = once(|| init().into_result());
+        let loaded = self.load_missing(key, &mut init, &mut Replaces::none());
+        drop(init);
+        loaded
     }
 
     /// [`load_after_miss`](Self::load_after_miss) that waits for another call's load no longer than
@@ -181,17 +209,20 @@ where
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let step = || self.begin_load::<R::Reason>(&draft, &mut joined, &mut replaces);
         let begun = block_until(deadline, step)?;
-        Some(self.finish_begun(begun, draft, init, &mut replaces))
+        let mut init = once(|| init().into_result());
+        let loaded = self.finish_begun(begun, draft, &mut init, &mut replaces);
+        drop(init);
+        Some(loaded)
     }
 
-    fn load_missing<R: LoaderResult<V>>(
+    fn load_missing<N: Reason>(
         &self,
         key: K,
-        init: impl FnOnce() -> R,
+        init: Init<'_, V, N>,
         replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, R::Reason> {
+    ) -> Result<Entry<K, V>, N> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
-        let begun = block_on(|| self.begin_load::<R::Reason>(&draft, &mut joined, replaces));
+        let begun = block_on(|| self.begin_load::<N>(&draft, &mut joined, replaces));
         self.finish_begun(begun, draft, init, replaces)
     }
 
@@ -202,20 +233,20 @@ where
         self.pool.draft(hash, key).detach()
     }
 
-    fn finish_begun<R: LoaderResult<V>>(
+    fn finish_begun<N: Reason>(
         &self,
-        begun: Begun<K, V, R::Reason>,
+        begun: Begun<K, V, N>,
         draft: OwnedDraft<K, V>,
-        init: impl FnOnce() -> R,
+        init: Init<'_, V, N>,
         replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, R::Reason> {
+    ) -> Result<Entry<K, V>, N> {
         match begun {
             Begun::Present(entry) => {
-                drop((draft, init));
+                drop(draft);
                 Ok(entry)
             }
             Begun::NoValue(reason) => {
-                drop((draft, init));
+                drop(draft);
                 Err(reason)
             }
             Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
@@ -274,21 +305,21 @@ where
 
     /// The last step: runs the loader and commits, unless another load has ended between the read
     /// and the registration.
-    pub fn finish_load<R: LoaderResult<V>>(
+    pub fn finish_load<N: Reason>(
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
-        init: impl FnOnce() -> R,
+        init: Init<'_, V, N>,
         replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, R::Reason> {
+    ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
         if let Some(entry) = self.present_for_load(&draft, replaces) {
             flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
-            drop((draft, init));
+            drop(draft);
             return Ok(entry);
         }
         let timer = LoadTimer::start(self);
-        match init().into_result() {
+        match init() {
             Ok(loaded) => {
                 timer.succeed();
                 Ok(self.land_value(draft, loaded, flight, replaces))

@@ -6,5 +6,5 @@ mod load;
 mod pending;
 
 pub use commit::{OwnedReplaces, Replaces, loaded_node};
-pub use load::{Begun, LoadTimer, OnStale};
+pub use load::{Begun, Init, LoadTimer, OnStale, once};
 pub use pending::{PendingLoad, ValueOrLoad};

@@ -1,18 +1,19 @@
 //! Reloads by a call's own loader: inline, or on the executor if the loader may go there.
 
-use super::reload::Answer;
+use super::reload::{Answer, Call};
 use crate::engine::Engine;
-use crate::engine::loads::Replaces;
+use crate::engine::loads::{Init, Replaces, once};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
-use crate::loaded::{LoaderResult, Reason};
+use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::loader::Reloaded;
+use crate::primitives::catch_user_panic;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
 /// A loader's result as that of a reload.
-pub fn answer<V, R: LoaderResult<V>>(result: R) -> Answer<V> {
-    match result.into_result() {
+pub fn answer<V, N: Reason>(result: Result<Loaded<V>, N>) -> Answer<V> {
+    match result {
         Ok(loaded) => Ok(Reloaded::from(loaded)),
         Err(reason) => Err(Some(reason.share())),
     }
@@ -68,14 +69,14 @@ where
     /// Reloads a stale entry on this thread, by the call's own loader. Returns the new value's
     /// entry, or `entry` if the loader made no value. A panic of the loader reaches the caller.
     #[cold]
-    pub fn reload_by_call<R: LoaderResult<V>>(
+    pub fn reload_by_call<N: Reason>(
         &self,
         reloading: Reloading<K, V>,
         entry: Entry<K, V>,
-        key: impl FnOnce() -> K,
-        init: impl FnOnce() -> R,
+        key: &mut dyn FnMut() -> K,
+        init: Init<'_, V, N>,
     ) -> Entry<K, V> {
-        let made = self.reload_with(reloading, |_| key(), |_, _| answer(init()));
+        let made = self.reload_with(reloading, (&mut |_| key(), &mut |_, _| answer(init())));
         made.unwrap_or(entry)
     }
 }
@@ -106,12 +107,18 @@ where
             return Ok(entry);
         };
         let Some(engine) = self.executed() else {
-            return Ok(self.reload_by_call(reloading, entry, || key, init));
+            let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
+            let entry = self.reload_by_call(reloading, entry, &mut key, &mut init);
+            drop((key, init));
+            return Ok(entry);
         };
         self.core.execute(Box::new(move || {
-            if let Some(engine) = engine.upgrade() {
-                drop(engine.reload_catching(reloading, |_| key, |_, _| answer(init())));
-            }
+            let Some(engine) = engine.upgrade() else { return };
+            let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
+            let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
+            drop(engine.reload_catching(reloading, call));
+            // A panic of their destructors must not reach the executor.
+            catch_user_panic(|| drop((key, init)));
         }));
         Ok(entry)
     }

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, FlightKind, block_until};
-use crate::engine::loads::{Begun, Replaces};
+use crate::engine::loads::{Begun, Replaces, once};
 use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Leader, Outcome};
@@ -178,10 +178,13 @@ where
     ) {
         let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
-        let load = || load(&key);
-        // A panic of the user's code must not reach the executor.
-        let loaded =
-            catch_user_panic(|| self.finish_load(flight, draft, load, &mut Replaces::none()));
+        // A panic of the user's code, destructors included, must not reach the executor.
+        let loaded = catch_user_panic(|| {
+            let mut load = once(|| load(&key).into_result());
+            let loaded = self.finish_load(flight, draft, &mut load, &mut Replaces::none());
+            drop(load);
+            loaded
+        });
         caller.complete(|| loaded.map_or(QueuedOutcome::Panicked, QueuedOutcome::Loaded));
     }
 }

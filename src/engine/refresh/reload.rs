@@ -11,13 +11,17 @@ use crate::entry::Entry;
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
-use crate::pool::{Draft, Handle};
+use crate::pool::Handle;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
 /// The loader's result. The reason of an error is `None` if there was no loader, or if it panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
+
+/// The user's code in a reload by a call: what makes the key of the new entry, and what makes its
+/// value. Each is called once at most. What takes them so is compiled once for all calls.
+pub type Call<'a, K, V> = (&'a mut dyn FnMut(&K) -> K, &'a mut dyn FnMut(&K, &V) -> Answer<V>);
 
 /// The outcome of a reload.
 pub enum ReloadEnd<K, V> {
@@ -75,11 +79,11 @@ where
     /// Reloads a node's value by the stored loader, on this thread.
     pub fn reload(&self, reloading: Reloading<K, V>) {
         let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
-        let ask = |key: &K, old: &V| {
+        let mut ask = |key: &K, old: &V| {
             let reloaded = loader.map(|loader| loader.reload(key, old));
             reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
         };
-        drop(self.reload_catching(reloading, K::clone, ask));
+        drop(self.reload_catching(reloading, (&mut K::clone, &mut ask)));
     }
 }
 
@@ -94,26 +98,24 @@ where
     pub(super) fn reload_catching(
         &self,
         reloading: Reloading<K, V>,
-        key: impl FnOnce(&K) -> K,
-        ask: impl FnOnce(&K, &V) -> Answer<V>,
+        call: Call<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         self.run_reload(reloading, |node, read_at, flight| {
-            let ended = catch_user_panic(|| self.fly_reload(node, read_at, flight, key, ask));
+            let ended = catch_user_panic(|| self.fly_reload((node, read_at), flight, call));
             ended.unwrap_or(ReloadEnd::Failed(None))
         })
     }
 
-    /// Reloads a node's value on this thread. `key` makes the key of the new entry. If the key has
-    /// a load or a computation in flight, this does nothing: it leaves the entry to that flight.
-    /// Returns the new value's entry, if the reload brought a value.
+    /// Reloads a node's value on this thread. If the key has a load or a computation in flight,
+    /// this does nothing: it leaves the entry to that flight. Returns the new value's entry, if the
+    /// reload brought a value.
     pub(super) fn reload_with(
         &self,
         reloading: Reloading<K, V>,
-        key: impl FnOnce(&K) -> K,
-        ask: impl FnOnce(&K, &V) -> Answer<V>,
+        call: Call<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         self.run_reload(reloading, |node, read_at, flight| {
-            self.fly_reload(node, read_at, flight, key, ask)
+            self.fly_reload((node, read_at), flight, call)
         })
     }
 
@@ -161,11 +163,9 @@ where
 
     fn fly_reload(
         &self,
-        node: &Handle<K, V>,
-        read_at: Option<Timestamp>,
+        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         flight: FlightGuard,
-        key: impl FnOnce(&K) -> K,
-        ask: impl FnOnce(&K, &V) -> Answer<V>,
+        (key, ask): Call<'_, K, V>,
     ) -> ReloadEnd<K, V> {
         let flight = flight.enter();
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
@@ -202,14 +202,11 @@ where
         &self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         answer: Answer<V>,
-        key: impl FnOnce(&K) -> K,
+        key: &mut dyn FnMut(&K) -> K,
         flight: EnteredFlight,
     ) -> ReloadEnd<K, V> {
         match answer {
-            Ok(reloaded) => {
-                let draft = || self.pool.draft(node.meta().hash(), key(node.key()));
-                self.land_reload((node, read_at), reloaded, draft, flight)
-            }
+            Ok(reloaded) => self.land_reload((node, read_at), reloaded, key, flight),
             Err(reason) => {
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
@@ -219,18 +216,18 @@ where
     }
 
     /// Commits the loader's result, and ends the flight.
-    fn land_reload<'p>(
-        &'p self,
+    fn land_reload(
+        &self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         reloaded: Reloaded<V>,
-        draft: impl FnOnce() -> Draft<'p, K, V>,
+        key: &mut dyn FnMut(&K) -> K,
         flight: EnteredFlight,
     ) -> ReloadEnd<K, V> {
         let Reloaded { outcome, lease } = reloaded;
         flight.begin_commit();
         match outcome {
             ReloadOutcome::New(value) => {
-                let made = draft().fill(value);
+                let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));

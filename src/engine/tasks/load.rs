@@ -4,7 +4,7 @@ use super::drive::{as_task, drive, poll_as_owner};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
-use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node};
+use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node, once};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
@@ -21,6 +21,22 @@ enum Missing<K, V> {
     Key(K),
     /// The caller leads its load already.
     Leading(FlightGuard, OwnedDraft<K, V>),
+}
+
+/// A key without an entry, when its load may begin.
+enum Led<'e, K, V, S, N> {
+    /// There is nothing to load: another call did, or failed.
+    Ended(Result<Entry<K, V>, N>),
+    /// This call makes the value.
+    Leading(LeadLoad<'e, K, V, S>),
+}
+
+/// A load that this call leads, while its future is polled. The draft, declared last, is dropped
+/// after the flight, which has its key.
+struct LeadLoad<'e, K, V, S> {
+    timer: LoadTimer<'e, K, V, S>,
+    flight: FlightGuard,
+    draft: OwnedDraft<K, V>,
 }
 
 /// The outcome of a load by a task.
@@ -124,9 +140,12 @@ where
         key: impl FnOnce() -> K,
         init: impl Future<Output = R>,
     ) -> Entry<K, V> {
+        let mut key = once(key);
         reloading.leave_no_trace();
-        let answer = pin!(async { answer(init.await) });
+        let answer = pin!(async { answer(init.await.into_result()) });
         let made = self.reload_async(reloading, |_| key(), (answer, Panics::Reach)).await;
+        // As in `load_async`.
+        drop(key);
         made.unwrap_or(entry)
     }
 
@@ -139,6 +158,26 @@ where
         // Dropped after the flight, also when the task is cancelled: its destructor may use the
         // key.
         let init = pin!(init);
+        let loaded = match self.lead_async(missing, &mut replaces).await {
+            Led::Ended(outcome) => outcome,
+            Led::Leading(load) => {
+                let result = poll_as_owner(&load.flight, init).await.into_result();
+                self.land_async(load, result, &mut replaces)
+            }
+        };
+        // It may have the last count on the entry that it judged. The drop must come before the
+        // entry is the return value: otherwise a panic of a destructor would leak the entry.
+        drop(replaces);
+        loaded
+    }
+
+    /// Takes the lead, or waits for another call's load. This part and
+    /// [`land_async`](Self::land_async) are compiled once for all futures.
+    async fn lead_async<N: Reason>(
+        &self,
+        missing: Missing<K, V>,
+        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
+    ) -> Led<'_, K, V, S, N> {
         // The draft, declared first, is dropped after the flight, which has its key.
         let (draft, flight);
         match missing {
@@ -151,12 +190,12 @@ where
                 match drive(begin).await {
                     Begun::Present(entry) => {
                         // As in `load_async`; so below.
-                        drop((draft, replaces));
-                        return Ok(entry);
+                        drop(draft);
+                        return Led::Ended(Ok(entry));
                     }
                     Begun::NoValue(reason) => {
-                        drop((draft, replaces));
-                        return Err(reason);
+                        drop(draft);
+                        return Led::Ended(Err(reason));
                     }
                     Begun::Leading(led) => flight = led,
                 }
@@ -170,28 +209,35 @@ where
             flight
                 .enter()
                 .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
-            drop((draft, replaces));
+            drop(draft);
             as_task(|| self.after_write());
-            return Ok(entry);
+            return Led::Ended(Ok(entry));
         }
-        let timer = LoadTimer::start(self);
-        match poll_as_owner(&flight, init).await.into_result() {
+        Led::Leading(LeadLoad { timer: LoadTimer::start(self), flight, draft })
+    }
+
+    /// Commits what the future has made, and ends the flight.
+    fn land_async<N: Reason>(
+        &self,
+        load: LeadLoad<'_, K, V, S>,
+        result: Result<crate::loaded::Loaded<V>, N>,
+        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
+    ) -> Result<Entry<K, V>, N> {
+        let LeadLoad { draft, flight, timer } = load;
+        match result {
             Ok(loaded) => {
                 timer.succeed();
-                let entry = as_task(|| {
+                Ok(as_task(|| {
                     // The flight is entered here because it ends here: marks end in the order of a
                     // stack.
                     let flight = flight.enter();
                     replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
-                });
-                // `replaces` may have the last count on the entry that it judged.
-                drop(replaces);
-                Ok(entry)
+                }))
             }
             Err(reason) => {
                 drop(timer);
                 flight.enter().land_with(|| Some(LoadOutcome::NoValue(reason.share())));
-                drop((draft, replaces));
+                drop(draft);
                 // The future's polls may have deferred deliveries on another thread.
                 as_task(|| self.after_write());
                 Err(reason)
@@ -232,8 +278,9 @@ where
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
-            let answer = pin!(caught(async { answer(init.await) }));
-            drop(engine.reload_async(reloading, |_| key, (answer, Panics::Count)).await);
+            let answer = pin!(caught(async { answer(init.await.into_result()) }));
+            let mut key = once(|| key);
+            drop(engine.reload_async(reloading, |_| key(), (answer, Panics::Count)).await);
         };
         spawn(Box::pin(reload), execute);
         Ok(entry)

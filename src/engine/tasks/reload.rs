@@ -56,33 +56,57 @@ where
     pub async fn reload_async(
         &self,
         reloading: Box<Reloading<K, V>>,
-        key: impl FnOnce(&K) -> K,
+        mut key: impl FnMut(&K) -> K,
         (answer, panics): (Pin<&mut impl Future<Output = Answer<V>>>, Panics),
     ) -> Option<Entry<K, V>> {
-        // Dropped after the flight: from then on a read may trigger the next reload.
-        let mut running = Running::new(self, reloading);
-        let Some(flight) = self.begin_reload(&running.reloading().node) else {
-            running.leave_to_another();
-            return None;
+        let (mut running, flight) = match self.begin_reload_async(reloading) {
+            Ok(begun) => begun,
+            Err(made) => return made,
         };
-        let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
-        if let Err(present) = checked {
-            return as_task(|| {
-                let ended = self.land_nothing(present, flight.enter());
-                let made = running.end(ended);
-                self.after_write();
-                made
-            });
-        }
-        let started = LoadTimer::start(self);
+        let timer = LoadTimer::start(self);
         let answer = {
             let mut flying = pin!(poll_as_owner(&flight, answer));
             poll_fn(|context| running.run(|_| flying.as_mut().poll(context))).await
         };
+        self.land_reload_async((running, flight, timer), (answer, panics), &mut key)
+    }
+
+    /// The first part of a reload. This and the last part are compiled once for all futures.
+    ///
+    /// # Errors
+    /// The call's result, if the reload ends here.
+    #[expect(clippy::type_complexity, reason = "used once, and each part is used apart")]
+    fn begin_reload_async(
+        &self,
+        reloading: Box<Reloading<K, V>>,
+    ) -> Result<(Running<'_, K, V, S>, FlightGuard), Option<Entry<K, V>>> {
+        // Dropped after the flight: from then on a read may trigger the next reload.
+        let mut running = Running::new(self, reloading);
+        let Some(flight) = self.begin_reload(&running.reloading().node) else {
+            running.leave_to_another();
+            return Err(None);
+        };
+        let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
+        let Err(present) = checked else { return Ok((running, flight)) };
+        Err(as_task(|| {
+            let ended = self.land_nothing(present, flight.enter());
+            let made = running.end(ended);
+            self.after_write();
+            made
+        }))
+    }
+
+    /// The last part of a reload: commits, and ends the flight.
+    fn land_reload_async(
+        &self,
+        (mut running, flight, timer): (Running<'_, K, V, S>, FlightGuard, LoadTimer<'_, K, V, S>),
+        (answer, panics): (Answer<V>, Panics),
+        key: &mut dyn FnMut(&K) -> K,
+    ) -> Option<Entry<K, V>> {
         if answer.is_ok() {
-            started.succeed();
+            timer.succeed();
         } else {
-            drop(started);
+            drop(timer);
         }
         as_task(|| {
             // The flight is entered here because it ends here: marks end in the order of a stack.

@@ -1,5 +1,6 @@
-//! How much code a cache type adds to a program: small programs with no cache, one cache type and
-//! two are built in release mode, and the sizes of their code sections compared.
+//! How much code a cache type adds to a program, and how much each further call with a closure:
+//! small programs with no cache, one cache type, two, and one with ten loads more are built in
+//! release mode, and the sizes of their code sections compared.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -17,6 +18,9 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
+
+/// Loads that the feature `loads` adds, each with a closure of its own.
+const LOADS: f64 = 10.0;
 
 /// A cache and the source of a program that uses it, with a type for each of the features `one` and
 /// `two`.
@@ -44,7 +48,7 @@ impl Program {
         };
         format!(
             "[workspace]\n[package]\nname = \"sized\"\nedition = \"2024\"\n\
-             [features]\ndefault = []\none = []\ntwo = [\"one\"]\n\
+             [features]\ndefault = []\none = []\ntwo = [\"one\"]\nloads = [\"one\"]\n\
              [dependencies]\n{} = {dependency}\n",
             self.package
         )
@@ -77,8 +81,9 @@ impl Program {
         fs::write(path.join("Cargo.toml"), self.manifest())?;
         // The same versions of everything as in the other benchmarks.
         fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock"))?;
-        let [none, one, two] = ["default", "one", "two"].map(|feature| self.code(path, feature));
-        let (none, one, two) = (none? as f64, one? as f64, two? as f64);
+        let code = |feature| self.code(path, feature).map(|bytes| bytes as f64);
+        let (none, one, two) = (code("default")?, code("one")?, code("two")?);
+        let loads = code("loads")?;
         let record = |metric, bytes: f64| {
             let metric = (metric, "KiB");
             Record::new("code", self.package, (0, ""), metric, (bytes / 1024.0).into())
@@ -86,6 +91,7 @@ impl Program {
         Ok(vec![
             record("the first cache type", one - none),
             record("one more cache type", two - one),
+            record("one more load, with its closure", (loads - one) / LOADS),
         ])
     }
 }

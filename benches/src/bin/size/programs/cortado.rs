@@ -1,11 +1,18 @@
 //! Insert, read, load, remove, with an expiry policy and a listener.
 
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use cortado::{Cache, expire};
 use std::hash::Hash;
 use std::hint::black_box;
 use std::time::Duration;
+
+/// One more load, in another place of the program, for each number.
+macro_rules! load_each {
+    ($cache:ident, $pair:ident, [$($n:literal)*]) => {
+        $(black_box($cache.get_with($pair($n).0, || $pair(black_box($n)).1));)*
+    };
+}
 
 fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
 where
@@ -25,6 +32,8 @@ where
     let (key, value) = pair(black_box(3));
     black_box(cache.get(&key));
     black_box(cache.get_with(key.clone(), || value));
+    #[cfg(feature = "loads")]
+    load_each!(cache, pair, [10 11 12 13 14 15 16 17 18 19]);
     cache.invalidate(&key);
 }
 

@@ -1,6 +1,6 @@
 //! Insert, read, load, remove, with an expiry policy and a listener.
 
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use moka::sync::Cache;
 use std::hash::Hash;
@@ -13,6 +13,13 @@ impl<K, V> moka::Expiry<K, V> for Minute {
     fn expire_after_create(&self, _: &K, _: &V, _: Instant) -> Option<Duration> {
         Some(Duration::from_secs(black_box(60)))
     }
+}
+
+/// One more load, in another place of the program, for each number.
+macro_rules! load_each {
+    ($cache:ident, $pair:ident, [$($n:literal)*]) => {
+        $(black_box($cache.get_with($pair($n).0, || $pair(black_box($n)).1));)*
+    };
 }
 
 fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
@@ -32,6 +39,8 @@ where
     let (key, value) = pair(black_box(3));
     black_box(cache.get(&key));
     black_box(cache.get_with(key.clone(), || value));
+    #[cfg(feature = "loads")]
+    load_each!(cache, pair, [10 11 12 13 14 15 16 17 18 19]);
     cache.invalidate(&key);
 }
 

@@ -1,11 +1,18 @@
 //! Insert, read, load, remove; it has neither lifetimes nor listeners of the kind.
 
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use quick_cache::sync::Cache;
 use std::convert::Infallible;
 use std::hash::Hash;
 use std::hint::black_box;
+
+/// One more load, in another place of the program, for each number.
+macro_rules! load_each {
+    ($cache:ident, $pair:ident, [$($n:literal)*]) => {
+        $(black_box($cache.get_or_insert_with(&$pair($n).0, || Ok::<V, Infallible>($pair(black_box($n)).1)).is_ok());)*
+    };
+}
 
 fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
 where
@@ -21,6 +28,8 @@ where
     black_box(cache.get(&key));
     let loaded: Result<V, Infallible> = cache.get_or_insert_with(&key, || Ok(value));
     black_box(loaded.is_ok());
+    #[cfg(feature = "loads")]
+    load_each!(cache, pair, [10 11 12 13 14 15 16 17 18 19]);
     black_box(cache.remove(&key).is_some());
 }
 
