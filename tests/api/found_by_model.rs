@@ -1,7 +1,8 @@
 //! Defects that the model found, each with the program that shows it.
 
 use crate::common::audited::{Audited, audited};
-use cortado::{Cache, Clock, Expiry, ManualClock, RemovalCause};
+use cortado::{Cache, Clock, Expiry, ManualClock, RemovalCause, expire};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -118,4 +119,21 @@ fn nothing_is_evicted_for_an_entry_that_was_removed_before() {
         let (inside, needless) = &*count.lock().unwrap();
         assert_eq!((*inside, &needless[..]), (cache.entry_count(), &[][..]), "capacity {capacity}");
     }
+}
+
+/// A key's entry that has ended is still there for a clock that goes back, unless an operation has
+/// told somebody that it was gone. An insert whose weigher panics tells nobody.
+#[test]
+fn an_insert_whose_weigher_panics_changes_nothing() {
+    let (clock, hand) = Clock::manual();
+    let lifetime = |_: &u32, _: &u32| Some(SECOND);
+    let builder = Cache::builder().max_capacity(10).expire_after(expire::on_create(lifetime));
+    let weigher = |_: &u32, &value: &u32| if value == 2 { panic!("no weight") } else { 1 };
+    let cache = audited(builder.weigher(weigher).clock(clock).build());
+    cache.insert(1, 1);
+    hand.advance(SECOND);
+    let insert = AssertUnwindSafe(|| cache.insert(1, 2));
+    assert!(catch_unwind(insert).is_err());
+    hand.set(SECOND / 2);
+    assert_eq!(cache.get(&1), Some(1));
 }

@@ -2,12 +2,16 @@
 //!
 //! `CORTADO_MODEL_OPS` sets the number of operations in all.
 
+use crate::common::HANG;
 use crate::common::crowd::{counted, scale};
 use crate::harness::{Case, Counts, run};
 use cortado::RemovalCause;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use std::sync::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::abort;
+use std::sync::{Condvar, Mutex};
+use std::thread;
 
 /// Operations of a default run, over all tests.
 const OPS: u64 = 10_000_000;
@@ -28,6 +32,46 @@ fn check(name: &str, header: impl Strategy<Value = [u8; 8]>) {
     check_all(name, cases);
 }
 
+/// The case that is running, and how many were begun.
+#[derive(Default)]
+struct Watch {
+    begun: Mutex<(u64, Option<Case>)>,
+    over: Condvar,
+}
+
+impl Watch {
+    /// Runs cases. If one of them hangs, says which, and ends the process: the driver has one
+    /// thread, which waits for itself then.
+    fn over<T>(run: impl FnOnce(&Self) -> T) -> T {
+        let watch = Self::default();
+        thread::scope(|scope| {
+            scope.spawn(|| watch.watch());
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(&watch)));
+            watch.begun.lock().unwrap().0 = u64::MAX;
+            watch.over.notify_all();
+            outcome.unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    fn begin(&self, case: &Case) {
+        let mut begun = self.begun.lock().unwrap();
+        *begun = (begun.0 + 1, Some(case.clone()));
+    }
+
+    fn watch(&self) {
+        let mut begun = self.begun.lock().unwrap();
+        while begun.0 != u64::MAX {
+            let seen = begun.0;
+            let (now, wait) = self.over.wait_timeout(begun, HANG).unwrap();
+            begun = now;
+            if wait.timed_out() && begun.0 == seen && begun.1.is_some() {
+                eprintln!("a case hangs: {:#?}", begun.1);
+                abort();
+            }
+        }
+    }
+}
+
 fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
     let config = Config {
         cases: cases(),
@@ -36,10 +80,13 @@ fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
         ..Config::default()
     };
     let counts = Mutex::new(Counts::default());
-    let outcome = TestRunner::new(config).run(&strategy, |case| {
-        let more = run(&case);
-        counts.lock().unwrap().add(&more);
-        Ok(())
+    let outcome = Watch::over(|watch| {
+        TestRunner::new(config).run(&strategy, |case| {
+            watch.begin(&case);
+            let more = run(&case);
+            counts.lock().unwrap().add(&more);
+            Ok(())
+        })
     });
     let counts = counts.into_inner().unwrap();
     if let Err(failure) = outcome {

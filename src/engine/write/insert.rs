@@ -106,11 +106,16 @@ where
         }
         let is_asked = self.is_asked(lifetime);
         let depends = is_asked && self.depends_on_entry();
-        // The pin comes before the node for the reason that `begin_insert` gives.
-        let guard = depends.then(crate::epoch::pin);
+        // Without a weigher, the pin comes before the node for the reason that `begin_insert`
+        // gives. A weigher runs before the pin, and before the look at the key's entry, which
+        // notes that it has ended: an insert whose weigher panics changes nothing.
+        let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin);
         let node = self.pool.draft(hash, key).fill(value);
-        let basis = guard.map(|guard| self.basis_under(guard, hash, node.key()));
         let terms = Terms { weight: self.weigh(&node), lifetime };
+        let basis = depends.then(|| {
+            let guard = guard.unwrap_or_else(crate::epoch::pin);
+            self.basis_under(guard, hash, node.key())
+        });
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
         self.insert_node(crate::epoch::pin(), (node, hash), terms, Answered { answer, basis })
