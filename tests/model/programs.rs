@@ -81,12 +81,13 @@ fn check_all(name: &str, strategy: impl Strategy<Value = Case>) {
     };
     let counts = Mutex::new(Counts::default());
     let outcome = Watch::over(|watch| {
-        TestRunner::new(config).run(&strategy, |case| {
+        let outcome = TestRunner::new(config).run(&strategy, |case| {
             watch.begin(&case);
             let more = run(&case);
             counts.lock().unwrap().add(&more);
             Ok(())
-        })
+        });
+        outcome.map_err(|failure| failure.to_string())
     });
     let counts = counts.into_inner().unwrap();
     if let Err(failure) = outcome {
