@@ -29,11 +29,12 @@
 //!   keeps what it holds.
 //! * **Sizes are eventually exact.** [`Cache::entry_count`] and [`Cache::weighted_size`] are those
 //!   of the last maintenance pass. [`Cache::run_pending_tasks`] brings them up to date.
-//! * **Memory for nodes is kept for a while.** The cache drops a key and its value when no thread
-//!   can see them any more. It reuses the memory of their node (48 bytes and the pair itself). Node
-//!   memory that was not needed for a quarter of a second goes back to the system, in the course of
-//!   other operations, in blocks of 16 to 32 KiB. That is so on Linux, with pages of less than 64
-//!   KiB; elsewhere node memory goes back when the cache is dropped.
+//! * **Some memory for nodes is kept.** The cache drops a key and its value when no thread can see
+//!   them any more. It reuses the memory of their node (48 bytes and the pair itself). Free nodes
+//!   up to an eighth of all, or up to 256 KiB, are kept for that; the memory of further ones goes
+//!   back to the system, in blocks of 16 to 32 KiB. Maintenance passes do this: the scheduler's,
+//!   those that other operations run, and those of [`Cache::run_pending_tasks`]. It is so on Linux,
+//!   with pages of less than 64 KiB; elsewhere node memory goes back when the cache is dropped.
 //! * **A held view holds back memory.** A *view* is what [`Cache::pin`] returns. While a thread
 //!   holds one, no cache of the process releases the entries that were removed since. The same
 //!   holds while a read runs a slow `Clone` or a slow read hook.

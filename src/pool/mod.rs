@@ -22,8 +22,8 @@
 //! built with, such as the hard deadline. Few reads need a column.
 //!
 //! **Chunks keep their addresses until the cache and all its handles are gone.** Keys and values
-//! are dropped as soon as no thread can see them. The memory of nodes that stay free for a while
-//! goes back to the system.
+//! are dropped as soon as no thread can see them. The memory of free nodes that are many goes back
+//! to the system.
 //!
 //! # Rules
 //! 1. A `Meta` is valid from its chunk's allocation to the pool's drop, for every thread that holds
@@ -56,8 +56,9 @@
 //! # The reserve
 //! While a thread holds a guard for long (it may have lost its core), removed nodes cannot be used
 //! again, and the pool grows far beyond its usual need. Therefore maintenance passes move ids from
-//! the lists to the *reserve*: as many as were surplus throughout a window of a quarter of a
-//! second, whichever ids these are. A pass run by a caller moves at most 128 ids.
+//! the lists to the *reserve*, whichever ids these are. The lists keep an eighth of the ids that
+//! are not in the reserve, and at least as many as eight blocks have. A pass run by a caller moves
+//! at most 128 ids.
 //!
 //! The reserve keeps its ids by *blocks* of neighbours: 256 nodes, or fewer if 256 would be 32 KiB
 //! or more. A block whose ids are all in the reserve is given back: its pages are dropped, its ids
@@ -91,6 +92,5 @@ pub use handle::{Handle, RawHandle};
 pub use hard_deadline::HardDeadline;
 pub use life::{Life, RefreshMark};
 pub use raw::RawPool;
-pub use reserve::Surplus;
 pub use typed::{Draft, Local, NodeAddress, OwnedDraft, Pool};
 pub use views::{FARTHEST, Timers};

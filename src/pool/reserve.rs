@@ -1,8 +1,7 @@
-//! Free ids that no thread has needed for a while, grouped by block. If all ids of a block are
-//! here, the memory of the block goes back to the system. See the [module](super) for the protocol.
+//! Free ids beyond those kept at hand, grouped by block. If all ids of a block are here, the memory
+//! of the block goes back to the system. See the [module](super) for the protocol.
 
 use super::address::NodeMemory;
-use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::{Mutex, seeded};
@@ -16,33 +15,17 @@ const BLOCK_NODES: u32 = 8;
 /// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
 /// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// How long, by the cache's clock, ids must have been surplus before as many are moved here.
-const WINDOW: Nanos = Nanos::from_raw(250_000_000);
-/// Moving ids here is worth the work only if, for a whole window, more than one in this many of the
-/// ids outside the reserve is free.
+/// The free ids kept at hand: one in this many of the ids outside the reserve, ...
 const IDLE_SHARE: usize = 8;
-/// Moving ids here is worth the work only if, for a whole window, more ids are free than this many
-/// blocks have.
+/// ... and at least as many as this many blocks have.
 const IDLE_BLOCKS: usize = 8;
-/// If the number of ids here in incomplete blocks exceeds both limits above, each window moves free
-/// ids here even if they are needed: one for this many ids in incomplete blocks. Allocations then
-/// get ids of lower blocks in their place, so that the nodes in use gather there.
+/// If more ids than that are here in incomplete blocks, a call moves one in this many of the free
+/// ids although they are needed. Allocations then get ids of lower blocks in their place, so that
+/// the nodes in use gather there.
 const SWAP_SHARE: usize = 32;
 /// One block may be given back for this many ids moved in the same call, because giving back costs
 /// the system's time.
 const IDS_PER_BLOCK: usize = 64;
-
-/// Whether [`RawPool::trim`](super::raw::RawPool::trim) left ids that should be moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Surplus {
-    /// No: as many ids are free as are needed.
-    #[default]
-    Balanced,
-    /// More ids may be free than are needed. That will be known at this time.
-    UnknownUntil(Timestamp),
-    /// Yes: there are more ids to be moved now.
-    Excess,
-}
 
 /// The number of a block: what its ids have in common, without their lowest bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,19 +41,10 @@ struct Block {
     untouched: usize,
 }
 
-/// The smallest number of free ids since a point in time.
-struct Watch {
-    since: Timestamp,
-    least: usize,
-    /// How many ids are still to be moved.
-    surplus: usize,
-}
-
 struct State {
     partial: BTreeMap<BlockNumber, Block>,
     /// Blocks whose ids are all here and whose memory was given back to the system.
     parked: BTreeSet<BlockNumber>,
-    watch: Watch,
 }
 
 /// See the [module](self).
@@ -85,11 +59,10 @@ pub struct Reserve {
 impl Reserve {
     pub fn new(stride: usize) -> Self {
         let bits = BLOCK_BYTES.saturating_sub(stride.ilog2());
-        let watch = Watch { since: Timestamp::from_raw(0), least: 0, surplus: 0 };
         Self {
             bits: if cfg!(cortado_loom) { 1 } else { bits.min(BLOCK_NODES) },
             len: AtomicUsize::new(0),
-            state: Mutex::new(State { partial: BTreeMap::new(), parked: BTreeSet::new(), watch }),
+            state: Mutex::new(State { partial: BTreeMap::new(), parked: BTreeSet::new() }),
         }
     }
 
@@ -165,47 +138,32 @@ impl Reserve {
         count
     }
 
-    /// Moves free ids here that were not needed for a while, at most `most` in a call. Only one
-    /// thread at a time may call this.
-    pub fn trim(&self, pool: &impl NodeMemory, now: Timestamp, most: usize) -> Surplus {
-        let (free, all) = (pool.free_len(), pool.handed_out());
-        let Some(mut guard) = self.state.try_lock() else { return Surplus::Balanced };
-        let state = &mut *guard;
-        let enough = ((all - self.len().min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
-        let watch = &mut state.watch;
-        watch.least = watch.least.min(free);
-        let watched = now.checked_since(watch.since);
-        if watched.is_none_or(|watched| watched >= WINDOW) {
-            let scattered = self.len().saturating_sub(state.parked.len() << self.bits);
-            if watched.is_some() && (watch.least > enough || scattered > enough) {
-                watch.surplus = watch.least.max(scattered / SWAP_SHARE);
-            }
-            (watch.since, watch.least) = (now, free);
+    /// Moves free ids here that are more than are kept at hand, at most `most` in a call. Returns
+    /// whether there are more of them. Only one thread at a time may call this.
+    pub fn trim(&self, pool: &impl NodeMemory, most: usize) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return false };
+        let (all, len, free) = (pool.handed_out(), self.len(), pool.free_len());
+        let enough = ((all - len.min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
+        if free > enough {
+            let moved = self.move_free(&mut state, pool, most.min(free - enough));
+            // If there were no more free ids, other threads have taken them.
+            return moved > 0 && pool.free_len() > enough;
         }
-        let wanted = watch.surplus.min(most);
-        if wanted == 0 {
-            let end = watch.since.saturating_add(WINDOW);
-            return if free > enough { Surplus::UnknownUntil(end) } else { Surplus::Balanced };
+        let scattered = len.saturating_sub(state.parked.len() << self.bits);
+        if scattered > enough {
+            self.move_free(&mut state, pool, most.min(free / SWAP_SHARE));
         }
-        drop(guard);
-        let moved = self.put(pool, wanted);
-        let watch = &mut self.state.lock().watch;
-        // If there were no more free ids, the others are in use.
-        watch.surplus = if moved == 0 { 0 } else { watch.surplus.saturating_sub(moved) };
-        if watch.surplus > 0 {
-            Surplus::Excess
-        } else if pool.free_len() > enough {
-            Surplus::UnknownUntil(now.saturating_add(WINDOW))
-        } else {
-            Surplus::Balanced
-        }
+        false
+    }
+
+    /// Moves up to `most` free ids here, needed or not. Returns how many were moved.
+    pub fn put(&self, pool: &impl NodeMemory, most: usize) -> usize {
+        self.move_free(&mut self.state.lock(), pool, most)
     }
 
     /// Moves up to `most` free ids here, and gives complete blocks back. Returns how many ids were
     /// moved.
-    pub fn put(&self, pool: &impl NodeMemory, most: usize) -> usize {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+    fn move_free(&self, state: &mut State, pool: &impl NodeMemory, most: usize) -> usize {
         let (mut moved, mut blocks) = (0, most.div_ceil(IDS_PER_BLOCK));
         while moved < most
             && blocks > 0

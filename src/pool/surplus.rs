@@ -1,14 +1,12 @@
 //! Giving memory of free nodes back.
 
 use super::raw::RawPool;
-use super::reserve::Surplus;
-use crate::clock::Timestamp;
 
 impl RawPool {
-    /// Gives memory back that was not needed for a while. Moves at most `most` free ids. Only one
-    /// thread at a time may call this.
-    pub fn trim(&self, now: Timestamp, most: usize) -> Surplus {
-        self.reserve.trim(self, now, most)
+    /// Gives memory of free nodes back, except of those kept at hand. Moves at most `most` free
+    /// ids; returns whether there is more to do. Only one thread at a time may call this.
+    pub fn trim(&self, most: usize) -> bool {
+        self.reserve.trim(self, most)
     }
 
     /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.

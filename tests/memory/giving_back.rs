@@ -1,22 +1,20 @@
 //! Memory of nodes that nobody needs any more is given back, piece by piece, and taken again when
-//! it is needed. In counts of nodes, by a clock of the test's own.
+//! it is needed. In counts of nodes.
 
 use crate::common::audited::{Audited, audited};
-use cortado::internals::clock::{Nanos, Timestamp};
 use cortado::internals::hash::Hash32;
-use cortado::internals::pool::{Column, Columns, Pool, Surplus};
-use cortado::{Cache, Clock, ManualClock};
+use cortado::internals::pool::{Column, Columns, Pool};
+use cortado::{Cache, Clock};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 const CAPACITY: u64 = 1000;
 const WRITES: u64 = 100_000;
-const WINDOW: Duration = Duration::from_millis(250);
 
-fn cache() -> (Audited<u64, String>, ManualClock) {
-    let (clock, hand) = Clock::manual();
+fn cache() -> Audited<u64, String> {
+    let (clock, _hand) = Clock::manual();
     let builder = Cache::builder().max_capacity(CAPACITY).time_to_idle(Duration::from_secs(3600));
-    (audited(builder.clock(clock).build()), hand)
+    audited(builder.clock(clock).build())
 }
 
 /// Makes the pool large: nothing that is replaced while the view is held can be used again.
@@ -39,16 +37,12 @@ fn settle(cache: &Cache<u64, String>) {
 
 #[test]
 fn what_a_view_made_of_the_pool_is_given_back_after_it() {
-    let (cache, hand) = cache();
+    let cache = cache();
     for round in 0..3 {
         swell(&cache, round);
         settle(&cache);
         let made = cache.pool().ids().count() as u64;
         assert!(made > WRITES * 9 / 10, "{made} nodes: nothing was held back");
-        // Free for a window, and known to be.
-        hand.advance(WINDOW);
-        cache.run_pending_tasks();
-        hand.advance(WINDOW);
         cache.run_pending_tasks();
         let left = made - cache.pool().parked() as u64;
         assert!(left < made / 8, "round {round}: {left} nodes of {made} keep their memory");
@@ -64,31 +58,17 @@ fn what_a_view_made_of_the_pool_is_given_back_after_it() {
 }
 
 #[test]
-fn what_is_needed_now_and_then_is_kept() {
-    let (cache, hand) = cache();
-    swell(&cache, 0);
-    settle(&cache);
-    hand.advance(WINDOW / 2);
-    cache.run_pending_tasks();
-    assert_eq!(cache.pool().parked(), 0, "it was not free for long enough");
-}
-
-#[test]
 fn a_pass_looks_at_a_few_only() {
     let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));
     let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
     drop(drafts);
     let raw = pool.raw();
-    let (begin, window) = (Timestamp::from_raw(1 << 60), WINDOW.as_nanos() as u64);
-    let (soon, end) = (Nanos::from_raw(window - 1), begin + Nanos::from_raw(window));
-    assert_eq!(raw.trim(begin, 100), Surplus::UnknownUntil(end));
-    assert_eq!(raw.trim(begin + soon, 100), Surplus::UnknownUntil(end));
     let mut calls = 0;
-    while raw.trim(end, 1000) == Surplus::Excess {
+    while raw.trim(1000) {
         calls += 1;
         assert!(raw.parked() <= 1000 * calls + 256, "{} after {calls} calls", raw.parked());
     }
-    assert!(calls >= 49, "{calls} calls for 50,000 nodes");
+    assert!(calls >= 43, "{calls} calls for 50,000 nodes");
     assert!(raw.parked() > 40_000, "{} given back", raw.parked());
 
     // Each id is one node's, wherever it was.

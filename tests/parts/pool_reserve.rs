@@ -1,9 +1,8 @@
-//! The pool's reserve by itself: which free ids go there and come back, when, and whose memory is
-//! given back.
-use cortado::internals::clock::Timestamp;
+//! The pool's reserve by itself: which free ids go there and come back, and whose memory is given
+//! back.
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
-use cortado::internals::pool::{Columns, Local, Pool, RawPool, Surplus};
+use cortado::internals::pool::{Columns, Local, Pool, RawPool};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes of a block, if they have 64 bytes each.
@@ -14,12 +13,8 @@ const IDS_PER_BLOCK: usize = 64;
 const IDLE_BLOCKS: usize = 8;
 /// ... and this share of all that are not in the reserve.
 const IDLE_SHARE: usize = 8;
-/// Of ids in blocks that are not whole, the share that is exchanged in one window.
+/// The share of the free ids that a call exchanges.
 const SWAP_SHARE: usize = 32;
-/// A quarter of a second.
-const WINDOW: u64 = 250_000_000;
-/// Any time.
-const NOW: u64 = 1 << 50;
 
 type Nodes<'p, V = u64> = Vec<Local<'p, u64, V>>;
 
@@ -58,16 +53,10 @@ fn by_block(ids: impl IntoIterator<Item = NodeId>) -> BTreeMap<u32, u32> {
     blocks
 }
 
-fn undecided_until(time: u64) -> Surplus {
-    Surplus::UnknownUntil(Timestamp::from_raw(time))
-}
-
-/// Trims until there is nothing more to do at this time.
-fn trim(raw: &RawPool, now: u64) -> Surplus {
-    (0..10_000)
-        .map(|_| raw.trim(Timestamp::from_raw(now), 128))
-        .find(|left| *left != Surplus::Excess)
-        .expect("it comes to an end")
+/// Trims until there is nothing more to do.
+fn trim(raw: &RawPool) {
+    let calls = (0..10_000).find(|_| !raw.trim(128));
+    assert!(calls.is_some(), "it comes to an end");
 }
 
 /// Blocks that are in the reserve as a whole are given back; others, and nodes in use beside them,
@@ -149,33 +138,26 @@ fn a_call_gives_back_a_few_blocks() {
     }
 }
 
-/// Ids that are not many are kept, however long they are free; more than these are moved when they
-/// were free for a whole window.
+/// As many ids as are kept at hand stay where they are, and more are moved.
 fn only_many_are_moved<V: Copy + Default + Send + Sync + 'static>(
     made: usize,
     shelved: usize,
     block: usize,
 ) {
     let many = ((made - shelved) / IDLE_SHARE).max(IDLE_BLOCKS * block);
-    for moves in [false, true] {
+    for beyond in [-15, 0, 15] {
         let pool: Pool<u64, V> = Pool::new(Columns::NONE);
         let raw = pool.raw();
         let mut nodes = take(&pool, made);
         nodes.truncate(made - shelved);
         assert_eq!(raw.shelve(usize::MAX), shelved);
-        nodes.truncate(nodes.len() - (many - 15));
-        for windows in 0..3 {
-            assert_eq!(trim(raw, NOW + windows * WINDOW), Surplus::Balanced, "{made}, {shelved}");
-        }
-        nodes.truncate(nodes.len() - 30);
-        let later = |windows: u64| NOW + windows * WINDOW;
-        assert_eq!(trim(raw, later(2) + 1), undecided_until(later(3)), "{made}, {shelved}");
-        assert_eq!(trim(raw, later(3)), undecided_until(later(4)));
-        assert_eq!(trim(raw, later(4) - 1), undecided_until(later(4)));
-        if moves {
-            assert_eq!(trim(raw, later(4)), Surplus::Balanced);
-        }
-        assert_eq!(raw.shelve(usize::MAX), if moves { 0 } else { many + 15 }, "{made}, {shelved}");
+        let free = many.saturating_add_signed(beyond);
+        nodes.truncate(nodes.len() - free);
+        trim(raw);
+        // What is moved leaves fewer outside the reserve, and so a smaller share to keep.
+        let kept = raw.shelve(usize::MAX);
+        let range = if beyond > 0 { many - 15..=many } else { free..=free };
+        assert!(range.contains(&kept), "{made}, {shelved}: {kept} kept of {free}");
     }
 }
 
@@ -189,39 +171,22 @@ fn only_many_ids_are_moved() {
     only_many_are_moved::<[u64; 9]>(5_000, 0, BLOCK as usize / 2);
 }
 
-/// What was needed for a moment within the window is not moved.
+/// A call ends when there are no more free ids, whatever it was to move.
 #[test]
-fn the_least_of_a_window_is_moved() {
+fn what_is_needed_after_all_is_not_looked_for() {
     let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
     let raw = pool.raw();
     drop(take(&pool, 50_000));
-    assert_eq!(trim(raw, NOW), undecided_until(NOW + WINDOW));
-    assert_eq!(trim(raw, NOW - 1), undecided_until(NOW - 1 + WINDOW), "the clock was set back");
-    let needed = take(&pool, 40_000);
-    assert_eq!(trim(raw, NOW + 1), undecided_until(NOW - 1 + WINDOW));
-    drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), undecided_until(NOW + 2 * WINDOW));
-    assert_eq!(raw.shelve(usize::MAX), 40_000);
-}
-
-/// What was found to be too much, and is needed when it is to be moved, is not looked for any
-/// longer.
-#[test]
-fn what_is_needed_after_all_is_no_surplus() {
-    let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
-    let raw = pool.raw();
-    drop(take(&pool, 50_000));
-    trim(raw, NOW);
-    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Excess);
+    assert!(raw.trim(100));
     let needed = take(&pool, 50_000);
     assert_eq!(raw.ids().count(), 50_000);
-    assert_eq!(raw.trim(Timestamp::from_raw(NOW + WINDOW), 100), Surplus::Balanced);
+    assert!(!raw.trim(100));
     drop(needed);
     assert_eq!(raw.shelve(usize::MAX), 50_000);
 }
 
-/// As long as many ids are in blocks that are not whole, a 32nd of them is exchanged in each
-/// window.
+/// As long as many ids are in blocks that are not whole, each call exchanges a 32nd of the free
+/// ids.
 #[test]
 fn scattered_ids_are_exchanged() {
     let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
@@ -231,13 +196,17 @@ fn scattered_ids_are_exchanged() {
     drop(rest);
     raw.shelve(usize::MAX);
     assert_eq!(raw.parked(), 0, "one of each block is in use");
-    let needed = take(&pool, 4_000);
-    trim(raw, NOW);
-    assert_eq!(raw.shelve(usize::MAX), 0, "what was taken beyond need is back");
-    let scattered = free_ids(raw).len();
+    let needed = take(&pool, 1_600);
+    raw.shelve(usize::MAX); // What was taken beyond need.
     drop(needed);
-    assert_eq!(trim(raw, NOW + WINDOW), undecided_until(NOW + 2 * WINDOW));
-    assert_eq!(raw.shelve(usize::MAX), 4_000 - scattered / SWAP_SHARE);
+    for most in [128, 30] {
+        assert!(!raw.trim(most));
+        let left = 1_600 - most.min(1_600 / SWAP_SHARE);
+        assert_eq!(raw.shelve(usize::MAX), left);
+        let needed = take(&pool, 1_600);
+        raw.shelve(usize::MAX);
+        drop(needed);
+    }
     drop(kept);
 }
 
@@ -251,12 +220,8 @@ fn whole_blocks_have_nothing_exchanged() {
     drop(kept.split_off(2_000));
     raw.shelve(usize::MAX);
     assert!(raw.parked() > 47_000, "{} of 48,000", raw.parked());
-    let needed = take(&pool, 1_500);
-    trim(raw, NOW);
-    drop(needed);
-    for window in 1..4 {
-        assert_eq!(trim(raw, NOW + window * WINDOW), Surplus::Balanced);
-    }
+    drop(take(&pool, 1_500));
+    (0..4).for_each(|_| assert!(!raw.trim(128)));
     // Those, and what was taken out of the reserve with them.
     let back = raw.shelve(usize::MAX);
     assert!((1_500..1_564).contains(&back), "{back} were left where they were");

@@ -1,6 +1,5 @@
 //! How much a maintenance pass may do, and what it leaves.
 
-use crate::pool::Surplus;
 use crate::primitives::{Patience, seeded};
 
 /// Units of a pass that a caller runs beside its operation.
@@ -115,6 +114,6 @@ pub struct Leftover {
     pub skipped_busy: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
-    /// Whether the pool has more memory than it needs.
-    pub surplus: Surplus,
+    /// More nodes are free than the pool keeps at hand.
+    pub surplus: bool,
 }

@@ -16,7 +16,7 @@ use crate::clock::{Nanos, Timestamp};
 use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
-use crate::pool::{FARTHEST, Surplus, Timers};
+use crate::pool::{FARTHEST, Timers};
 use crate::primitives::{Patience, seeded};
 
 /// Evictions that a pass may do beyond its drain limit.
@@ -104,9 +104,9 @@ impl Core {
         self.request_grace_check(now);
         if !more {
             // All keys and values are handed out first. Then the memory of nodes goes back.
-            left.surplus = self.trim(now, budget);
+            left.surplus = self.trim(budget);
         }
-        left.work |= budget.is_asked_for() && left.surplus == Surplus::Excess;
+        left.work |= budget.is_asked_for() && left.surplus;
         if stuck == Stuck::ByComputations {
             // Their ends ask for a pass, unless they are cancelled.
             self.request_retry(now);

@@ -11,7 +11,6 @@ use crate::clock::{Nanos, Timestamp};
 use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
 use crate::links::NodeId;
 use crate::node::{Meta, life};
-use crate::pool::Surplus;
 use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::{Arc, seeded};
 use std::collections::VecDeque;
@@ -126,13 +125,13 @@ impl Pass<'_> {
 }
 
 impl Core {
-    /// Gives back memory of nodes that were free for a while.
-    pub fn trim(&self, now: Timestamp, budget: &Budget) -> Surplus {
-        // A model has no time. The pool has models of its own.
+    /// Gives back memory of free nodes that are many. Returns whether there is more of it.
+    pub fn trim(&self, budget: &Budget) -> bool {
+        // The pool has models of its own.
         if cfg!(cortado_loom) {
-            return Surplus::Balanced;
+            return false;
         }
-        self.pool.trim(now, if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
+        self.pool.trim(if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
     }
 
     /// Whether nodes or tables wait for the end of their grace period, or for a pass after it.

@@ -11,7 +11,6 @@ use super::budget::{Budget, Leftover};
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY};
 use crate::epoch::Guard;
-use crate::pool::Surplus;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::{MutexGuard, seeded};
 use crate::scheduler::Scheduled;
@@ -154,11 +153,7 @@ impl Scheduled for Core {
         }
         let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
         let due = self.until_due();
-        let surplus = match left.surplus {
-            Surplus::Balanced => None,
-            Surplus::UnknownUntil(time) => Some(self.until(time).max(PASS_DELAY)),
-            Surplus::Excess => Some(Duration::ZERO),
-        };
+        let surplus = left.surplus.then_some(Duration::ZERO);
         // An executor may have dropped the job.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);
         soon.into_iter().chain(due).chain(surplus).chain(retry).min()

@@ -90,7 +90,7 @@ fn of_kind<T: Send + Sync + 'static>(
     });
     cache.run_pending_tasks();
     let kept = (count.bytes() - before) as f64 / 1024.0;
-    // Free nodes' memory goes back to the system when they were idle for a quarter of a second.
+    // The allocator and the system need a moment.
     std::thread::sleep(Duration::from_secs(2));
     let held_on_to = resident_kib() - resident;
     let calls = writes.into_inner();
