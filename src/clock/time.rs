@@ -54,12 +54,6 @@ impl Timestamp {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The time since `earlier`; `None` if that is later.
-    #[inline(always)]
-    pub fn checked_since(self, earlier: Self) -> Option<Nanos> {
-        self.0.checked_sub(earlier.0).map(Nanos)
-    }
-
     /// The time since `earlier`, on a circle.
     #[inline(always)]
     pub const fn wrapping_since(self, earlier: Self) -> Nanos {

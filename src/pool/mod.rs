@@ -56,17 +56,19 @@
 //! # The reserve
 //! While a thread holds a guard for long (it may have lost its core), removed nodes cannot be used
 //! again, and the pool grows far beyond its usual need. Therefore maintenance passes move ids from
-//! the lists to the *reserve*, whichever ids these are. The lists keep an eighth of the ids that
-//! are not in the reserve, and at least as many as eight blocks have. A pass run by a caller moves
-//! at most 128 ids.
+//! the lists to the *reserve*, whichever ids these are, while the lists have more than an eighth of
+//! the ids outside the reserve and more than eight blocks have. A pass run by a caller moves at
+//! most 128 ids.
 //!
 //! The reserve keeps its ids by *blocks* of neighbours: 256 nodes, or fewer if 256 would be 32 KiB
 //! or more. A block whose ids are all in the reserve is given back: its pages are dropped, its ids
 //! stay. A thread that finds the lists empty takes a few ids out of the reserve before new ids are
 //! made. It takes them from the lowest block that has its memory, else from the lowest block that
-//! was given back. While the reserve has many ids in incomplete blocks, passes also move some ids
-//! that *are* needed. Allocations then get lower ids instead, so that the nodes in use gather in
-//! few blocks.
+//! was given back. While the reserve has as many ids in incomplete blocks, passes move free ids
+//! too, however few: they complete blocks, or allocations get lower ids in their place, and the
+//! nodes in use gather in few blocks. (A tenth of two million entries stayed and were replaced
+//! again and again. After four million replacements the process had 21 MiB in place of 29, and a
+//! replacement took 480 ns in place of 590, since the nodes in use lie together.)
 //!
 //! Pops from the lists and pushes to them do no work for the reserve but that count in
 //! `timer.number`.

@@ -1,4 +1,4 @@
-//! Free ids beyond those kept at hand, grouped by block. If all ids of a block are here, the memory
+//! Free ids that are not kept at hand, grouped by block. If all ids of a block are here, the memory
 //! of the block goes back to the system. See the [module](super) for the protocol.
 
 use super::address::NodeMemory;
@@ -15,14 +15,11 @@ const BLOCK_NODES: u32 = 8;
 /// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
 /// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// The free ids kept at hand: one in this many of the ids outside the reserve, ...
+/// Free ids are kept at hand while they are no more than one in this many of the ids outside the
+/// reserve, ...
 const IDLE_SHARE: usize = 8;
-/// ... and at least as many as this many blocks have.
+/// ... or no more than this many blocks have.
 const IDLE_BLOCKS: usize = 8;
-/// If more ids than that are here in incomplete blocks, a call moves one in this many of the free
-/// ids although they are needed. Allocations then get ids of lower blocks in their place, so that
-/// the nodes in use gather there.
-const SWAP_SHARE: usize = 32;
 /// One block may be given back for this many ids moved in the same call, because giving back costs
 /// the system's time.
 const IDS_PER_BLOCK: usize = 64;
@@ -138,22 +135,20 @@ impl Reserve {
         count
     }
 
-    /// Moves free ids here that are more than are kept at hand, at most `most` in a call. Returns
-    /// whether there are more of them. Only one thread at a time may call this.
+    /// Moves up to `most` free ids here, if more are free than are kept at hand, or if as many are
+    /// here in incomplete blocks. In the second case these ids complete blocks, or allocations get
+    /// ids of lower blocks in their place, so that the nodes in use gather there. Returns whether
+    /// there may be more to move. Only one thread at a time may call this.
     pub fn trim(&self, pool: &impl NodeMemory, most: usize) -> bool {
         let Some(mut state) = self.state.try_lock() else { return false };
         let (all, len, free) = (pool.handed_out(), self.len(), pool.free_len());
         let enough = ((all - len.min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
-        if free > enough {
-            let moved = self.move_free(&mut state, pool, most.min(free - enough));
-            // If there were no more free ids, other threads have taken them.
-            return moved > 0 && pool.free_len() > enough;
-        }
         let scattered = len.saturating_sub(state.parked.len() << self.bits);
-        if scattered > enough {
-            self.move_free(&mut state, pool, most.min(free / SWAP_SHARE));
+        if free <= enough && scattered <= enough {
+            return false;
         }
-        false
+        // If none is moved, other threads have taken them.
+        self.move_free(&mut state, pool, most) > 0 && pool.free_len() > 0
     }
 
     /// Moves up to `most` free ids here, needed or not. Returns how many were moved.

@@ -55,6 +55,8 @@ impl<K, V, S> Engine<K, V, S> {
         // Each pass takes out a portion of what was spilled before.
         let mut owed = core.spilled_writes();
         let mut is_exact = false;
+        // While other threads write, nodes are freed again and again.
+        let mut trims = core.most_trims();
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
@@ -63,7 +65,8 @@ impl<K, V, S> Engine<K, V, S> {
             is_exact |= exactly;
             self.deliver_at_most(usize::MAX);
             owed = owed.saturating_sub(core.spill_portion());
-            if left.work || owed > 0 || !is_exact {
+            trims = trims.saturating_sub(usize::from(left.surplus));
+            if left.work || owed > 0 || !is_exact || (left.surplus && trims > 0) {
                 continue;
             }
             if !core.waits_for_grace() || grace == GRACE_ROUNDS {
@@ -84,7 +87,11 @@ impl<K, V, S> Engine<K, V, S> {
             // What a receiver has not taken is not this call's to deliver.
             notifications: core.notices.receiving().map_or_else(|| core.notices.waiting(), |_| 0),
             reclamations: core.unreclaimed(),
-            other: left.writes || left.work || left.blocked || core.index.retired_tables() > 0,
+            other: left.writes
+                || left.work
+                || left.blocked
+                || left.surplus
+                || core.index.retired_tables() > 0,
         }
     }
 

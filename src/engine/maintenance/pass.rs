@@ -106,7 +106,6 @@ impl Core {
             // All keys and values are handed out first. Then the memory of nodes goes back.
             left.surplus = self.trim(budget);
         }
-        left.work |= budget.is_asked_for() && left.surplus;
         if stuck == Stuck::ByComputations {
             // Their ends ask for a pass, unless they are cancelled.
             self.request_retry(now);

@@ -134,6 +134,11 @@ impl Core {
         self.pool.trim(if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
     }
 
+    /// Passes give back what is free now in as many calls of [`trim`](Self::trim), or fewer.
+    pub fn most_trims(&self) -> usize {
+        self.pool.most_trims(TRIM)
+    }
+
     /// Whether nodes or tables wait for the end of their grace period, or for a pass after it.
     pub fn waits_for_grace(&self) -> bool {
         self.upkeep.published.unreclaimed.load(Ordering::Relaxed) > 0

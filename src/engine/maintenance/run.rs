@@ -153,7 +153,7 @@ impl Scheduled for Core {
         }
         let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
         let due = self.until_due();
-        let surplus = left.surplus.then_some(Duration::ZERO);
+        let surplus = left.surplus.then_some(PASS_DELAY);
         // An executor may have dropped the job.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);
         soon.into_iter().chain(due).chain(surplus).chain(retry).min()
