@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The bytes that an empty cache may take, on any machine.
-const EMPTY: isize = 5_632;
+const EMPTY: isize = 4 << 10;
 /// The bytes that a cache of ten entries may take, keys and values included.
 const OF_TEN: isize = 8 << 10;
 

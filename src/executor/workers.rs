@@ -1,6 +1,6 @@
 //! The job queue of the workers, and their threads.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -55,9 +55,8 @@ pub struct Counts {
 
 struct State {
     jobs: VecDeque<Job>,
-    /// When each running job began, by number. Numbers are given in order, so the last is the
-    /// youngest job.
-    running: BTreeMap<u64, Instant>,
+    /// The number of each running job, and when it began. The last is the youngest.
+    running: Vec<(u64, Instant)>,
     next_number: u64,
     /// How many workers have no job, including those whose threads are about to begin.
     idle: usize,
@@ -85,7 +84,7 @@ impl State {
     fn new() -> Self {
         Self {
             jobs: VecDeque::new(),
-            running: BTreeMap::new(),
+            running: Vec::new(),
             next_number: 0,
             idle: 0,
             watched: false,
@@ -113,7 +112,7 @@ impl State {
 
     /// How long the youngest running job still makes progress; `None` if no job does.
     fn progress(&self, patience: Duration, now: Instant) -> Option<Duration> {
-        let (_, began) = self.running.last_key_value()?;
+        let (_, began) = self.running.last()?;
         let left = patience.saturating_sub(now.saturating_duration_since(*began));
         (!left.is_zero()).then_some(left)
     }
@@ -144,14 +143,14 @@ impl State {
         let Some(job) = self.jobs.pop_front() else { return Next::End };
         let number = self.next_number;
         self.next_number += 1;
-        self.running.insert(number, now);
+        self.running.push((number, now));
         self.idle -= 1;
         Next::Run(number, job)
     }
 
     /// The worker that ran the job is idle from now on.
     fn finish(&mut self, number: u64, panicked: bool) {
-        self.running.remove(&number);
+        self.running.retain(|&(running, _)| running != number);
         self.idle += 1;
         self.panics += u64::from(panicked);
     }

@@ -5,12 +5,12 @@
 //! memory with its types.
 //!
 //! # Layout
-//! Chunks 0 to 3 hold 8 nodes each. Each further octave of four chunks holds twice as many nodes
-//! per chunk as the octave before, up to 2^24. So in a pool of some 500 nodes or more, at most a
-//! quarter of the memory is allocated but not in use yet; of large chunks, the system backs that
-//! with no memory.
+//! The first chunk holds 8 nodes. Chunks double up to 2^13 nodes; from there on, two of each size
+//! are followed by two of twice that size, up to 2^25. So in a pool of some 16,000 nodes or more,
+//! at most a third of the memory is allocated but not in use yet; of large chunks, the system backs
+//! that with no memory.
 //!
-//! An id has 31 bits. The upper seven are the number of the chunk, the others the index of the node
+//! An id has 31 bits. The upper six are the number of the chunk, the others the index of the node
 //! in the chunk. The lookup from an id to its node takes a shift, two loads that nearly always hit
 //! the L1 cache, a mask and a multiplication. The lookup is branch-free: an id in an unallocated
 //! chunk (only a bug can produce one) resolves to a dead sentinel node.

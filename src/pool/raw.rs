@@ -37,13 +37,12 @@ pub struct RawPool {
     chunks: ChunkTable,
     stride: usize,
     pair_offset: usize,
-    align: usize,
     shape: Shape,
     free: FreeList,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
     sentinel: AtomicPtr<u8>,
     /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
-    sentinel_offset: usize,
+    sentinel_offset: u32,
     /// The next id that was never handed out.
     next: AtomicU32,
     /// Free ids that were not needed for a while.
@@ -68,6 +67,11 @@ pub(super) const fn stride_of(pair: Layout) -> usize {
     let node = (pair_offset(pair) + pair.size()).next_multiple_of(align);
     let stride = if node <= 64 { 64 } else { node };
     stride.next_multiple_of(align)
+}
+
+/// The alignment of the first node of a chunk, unless the chunk consists of blocks.
+fn alignment_of(pair: Layout) -> usize {
+    pair.align().max(64)
 }
 
 /// The layout of the sentinel's allocation: a node, and a word for each possible column. Like that
@@ -133,14 +137,13 @@ impl RawPool {
     /// The shape must be that of a pair of types that are `Send + Sync + 'static`.
     pub unsafe fn new(shape: Shape) -> Self {
         let stride = stride_of(shape.pair);
-        let align = shape.pair.align().max(64);
+        let align = alignment_of(shape.pair);
         let layout = sentinel_layout(stride, align);
         let (sentinel, sentinel_offset) =
             new_nodes(layout, align, Nodes { len: 1, stride, columns: shape.columns });
         Self {
             chunks: ChunkTable::new(sentinel),
             stride,
-            align,
             pair_offset: pair_offset(shape.pair),
             shape,
             next: AtomicU32::new(FIRST_ID.raw()),
@@ -148,7 +151,7 @@ impl RawPool {
             reserve: Reserve::new(stride),
             offsets: Mutex::new(Vec::new()),
             sentinel: AtomicPtr::new(sentinel.as_ptr()),
-            sentinel_offset,
+            sentinel_offset: u32::try_from(sentinel_offset).expect("less than the alignment"),
         }
     }
 
@@ -243,7 +246,7 @@ impl RawPool {
     /// Takes a free node and starts its life with one count, which the caller owns.
     ///
     /// # Panics
-    /// If all ids are in use: there are about 8·10⁸.
+    /// If all ids are in use: there are about 10⁹.
     pub(super) fn alloc(&self, hash: Hash32) -> (NodeId, Address<'_>) {
         let (id, node) = self.free.pop(self).unwrap_or_else(|| self.alloc_slow());
         node.meta().begin(hash);
@@ -278,7 +281,8 @@ impl RawPool {
     /// The alignment of a chunk's first node: at least a page if the chunk consists of blocks.
     fn alignment(&self, chunk: usize) -> usize {
         let divided = chunk_len(chunk) >= self.reserve.block_len();
-        if divided && !cfg!(cortado_loom) { self.align.max(system::PAGE) } else { self.align }
+        let least = if divided && !cfg!(cortado_loom) { system::PAGE } else { 1 };
+        alignment_of(self.shape.pair).max(least)
     }
 
     /// The layout of a chunk's allocation. It asks for no more alignment than any allocation has,
@@ -418,9 +422,10 @@ impl Drop for RawPool {
             // many bytes after the start. No user of the chunk is left.
             unsafe { dealloc(base.sub(offsets[chunk]), self.layout(chunk)) };
         }
-        let layout = sentinel_layout(self.stride, self.align);
+        let layout = sentinel_layout(self.stride, alignment_of(self.shape.pair));
+        let offset = self.sentinel_offset as usize;
         // SAFETY: the sentinel was allocated in `new` with this layout, and is `sentinel_offset`
         // bytes after the start. No user of the sentinel is left.
-        unsafe { dealloc(self.sentinel.load(Ordering::Relaxed).sub(self.sentinel_offset), layout) };
+        unsafe { dealloc(self.sentinel.load(Ordering::Relaxed).sub(offset), layout) };
     }
 }

@@ -5,7 +5,8 @@ use super::address::NodeMemory;
 use crate::links::NodeId;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::{Mutex, seeded};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// log2 of the bytes in a block. A block may be larger, but by less than a factor of two, unless it
 /// is a single node.
@@ -40,8 +41,8 @@ struct Block {
 
 struct State {
     partial: BTreeMap<BlockNumber, Block>,
-    /// Blocks whose ids are all here and whose memory was given back to the system.
-    parked: BTreeSet<BlockNumber>,
+    /// Blocks whose ids are all here and whose memory was given back to the system, lowest first.
+    parked: BinaryHeap<Reverse<BlockNumber>>,
 }
 
 /// See the [module](self).
@@ -59,7 +60,7 @@ impl Reserve {
         Self {
             bits: if cfg!(cortado_loom) { 1 } else { bits.min(BLOCK_NODES) },
             len: AtomicUsize::new(0),
-            state: Mutex::new(State { partial: BTreeMap::new(), parked: BTreeSet::new() }),
+            state: Mutex::new(State { partial: BTreeMap::new(), parked: BinaryHeap::new() }),
         }
     }
 
@@ -106,7 +107,7 @@ impl Reserve {
         let mut entry = match state.partial.first_entry() {
             Some(entry) => entry,
             None => {
-                let Some(number) = state.parked.pop_first() else { return 0 };
+                let Some(Reverse(number)) = state.parked.pop() else { return 0 };
                 let whole = Block { head: NodeId::NONE, listed: 0, untouched: self.block_len() };
                 state.partial.insert(number, whole);
                 state.partial.first_entry().expect("just inserted")
@@ -176,7 +177,7 @@ impl Reserve {
             if complete && pool.is_divided(id, self.block_len()) {
                 pool.give_back(self.first_of(number), self.block_len());
                 state.partial.remove(&number);
-                state.parked.insert(number);
+                state.parked.push(Reverse(number));
                 blocks -= 1;
             }
         }
@@ -196,7 +197,7 @@ impl Reserve {
                 id = pool.at(id).meta().timer.next();
             }
         }
-        for &number in &state.parked {
+        for &Reverse(number) in &state.parked {
             self.first_of(number).consecutive(self.block_len()).for_each(&mut visit);
         }
     }

@@ -134,13 +134,13 @@ impl Registration {
 impl Registration {
     /// Deregisters the client now. Does not wait for a run that is in progress.
     pub fn cancel(&self) {
-        self.shared.deregister(self.id);
+        self.shared.deregister(self.id, &self.armed);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.deregister(self.id);
+        self.shared.deregister(self.id, &self.armed);
     }
 }
 

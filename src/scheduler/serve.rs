@@ -1,6 +1,6 @@
 //! The agenda of the scheduler, and its thread.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ pub struct Counts {
     pub panics: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Client {
     handle: Weak<dyn Scheduled>,
     armed: Arc<Armed>,
@@ -68,9 +68,8 @@ struct Client {
 /// The state under the lock.
 #[derive(Debug)]
 struct State {
-    clients: BTreeMap<ClientId, Client>,
-    /// The appointment of each armed client, and no other.
-    agenda: BTreeSet<Appointment>,
+    /// The clients by their appointments. Those that are not armed come last, at [`NEVER`].
+    clients: BTreeMap<Appointment, Client>,
     next_id: ClientId,
     /// The deadline until which the thread sleeps. [`START`] while it is awake, as it then looks
     /// by itself.
@@ -101,15 +100,16 @@ impl State {
     /// Arms a client unless it is already armed for `at` or earlier. Returns whether the thread
     /// would sleep too long for it.
     #[must_use]
-    fn arm(&mut self, id: ClientId, at: Timestamp) -> bool {
-        let Some(client) = self.clients.get(&id) else { return false };
-        let before = client.armed.get();
+    fn arm(&mut self, id: ClientId, armed: &Armed, at: Timestamp) -> bool {
+        let before = armed.get();
         if before <= at {
             return false;
         }
-        self.agenda.remove(&Appointment { at: before, client: id });
-        self.agenda.insert(Appointment { at, client: id });
-        client.armed.set(at);
+        let Some(client) = self.clients.remove(&Appointment { at: before, client: id }) else {
+            return false;
+        };
+        self.clients.insert(Appointment { at, client: id }, client);
+        armed.set(at);
         let oversleeps = at < self.asleep_until;
         if oversleeps {
             self.asleep_until = at;
@@ -118,21 +118,19 @@ impl State {
     }
 
     /// Disarms the first client if it is due, and returns it.
-    fn take_due(&mut self, now: Timestamp) -> Option<(ClientId, Weak<dyn Scheduled>)> {
-        let Appointment { at, client: id } = *self.agenda.first()?;
-        if at > now {
+    fn take_due(&mut self, now: Timestamp) -> Option<(ClientId, Client)> {
+        let (first, _) = self.clients.first_key_value()?;
+        if first.at > now {
             return None;
         }
-        self.agenda.pop_first();
-        let client = &self.clients[&id];
+        let (Appointment { client: id, .. }, client) = self.clients.pop_first()?;
         client.armed.set(NEVER);
-        Some((id, Weak::clone(&client.handle)))
+        self.clients.insert(Appointment { at: NEVER, client: id }, client.clone());
+        Some((id, client))
     }
 
-    fn forget(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.remove(&id) {
-            self.agenda.remove(&Appointment { at: client.armed.get(), client: id });
-        }
+    fn forget(&mut self, id: ClientId, armed: &Armed) {
+        self.clients.remove(&Appointment { at: armed.get(), client: id });
     }
 }
 
@@ -140,7 +138,6 @@ impl Shared {
     pub(super) fn new() -> Self {
         let state = State {
             clients: BTreeMap::new(),
-            agenda: BTreeSet::new(),
             next_id: ClientId(0),
             asleep_until: START,
             serving: false,
@@ -200,13 +197,14 @@ impl Shared {
         let id = state.next_id;
         state.next_id = ClientId(id.0 + 1);
         let armed = Arc::new(Armed(AtomicU64::new(NEVER.raw())));
-        state.clients.insert(id, Client { handle, armed: Arc::clone(&armed) });
+        let client = Client { handle, armed: Arc::clone(&armed) };
+        state.clients.insert(Appointment { at: NEVER, client: id }, client);
         Ok((id, armed))
     }
 
-    pub(super) fn deregister(&self, id: ClientId) {
+    pub(super) fn deregister(&self, id: ClientId, armed: &Armed) {
         let mut state = self.state.lock();
-        state.forget(id);
+        state.forget(id, armed);
         let last = state.clients.is_empty();
         drop(state);
         if last && !seeded("scheduler-sleeps-on-without-clients") {
@@ -223,7 +221,7 @@ impl Shared {
         if armed.get() <= at {
             return;
         }
-        let oversleeps = self.state.lock().arm(id, at);
+        let oversleeps = self.state.lock().arm(id, armed, at);
         if oversleeps && !seeded("scheduler-arms-in-silence") {
             self.wake.notify_one();
         }
@@ -234,7 +232,7 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.clients.is_empty() {
             let now = self.now();
-            let Some((id, handle)) = state.take_due(now) else {
+            let Some((id, Client { handle, armed })) = state.take_due(now) else {
                 state = self.sleep(state, now);
                 continue;
             };
@@ -249,11 +247,11 @@ impl Shared {
             drop(kept);
             match ran {
                 Ran::Wants(Some(after)) => {
-                    let awake = !state.arm(id, self.deadline(after));
+                    let awake = !state.arm(id, &armed, self.deadline(after));
                     debug_assert!(awake);
                 }
                 Ran::Wants(None) => {}
-                Ran::Gone => state.forget(id),
+                Ran::Gone => state.forget(id, &armed),
                 Ran::Panicked => state.panics += 1,
             }
         }
@@ -262,7 +260,7 @@ impl Shared {
 
     /// Sleeps until the first deadline, or until it is woken.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: Timestamp) -> MutexGuard<'a, State> {
-        let until = state.agenda.first().map_or(NEVER, |first| first.at);
+        let until = state.clients.first_key_value().map_or(NEVER, |(first, _)| first.at);
         state.asleep_until = until;
         let mut state = if until == NEVER {
             self.wake.wait(state)

@@ -76,7 +76,7 @@ struct Rings {
     /// The bit of each ring that is not empty is set.
     occupied: u64,
     /// The heads, by index. Heads beyond the end are not allocated yet.
-    heads: Vec<Links>,
+    heads: Box<[Links]>,
 }
 
 impl Rings {
@@ -85,9 +85,10 @@ impl Rings {
     #[cold]
     fn add_heads(&mut self, ring: Ring) {
         let (present, wanted) = (self.heads.len() as u32, (ring.index() + 1).next_power_of_two());
-        self.heads.reserve_exact((wanted - present) as usize);
-        let heads = (present..wanted).map(|index| Ring::of(ring.level(), index).empty_head());
-        self.heads.extend(heads);
+        let mut heads = std::mem::take(&mut self.heads).into_vec();
+        heads.reserve_exact((wanted - present) as usize);
+        heads.extend((present..wanted).map(|index| Ring::of(ring.level(), index).empty_head()));
+        self.heads = heads.into();
     }
 }
 

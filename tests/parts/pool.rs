@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// More than the chunks of two octaves have room for.
+/// More than the first chunks have room for.
 const MANY: u32 = 1_000;
 
 /// A deadline, or a cap, that never comes.
@@ -102,21 +102,24 @@ fn ids_are_used_again() {
     assert_eq!(free_ids(pool.raw()), pool.raw().ids().collect(), "all of them");
 }
 
-/// The upper seven bits of an id name the chunk. The first four have 8 nodes each, but for the id
-/// that names no node, and each further four twice as many as those before.
+/// The upper six bits of an id name the chunk. The first has 8 nodes, but for the id that names no
+/// node, and each further one twice as many as the one before, up to 2^13. After that, two of each
+/// size follow one another.
 #[test]
-fn chunks_grow_by_octaves() {
+fn chunks_double_and_then_grow_in_pairs() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let nodes: Vec<Local<'_, u32, u32>> =
-        (0..8_000).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
+        (0..100_000).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
     let mut chunks = BTreeMap::<u32, u32>::new();
-    nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 24).or_default() += 1);
+    nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 25).or_default() += 1);
     let (last, _) = chunks.pop_last().unwrap();
-    assert!(last > 30);
-    let expected = (0..last).map(|chunk| (chunk, (8 << (chunk / 4)) - u32::from(chunk == 0)));
+    let doubling = (3..14).map(|bits| 1 << bits);
+    let sizes: Vec<u32> = doubling.chain([1 << 13, 1 << 13, 1 << 14, 1 << 14, 1 << 15]).collect();
+    assert_eq!(last, 16, "the last one is not full");
+    let expected = (0..last).zip(sizes).map(|(chunk, size)| (chunk, size - u32::from(chunk == 0)));
     assert!(chunks.into_iter().eq(expected));
     assert!(pool.raw().ids().eq(nodes.iter().map(Local::id)));
-    let has = |chunk: u32| pool.raw().exists(NodeId::from_raw(chunk << 24));
+    let has = |chunk: u32| pool.raw().exists(NodeId::from_raw(chunk << 25));
     assert!(has(last) && !has(last + 1));
 }
 

@@ -2,7 +2,7 @@
 
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
-use crate::config::{Config, Executor, Overflow};
+use crate::config::{Config, Executor, Notifications, Overflow};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
@@ -40,13 +40,11 @@ pub struct Notices {
     executor: Executor,
     /// Whether callers, too, leave deliveries to the executor.
     has_own_executor: bool,
-    /// How many notices may wait before writers do.
-    wait_limit: Option<usize>,
-    /// How many notices may wait before others are discarded.
-    discard_limit: Option<usize>,
+    /// How many notices may wait before writers do, or before others are discarded.
+    limit: Notifications,
     discarded: AtomicU64,
     /// How many notices wait for each listener that awaits. They have left the outbox.
-    backlogs: Vec<plain::Arc<AtomicUsize>>,
+    backlogs: Box<[plain::Arc<AtomicUsize>]>,
     /// Values that the listener put back after the end, which were not announced.
     refused_after_close: AtomicU64,
     closed: AtomicBool,
@@ -66,10 +64,9 @@ impl Notices {
                 .clone()
                 .unwrap_or_else(|| Executor::by_default(&config.clock)),
             has_own_executor: config.executor.is_some(),
-            wait_limit: config.notifications.of(Overflow::Wait),
-            discard_limit: config.notifications.of(Overflow::Discard),
+            limit: config.notifications,
             discarded: AtomicU64::new(0),
-            backlogs: config.backlogs.clone(),
+            backlogs: config.backlogs.clone().into(),
             refused_after_close: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -102,7 +99,7 @@ impl Notices {
     /// How many notices may wait before writers do. There is no limit while nobody can receive.
     pub fn wait_limit(&self) -> Option<usize> {
         let applies = self.receiving.as_ref().is_none_or(Receiving::is_taken);
-        self.wait_limit.filter(|_| applies)
+        self.limit.of(Overflow::Wait).filter(|_| applies)
     }
 
     /// Whether there is anything to deliver or to drop.
@@ -125,7 +122,7 @@ impl Notices {
     /// The limit, if more notices wait than it allows.
     #[inline]
     pub fn exceeded_limit(&self) -> Option<usize> {
-        if self.wait_limit.is_none() { None } else { self.exceeded_wait_limit() }
+        if self.limit.of(Overflow::Wait).is_none() { None } else { self.exceeded_wait_limit() }
     }
 
     #[inline(never)]
@@ -255,7 +252,7 @@ impl Notices {
 
     /// Whether a further notice has to be discarded. Counts it then.
     pub fn discards(&self) -> bool {
-        let is_full = self.discard_limit.is_some_and(|limit| self.pending() >= limit);
+        let is_full = self.limit.of(Overflow::Discard).is_some_and(|limit| self.pending() >= limit);
         if is_full {
             self.discarded.fetch_add(1, Ordering::Relaxed);
         }

@@ -9,6 +9,7 @@ use crate::links::NodeId;
 use crate::node::Generation;
 use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::guarded::GuardedU32;
 use crate::wheel::Wheel;
 use std::collections::VecDeque;
 
@@ -128,6 +129,8 @@ pub struct Published {
     last_pass: AtomicU64,
     /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
+    /// Consecutive runs of the scheduler that waited for a guard in vain.
+    pub idle_runs: GuardedU32,
 }
 
 impl Published {
@@ -139,6 +142,7 @@ impl Published {
             next_due: AtomicU64::new(NEVER.raw()),
             last_pass: AtomicU64::new(now.raw()),
             unreclaimed: AtomicUsize::new(0),
+            idle_runs: GuardedU32::new(0),
         }
     }
 

@@ -42,8 +42,6 @@ pub struct Upkeep {
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
-    /// Consecutive runs of the scheduler that waited for a guard in vain.
-    pub idle_runs: GuardedU32,
     pub state: Mutex<Maintenance>,
 }
 
@@ -80,7 +78,6 @@ impl Upkeep {
             grace_ended: Arc::new(AtomicUsize::new(0)),
             alarm: OnceLock::new(),
             scheduled: config.scheduled,
-            idle_runs: GuardedU32::new(0),
             clock_period: config.clock_period,
         }
     }

@@ -148,7 +148,7 @@ impl Scheduled for Core {
         }
         let in_grace = self.waits_for_grace();
         if in_grace && self.advance_epoch() {
-            self.upkeep.idle_runs.store(0, Ordering::Relaxed);
+            self.upkeep.published.idle_runs.store(0, Ordering::Relaxed);
             return Some(Duration::ZERO);
         }
         let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
@@ -164,8 +164,8 @@ impl Core {
     /// How long to wait for a guard or a computation: a short time at first, then twice as long
     /// each time, up to [`LONGEST_DELAY`].
     fn back_off(&self, is_new: bool) -> Duration {
-        let runs = if is_new { 0 } else { self.upkeep.idle_runs.load(Ordering::Relaxed) };
-        self.upkeep.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
+        let runs = if is_new { 0 } else { self.upkeep.published.idle_runs.load(Ordering::Relaxed) };
+        self.upkeep.published.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
         let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
         let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
         (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
