@@ -54,7 +54,7 @@ const AMPLE_BLOCKS: usize = 64;
 /// 16 entries lost 0.02 points of hit ratio, with 1 they lost 0.06.
 const BLOCKS_PER_ENTRY: usize = 4;
 /// Minimum number of blocks.
-const MIN_BLOCKS: usize = 1;
+const MIN_BLOCKS: usize = 4;
 /// A sketch for fewer entries has the period of a sketch for this many.
 const MIN_ENTRIES: usize = 16;
 

@@ -18,9 +18,9 @@ pub trait HashOf {
     fn hash(&self, id: NodeId) -> Hash32;
 }
 
-/// The size of the smallest table, as a power of two: room for 28 entries in 320 bytes. The model
+/// The size of the smallest table, as a power of two: room for 14 entries in 192 bytes. The model
 /// checker starts from one bucket.
-const MIN_BITS: u32 = if cfg!(cortado_loom) { 0 } else { 2 };
+const MIN_BITS: u32 = if cfg!(cortado_loom) { 0 } else { 1 };
 /// The size of the largest table, as a power of two. It is enough for every id (they end at 2^31)
 /// at [`LOAD`]. On a small machine, such a table takes a quarter of the memory.
 const MAX_BITS: u32 = if usize::BITS >= 64 { 28 } else { 24 };

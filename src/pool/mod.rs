@@ -74,7 +74,8 @@
 //! `timer.number`.
 //!
 //! On Linux, pages are dropped by `madvise`. Elsewhere they stay. Two kinds of memory always stay:
-//! that of the first 1,000 nodes, whose chunks are smaller than a block, and all columns.
+//! that of the first chunks, which are smaller than a block and have fewer than 256 nodes together,
+//! and all columns.
 
 mod address;
 mod chunks;

@@ -45,13 +45,15 @@ pub struct RawPool {
     sentinel_offset: u32,
     /// The next id that was never handed out.
     next: AtomicU32,
-    /// Free ids that were not needed for a while.
+    /// Free ids that are not on the free lists, and whose memory may go back to the system.
     pub(super) reserve: Reserve,
     /// For each chunk, the distance in bytes from the start of its allocation to its first node.
     /// The thread that allocates a chunk holds the lock. Chunks beyond the end are unallocated.
     offsets: Mutex<Vec<usize>>,
 }
 
+/// The largest size in bytes of a sentinel's allocation that is aligned by the allocator.
+const SMALL: usize = 1024;
 /// The first id that is handed out.
 const FIRST_ID: NodeId = NodeId::from_raw(1);
 
@@ -75,11 +77,15 @@ fn alignment_of(pair: Layout) -> usize {
 }
 
 /// The layout of the sentinel's allocation: a node, and a word for each possible column. Like that
-/// of a [chunk](RawPool::layout), its memory costs nothing before it is used.
+/// of a [chunk](RawPool::layout), the memory of a large one costs nothing before it is used. A
+/// small one asks for its alignment, for which it then needs no room.
 fn sentinel_layout(stride: usize, align: usize) -> Layout {
-    let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>() + align);
-    size.and_then(|size| Layout::from_size_align(size, align_of::<u64>()).ok())
-        .expect("key and value must fit into memory")
+    let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>());
+    let layout = size.and_then(|size| match size {
+        ..=SMALL => Layout::from_size_align(size, align).ok(),
+        _ => Layout::from_size_align(size.checked_add(align)?, align_of::<u64>()).ok(),
+    });
+    layout.expect("key and value must fit into memory")
 }
 
 /// Nodes of one allocation.
@@ -102,7 +108,7 @@ struct Location {
 
 /// Allocates memory for some nodes of one stride, and for their columns. Returns the first
 /// node and its distance in bytes from the start of the allocation. The layout must have room for
-/// the nodes, the columns and the alignment.
+/// the nodes and the columns, and must have the alignment or room for it.
 fn new_nodes(
     layout: Layout,
     align: usize,
@@ -113,7 +119,8 @@ fn new_nodes(
     let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
     let offset = start.align_offset(align);
     assert!(offset < align, "an allocation can be aligned");
-    // SAFETY: beyond what the nodes need, the layout has as many bytes as the alignment may take.
+    // SAFETY: the layout has the alignment, and the offset is zero; or, beyond what the nodes need,
+    // it has as many bytes as the alignment may take.
     let base = unsafe { start.add(offset) };
     // Zeroed memory is an initialised Meta and column, because their fields are std's
     // atomics. loom's atomics have to be constructed.

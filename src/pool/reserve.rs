@@ -16,13 +16,13 @@ const BLOCK_NODES: u32 = 8;
 /// Ids that leave the reserve at once. The thread that needs an id takes some for other threads
 /// too.
 pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
-/// Free ids are kept at hand while they are no more than one in this many of the ids outside the
-/// reserve, ...
+/// The limit of [`trim`](Reserve::trim), both for free ids outside the reserve and for ids in its
+/// incomplete blocks: one in this many of the ids outside the reserve, ...
 const IDLE_SHARE: usize = 8;
-/// ... or no more than this many blocks have.
+/// ... or as many ids as this many blocks have, whichever is more.
 const IDLE_BLOCKS: usize = 8;
-/// One block may be given back for this many ids moved in the same call, because giving back costs
-/// the system's time.
+/// A call may give back one block for this many ids that it may move, rounded up, because giving
+/// back costs system time.
 const IDS_PER_BLOCK: usize = 64;
 
 /// The number of a block: what its ids have in common, without their lowest bits.
@@ -40,6 +40,7 @@ struct Block {
 }
 
 struct State {
+    /// The other blocks that have ids here, lowest first.
     partial: BTreeMap<BlockNumber, Block>,
     /// Blocks whose ids are all here and whose memory was given back to the system, lowest first.
     parked: BinaryHeap<Reverse<BlockNumber>>,
@@ -136,20 +137,37 @@ impl Reserve {
         count
     }
 
-    /// Moves up to `most` free ids here, if more are free than are kept at hand, or if as many are
-    /// here in incomplete blocks. In the second case these ids complete blocks, or allocations get
-    /// ids of lower blocks in their place, so that the nodes in use gather there. Returns whether
-    /// there may be more to move. Only one thread at a time may call this.
-    pub fn trim(&self, pool: &impl NodeMemory, most: usize) -> bool {
-        let Some(mut state) = self.state.try_lock() else { return false };
+    /// Whether more ids are free outside the reserve, or are here in incomplete blocks, than
+    /// [`IDLE_SHARE`] and [`IDLE_BLOCKS`] allow.
+    fn is_surplus(&self, state: &State, pool: &impl NodeMemory) -> bool {
         let (all, len, free) = (pool.handed_out(), self.len(), pool.free_len());
-        let enough = ((all - len.min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
+        let limit = ((all - len.min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
         let scattered = len.saturating_sub(state.parked.len() << self.bits);
-        if free <= enough && scattered <= enough {
-            return false;
-        }
-        // If none is moved, other threads have taken them.
-        self.move_free(&mut state, pool, most) > 0 && pool.free_len() > 0
+        free > limit || (free > 0 && scattered > limit)
+    }
+
+    /// Whether [`trim`](Self::trim) has anything to do.
+    pub fn has_surplus(&self, pool: &impl NodeMemory) -> bool {
+        self.is_surplus(&self.state.lock(), pool)
+    }
+
+    /// Moves up to `most` free ids here, if there is a surplus. If the surplus is in incomplete
+    /// blocks, these ids complete blocks, or allocations get ids of lower blocks in their place, so
+    /// that the nodes in use gather there. Returns whether there may be more to move. If another
+    /// thread holds the lock, this moves nothing and returns true.
+    pub fn trim(&self, pool: &impl NodeMemory, most: usize) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return true };
+        self.is_surplus(&state, pool)
+            && self.move_free(&mut state, pool, most) > 0
+            && self.is_surplus(&state, pool)
+    }
+
+    /// A surplus is moved by so many calls of [`trim`](Self::trim), or fewer, if no more ids become
+    /// free meanwhile.
+    pub fn most_trims(&self, pool: &impl NodeMemory, most: usize) -> usize {
+        // A call ends when it has moved so many ids, or has completed so many blocks.
+        let ids_in_blocks = most.div_ceil(IDS_PER_BLOCK) << self.bits;
+        pool.handed_out() / most + pool.handed_out() / ids_in_blocks + 1
     }
 
     /// Moves up to `most` free ids here, needed or not. Returns how many were moved.

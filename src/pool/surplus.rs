@@ -1,20 +1,23 @@
 //! Giving memory of free nodes back.
 
-use super::address::NodeMemory;
 use super::raw::RawPool;
 
 impl RawPool {
+    /// Whether more nodes are free than are kept at hand.
+    pub fn has_surplus(&self) -> bool {
+        self.reserve.has_surplus(self)
+    }
+
     /// Gives memory of free nodes back, if there are more than are kept at hand. Moves at most
-    /// `most` free ids. Returns whether there is more to do. Only one thread at a time may call
-    /// this.
+    /// `most` free ids. Returns whether there may be more to do.
     pub fn trim(&self, most: usize) -> bool {
         self.reserve.trim(self, most)
     }
 
-    /// All ids, if they are free, are moved by as many calls of [`trim`](Self::trim), or fewer.
+    /// There is no surplus after so many calls of [`trim`](Self::trim), or fewer, if no more nodes
+    /// become free meanwhile.
     pub fn most_trims(&self, most: usize) -> usize {
-        // A call may end early when it has completed a few blocks.
-        2 * self.handed_out() / most + 1
+        self.reserve.most_trims(self, most)
     }
 
     /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.

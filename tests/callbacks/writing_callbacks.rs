@@ -3,8 +3,9 @@
 use crate::common::audited::audited;
 use crate::common::fuse::Timing;
 use crate::common::{MINUTE, kept, must_end};
-use cortado::{Cache, Expiry};
-use std::sync::OnceLock;
+use cortado::RemovalCause::Explicit;
+use cortado::{Cache, Expiry, Op, Removed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 type Numbers = Cache<u32, u32>;
@@ -140,5 +141,35 @@ fn a_life_that_another_sets_while_each_read_hook_is_asked() {
             assert_eq!(cache.get(&1), Some(1));
             assert!(cache.expires_in(&1).into_options().unwrap().unwrap() > 15 * MINUTE);
         }
+    });
+}
+
+/// The cache is not closed. So the value is not one that the listener puts back without end.
+#[test]
+fn a_value_that_the_listener_computed_in_vain_is_announced() {
+    must_end(|| {
+        let slot: &'static OnceLock<Numbers> = kept(OnceLock::new());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&told);
+        let listener = move |removed: Removed<u32, u32>| {
+            tell.lock().unwrap().push((*removed.key(), *removed.value(), removed.cause()));
+            if *removed.key() == 1 {
+                let cache = slot.get().expect("set");
+                cache.entry(2).and_compute_with(|entry| {
+                    assert!(entry.is_some());
+                    cache.invalidate_all();
+                    Op::Put(3)
+                });
+            }
+        };
+        let cache = audited(Cache::builder().removal_listener(listener).build());
+        slot.set(cache.clone()).unwrap();
+        cache.insert(1, 1);
+        cache.insert(2, 2);
+        cache.invalidate(&1);
+        cache.run_pending_tasks();
+        let mut told = told.lock().unwrap();
+        told.sort();
+        assert_eq!(*told, [(1, 1, Explicit), (2, 2, Explicit), (2, 3, Explicit)]);
     });
 }

@@ -33,7 +33,7 @@ fn settle(index: &Index) {
 #[test]
 fn sizes() {
     let guard = pin();
-    for (entries, buckets) in [(0, 4), (28, 4), (29, 8), (112, 16), (113, 32), (1_000_000, 1 << 18)]
+    for (entries, buckets) in [(0, 2), (14, 2), (15, 4), (112, 16), (113, 32), (1_000_000, 1 << 18)]
     {
         let index = Index::with_capacity(entries);
         assert_eq!(index.buckets(&guard), buckets, "{entries}");

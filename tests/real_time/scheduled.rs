@@ -49,6 +49,27 @@ fn an_idle_cache_expires_and_announces_by_itself() {
     cache.audit();
 }
 
+/// Jobs drop the values after the pass that took their nodes out, so the nodes become free when no
+/// pass is to come.
+#[test]
+fn an_idle_cache_gives_memory_back_by_itself() {
+    const ENTRIES: usize = 20_000;
+    #[derive(Clone)]
+    struct Slow;
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_micros(10) {}
+        }
+    }
+    let cache = audited(Cache::builder().scheduler(true).build());
+    (0..ENTRIES).for_each(|key| cache.insert_with_ttl(key, Slow, 300 * MILLI));
+    let made = cache.pool().ids().count();
+    assert!(made >= ENTRIES);
+    // As many as are kept at hand stay, and as many in blocks that are not complete.
+    eventually(|| made - cache.pool().parked() <= 4096);
+}
+
 /// A cache so small that each write is applied at once, by whoever makes it: the thread has to hear
 /// of it all the same.
 #[test]

@@ -53,7 +53,7 @@ where
             }
             core.notices.ask_for_more();
             match running.finish() {
-                None => return,
+                None => return core.trim_soon(),
                 // The next job comes after those of other caches.
                 Some(ticket) if core.notices.shares_executor() => {
                     return core.notices.submit(ticket);

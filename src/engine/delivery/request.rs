@@ -65,8 +65,9 @@ impl<K, V, S> Engine<K, V, S> {
             is_exact |= exactly;
             self.deliver_at_most(usize::MAX);
             owed = owed.saturating_sub(core.spill_portion());
-            trims = trims.saturating_sub(usize::from(left.surplus));
-            if left.work || owed > 0 || !is_exact || (left.surplus && trims > 0) {
+            let has_surplus = core.has_surplus();
+            trims = trims.saturating_sub(usize::from(has_surplus));
+            if left.work || owed > 0 || !is_exact || (has_surplus && trims > 0) {
                 continue;
             }
             if !core.waits_for_grace() || grace == GRACE_ROUNDS {
@@ -90,7 +91,7 @@ impl<K, V, S> Engine<K, V, S> {
             other: left.writes
                 || left.work
                 || left.blocked
-                || left.surplus
+                || core.has_surplus()
                 || core.index.retired_tables() > 0,
         }
     }

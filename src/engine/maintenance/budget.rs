@@ -114,6 +114,6 @@ pub struct Leftover {
     pub skipped_busy: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
-    /// More nodes are free than the pool keeps at hand.
+    /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }

@@ -134,9 +134,22 @@ impl Core {
         self.pool.trim(if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
     }
 
-    /// Passes give back what is free now in as many calls of [`trim`](Self::trim), or fewer.
+    /// Whether more nodes are free than the pool keeps at hand.
+    pub fn has_surplus(&self) -> bool {
+        !cfg!(cortado_loom) && self.pool.has_surplus()
+    }
+
+    /// Passes give the surplus of now back in as many calls of [`trim`](Self::trim), or fewer.
     pub fn most_trims(&self) -> usize {
         self.pool.most_trims(TRIM)
+    }
+
+    /// Asks the scheduler, if the cache has one, to give back memory of the nodes that a job has
+    /// freed: they became free after the pass that took them out.
+    pub fn trim_soon(&self) {
+        if self.upkeep.scheduled && self.has_surplus() && !seeded("jobs-leave-their-surplus") {
+            self.upkeep.wake_within(PASS_DELAY);
+        }
     }
 
     /// Whether nodes or tables wait for the end of their grace period, or for a pass after it.

@@ -203,7 +203,7 @@ impl Core {
                 self.unlink(locked, old, put.now, RemovalCause::Replaced);
                 Event::Removed(old).pack()
             });
-            if cause == RemovalCause::Explicit {
+            if cause == RemovalCause::Explicit && self.is_closed() {
                 self.refuse_closed(put.id, put.deadline, put.now);
             } else {
                 self.announce(put.id, cause, put.deadline, put.now);
