@@ -3,8 +3,9 @@
 
 use super::Engine;
 use super::core::Search;
-use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad, Step};
+use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
 use super::read::NodeRef;
+use super::step::Step;
 use crate::entry::Entry;
 use crate::flight::board::Version;
 use crate::hash::Hash32;

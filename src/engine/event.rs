@@ -18,7 +18,8 @@ pub enum Event {
     Replaced {
         new: NodeId,
         old: NodeId,
-        /// Whether the new one ends no earlier than the old one would have.
+        /// Whether the new one ends no earlier than the old one would have, whose deadline was not
+        /// made earlier.
         later: bool,
     },
     /// The deadline became earlier, or ceased to be never.

@@ -17,20 +17,13 @@
 //! # Why no write is missed
 //! A load or computation first registers its flight on the board. Then it locks its key's bucket
 //! once ([`stable_entry`](super::conflict)). Every writer of the key, even one that finds no entry,
-//! checks under the bucket's lock whether the board's shard is idle. So either the flight's lookup
-//! under the lock sees the write, or the writer sees the flight.
+//! either keeps the board's shard locked during its commit, or checks under the bucket's lock that
+//! the shard is idle. (A writer whose own flight has the key needs neither.) So either the flight's
+//! lookup under the lock sees the write, or the writer sees the flight.
 //!
 //! An insert or removal marks a load *before* it locks the bucket, and the load reads the mark
 //! under that lock. So the load either commits before the write, which then finds the loaded entry,
 //! or does not commit. An `invalidate_all` marks all loads by its generation.
-//!
-//! # Steps do not wait
-//! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
-//! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
-//! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds
-//! no epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
-//! operation: nothing is committed before the last step. [`block_on`] blocks a thread between
-//! steps.
 
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, ReentrancyMark};
@@ -79,43 +72,6 @@ impl HasCell for Flight {
 
     fn cell(&self) -> &FlightCell<Self::Result> {
         &self.cell
-    }
-}
-
-/// Whether an operation has ended.
-#[must_use = "the operation goes on unless this is `Done`"]
-pub enum Step<T> {
-    /// The operation has ended. Whatever it had to commit is committed.
-    Done(T),
-    /// Nothing is committed. The next step follows when this flight has ended.
-    Wait(Arc<Flight>),
-}
-
-/// Runs the steps of an operation and blocks this thread between them.
-///
-/// # Panics
-/// If an operation would wait for a flight whose owner is further up on this thread's stack.
-pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
-    loop {
-        match step() {
-            Step::Done(result) => return result,
-            Step::Wait(flight) => flight.wait(),
-        }
-    }
-}
-
-/// [`block_on`] that gives up at `deadline`, if there is one: it returns `None`, with no commit.
-///
-/// # Panics
-/// As [`block_on`].
-pub fn block_until<T>(deadline: Option<Instant>, mut step: impl FnMut() -> Step<T>) -> Option<T> {
-    loop {
-        match (step(), deadline) {
-            (Step::Done(result), _) => return Some(result),
-            (Step::Wait(flight), None) => flight.wait(),
-            (Step::Wait(flight), Some(deadline)) if flight.wait_until(deadline) => {}
-            (Step::Wait(_), Some(_)) => return None,
-        }
     }
 }
 
@@ -171,8 +127,9 @@ impl Flight {
     }
 
     /// Keeps the result of a load out of the cache. Relaxed: an insert or removal takes the
-    /// bucket's lock next, which orders the store. A change of a lifetime marks the load after its
-    /// commit; only later calls need that mark, and whatever makes them later orders it.
+    /// bucket's lock next, which orders the store. A change of a lifetime calls this after its own
+    /// commit. Only calls that begin after the change must see the mark, and whatever makes them
+    /// begin later orders the store.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
     }
@@ -188,9 +145,9 @@ impl Flight {
         let _ = self.stage.compare_exchange(QUEUED, BYPASSED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether others may get the key's entry through this flight, with the lifetime that it had. A
-    /// caller that has just changed the lifetime then overtakes the flight. A reload leaves the
-    /// entry alone until it commits.
+    /// Whether a call that joins this flight may get the key's entry with the lifetime that it had
+    /// before a change. A call that has just changed the lifetime then overtakes the flight. A
+    /// reload has no entry to share until its commit begins.
     pub fn may_share_entry(&self) -> bool {
         match self.kind {
             FlightKind::Load | FlightKind::Queued => true,
@@ -273,13 +230,14 @@ impl Flights {
         self.board.is_empty()
     }
 
-    /// Keeps flights from being registered in the shard, unless a computation with this hash is
-    /// registered. The maintenance calls this, since it waits for no flight. The computation notes
-    /// that it keeps the node `victim` from being evicted.
+    /// Keeps flights from being registered in the shard, on behalf of the maintenance, which waits
+    /// for no flight. Fails if a computation with this hash is registered, and then notes `victim`
+    /// in its flight, so that the end of the computation releases the node.
     ///
     /// # Errors
-    /// If a computation is registered, or another thread holds the shard and the pass does not
-    /// wait.
+    /// [`Kept::ByComputation`] if `victim` was noted. [`Kept::ForNow`] if a computation is
+    /// registered but `victim` was not noted, or if another thread holds the shard and the pass
+    /// does not wait.
     pub fn permit_without_computation(
         &self,
         hash: Hash32,
@@ -301,7 +259,8 @@ impl Flights {
     }
 
     /// Keeps flights from being registered in the shard, if none of its flights has this hash. Then
-    /// none is of the writer's key, and the writer need not compare keys.
+    /// the writer need not compare keys. Otherwise returns [`CommitPermit::IfIdle`], whose check
+    /// fails unless the shard has become idle meanwhile.
     #[cold]
     #[inline(never)]
     pub fn permit_beside_others(&self, hash: Hash32) -> CommitPermit<'_> {
@@ -461,12 +420,6 @@ impl Drop for FlightGuard {
         }
     }
 }
-
-/// Compile-time check: the state between two steps is `Send` and borrows nothing.
-const _: () = {
-    const fn is_owned<T: Send + 'static>() {}
-    is_owned::<Step<FlightGuard>>();
-};
 
 /// A flight whose owner's code runs on this thread. Until it lands or is dropped, this thread
 /// delivers nothing, and its wait for the flight would panic.

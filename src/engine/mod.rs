@@ -62,6 +62,7 @@ mod read_mode;
 mod reentrancy;
 mod refresh;
 mod reloads;
+mod step;
 mod tasks;
 mod typed;
 mod write;

@@ -43,7 +43,7 @@ impl ScanResult<'_> {
     }
 }
 
-/// The result of a search, and the state of the bucket in which it was found.
+/// The result of a search, and the control word that the home bucket had when the search began.
 #[derive(Debug)]
 #[must_use = "a search changes nothing"]
 pub struct Found<'g> {
@@ -341,11 +341,12 @@ impl<'g> Locked<'g> {
     /// Detaches the overflow if it is empty and the home bucket has at least `MIN_FREE_SLOTS` free
     /// slots. The caller must retire it after unlocking.
     ///
-    /// Callers that remove many entries should call this. Sooner or later every bucket is full, and
-    /// without this it would keep its overflow from then on.
+    /// Callers that remove many entries should call this. Nearly every bucket is full at some time
+    /// and gets an overflow. Without this call it would keep the overflow from then on.
     #[inline(always)]
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home();
+        // `has_overflow`: there are overflow buckets. `overflows`: they have entries.
         let is_empty_overflow = home.has_overflow() && !home.ctrl().overflows();
         if is_empty_overflow && !seeded("index-keeps-its-overflows") {
             self.take_overflow()

@@ -12,10 +12,10 @@ pub(super) const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 25 };
 pub(super) const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
 /// The first chunk has `1 << FIRST_CHUNK_BITS` nodes.
 const FIRST_CHUNK_BITS: usize = 3;
-/// So many chunks are each twice as large as the one before. After them, each two chunks of one
-/// size are followed by two of twice that size, so that the pool grows by half or by a third. With
-/// four of each size from the first on, as it was, the table of chunks would be 1.5 KiB in each
-/// cache, in place of 0.75.
+/// The first `DOUBLING` chunks double in size. The next two have the size of the last of these, and
+/// from there on each pair is twice as large as the pair before, so that the pool grows by half or
+/// by a third. With four chunks of each size, the table would be 1.5 KiB in each cache instead of
+/// 0.75 KiB.
 const DOUBLING: usize = 11;
 
 /// The number of nodes in a chunk.
@@ -65,8 +65,8 @@ impl ChunkTable {
         self.masks[chunk].load(Ordering::Acquire) != 0
     }
 
-    /// Returns the first node of the chunk that the id is in, and the mask of the chunk or a
-    /// stricter mask.
+    /// Returns the first node of the chunk that the id is in, and the mask of the chunk. While the
+    /// chunk is not published, the mask may be 0 and the node the sentinel.
     #[inline(always)]
     pub(super) fn locate(&self, id: NodeId) -> (NonNull<u8>, usize) {
         let chunk = chunk_of(id) % CHUNKS;
@@ -80,8 +80,8 @@ impl ChunkTable {
         (unsafe { NonNull::new_unchecked(base) }, mask as usize)
     }
 
-    /// Makes a chunk visible to all threads. The holder of the pool's lock of the offsets calls
-    /// this once per chunk.
+    /// Makes a chunk visible to all threads. The caller holds the lock of `RawPool::offsets`, and
+    /// calls this once per chunk.
     pub(super) fn publish(&self, chunk: usize, base: NonNull<u8>) {
         self.bases[chunk].store(base.as_ptr(), Ordering::Release);
         self.masks[chunk].store(chunk_len(chunk) as u32 - 1, Ordering::Release);

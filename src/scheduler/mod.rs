@@ -29,17 +29,17 @@
 //!
 //! # The quick no
 //!
-//! Most calls of [`wake_at`](Registration::wake_at) find the client armed for an earlier deadline,
-//! and return after one load. That load may be stale, or become stale at once. The coming `run`
-//! must then see the changes that the caller made *before* the call. Caller and thread each write
-//! one word and then read the other's word. Both sides have a `SeqCst` fence between write and
-//! read, so at least one of them sees the other's write.
+//! Most calls of [`wake_within`](Registration::wake_within) find the client armed for an earlier
+//! deadline, and return after one load. That load may be stale, or become stale at once. The coming
+//! `run` must then see the changes that the caller made *before* the call. Caller and thread each
+//! write one word and then read the other's word. Both sides have a `SeqCst` fence between write
+//! and read, so at least one of them sees the other's write.
 //!
 //! # Atomics
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
-//! | `armed`, one for each client | holders of the lock: arming lowers it, and the thread stores `NEVER` before a run | `wake_at`, without the lock | Relaxed, with fence(SeqCst) before the load, and after the store of `NEVER` | the deadline that the client is armed for |
+//! | `armed`, one for each client | holders of the lock: arming lowers it, and the thread stores `NEVER` before a run | `wake_within`, without the lock | Relaxed, with fence(SeqCst) before the load, and after the store of `NEVER` | the deadline that the client is armed for |
 //!
 //! All other state is in one mutex, which is held for a few instructions and never while client
 //! code runs. The mutex is a leaf lock: no client code is called under it, so clients may call the
@@ -121,13 +121,13 @@ pub struct Registration {
 impl Registration {
     /// Runs the client when `after` has elapsed, at the latest. The run sees everything that the
     /// caller did before this call.
-    pub fn wake_at(&self, after: Duration) {
-        self.shared.wake_at(self.id, &self.armed, after);
+    pub fn wake_within(&self, after: Duration) {
+        self.shared.wake_within(self.id, &self.armed, after);
     }
 
     /// Runs the client as soon as its turn comes.
     pub fn wake_now(&self) {
-        self.wake_at(Duration::ZERO);
+        self.wake_within(Duration::ZERO);
     }
 }
 
@@ -155,11 +155,11 @@ pub enum Alarm {
 
 impl Alarm {
     /// Runs the client when `after` has elapsed, at the latest.
-    pub fn wake_at(&self, after: Duration) {
+    pub fn wake_within(&self, after: Duration) {
         match self {
-            Self::Thread(registration) => registration.wake_at(after),
+            Self::Thread(registration) => registration.wake_within(after),
             #[cfg(feature = "tokio")]
-            Self::Task(registration) => registration.wake_at(after),
+            Self::Task(registration) => registration.wake_within(after),
         }
     }
 

@@ -21,8 +21,9 @@ pub trait Scheduled: Send + Sync {
 #[repr(transparent)]
 pub(super) struct ClientId(u64);
 
-/// The creation of the scheduler. Deadlines count from there. A client that is not armed has the
-/// deadline [`NEVER`], which is later than any other.
+/// The creation of the scheduler, from which its deadlines count. Unlike the instants of a cache,
+/// they begin at 0 and have no top bit set. A client that is not armed has the deadline [`NEVER`],
+/// which is later than any other.
 const START: Timestamp = Timestamp::from_raw(0);
 
 /// When a client is to run.
@@ -97,8 +98,8 @@ enum Ran {
 }
 
 impl State {
-    /// Arms a client unless it is already armed for `at` or earlier. Returns whether the thread
-    /// would sleep too long for it.
+    /// Arms a client, unless it is already armed for `at` or earlier, or is no longer registered.
+    /// Returns whether the caller must wake the thread, which would sleep beyond `at`.
     #[must_use]
     fn arm(&mut self, id: ClientId, armed: &Armed, at: Timestamp) -> bool {
         let before = armed.get();
@@ -212,7 +213,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn wake_at(&self, id: ClientId, armed: &Armed, after: Duration) {
+    pub(super) fn wake_within(&self, id: ClientId, armed: &Armed, after: Duration) {
         let at = self.deadline(after);
         // Partner: the fence in `serve`, after the store of `NEVER`.
         if !seeded("scheduler-wakes-without-fence") {
@@ -237,7 +238,7 @@ impl Shared {
                 continue;
             };
             drop(state);
-            // Partner: the fence in `wake_at`, before its load.
+            // Partner: the fence in `wake_within`, before its load.
             if !seeded("scheduler-wakes-without-fence") {
                 fence(SeqCst);
             }

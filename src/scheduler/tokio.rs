@@ -49,7 +49,7 @@ impl TaskRegistration {
     }
 
     /// Runs the client when `after` has elapsed, at the latest.
-    pub fn wake_at(&self, after: Duration) {
+    pub fn wake_within(&self, after: Duration) {
         self.shared.arm(after);
     }
 

@@ -104,11 +104,11 @@ fn an_earlier_deadline_wakes_the_thread_and_a_later_one_changes_nothing() {
     let (tell, events) = channel();
     let far = Client::new(&scheduler, "far", &tell, || None);
     let near = Client::new(&scheduler, "near", &tell, || Some(LATER));
-    far.registration().wake_at(LATER);
-    far.registration().wake_at(Duration::MAX);
-    near.registration().wake_at(Duration::from_millis(1));
+    far.registration().wake_within(LATER);
+    far.registration().wake_within(Duration::MAX);
+    near.registration().wake_within(Duration::from_millis(1));
     assert_eq!(next(&events), "near runs on cortado-scheduler");
-    near.registration().wake_at(LATER * 2);
+    near.registration().wake_within(LATER * 2);
     near.registration().wake_now();
     assert_eq!(next(&events), "near runs on cortado-scheduler");
     far.registration().wake_now();
@@ -168,7 +168,7 @@ fn the_thread_ends_with_the_last_client_and_begins_with_the_next() {
         let client = Client::new(&scheduler, "a", &tell, || None);
         client.registration().wake_now();
         assert_eq!(next(&events), "a runs on cortado-scheduler");
-        client.registration().wake_at(LATER);
+        client.registration().wake_within(LATER);
         drop(client);
         assert!(next(&events).starts_with("a is dropped"));
         let counts = wait_until(&scheduler, |counts| !counts.serving);

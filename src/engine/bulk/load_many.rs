@@ -1,9 +1,10 @@
 //! Loads of many keys by one call of the loader.
 
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome, Step, block_until};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
 use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};

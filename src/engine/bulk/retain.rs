@@ -1,7 +1,7 @@
 //! `retain`.
 
 use crate::engine::Engine;
-use crate::engine::flights::block_on;
+use crate::engine::step::block_on;
 use crate::engine::write::{Condition, Removal};
 use crate::hash::Hash32;
 use crate::pool::Handle;

@@ -129,7 +129,8 @@ pub struct Published {
     last_pass: AtomicU64,
     /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
-    /// Consecutive runs of the scheduler that waited for a guard in vain.
+    /// Consecutive runs of the scheduler that waited for a guard in vain. (It is here because the
+    /// scheduler writes it where it publishes.)
     pub idle_runs: GuardedU32,
 }
 

@@ -112,7 +112,7 @@ impl Upkeep {
         if self.scheduled
             && let Some(alarm) = self.alarm.get()
         {
-            alarm.wake_at(delay);
+            alarm.wake_within(delay);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, OnLoad, Step, block_on};
+use crate::engine::flights::{FlightGuard, OnLoad};
+use crate::engine::step::{Step, block_on};
 use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
 use crate::expiration::{Lease, Lifetime};

@@ -3,9 +3,9 @@
 use super::commit::{Replaces, loaded_node};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad, Step,
-    block_on, block_until,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
+use crate::engine::step::{Step, block_on, block_until};
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -51,8 +51,8 @@ pub enum OnStale {
     Reload,
 }
 
-/// A call's loader, which is called at most once. What takes it in this form is compiled once for
-/// all loaders.
+/// A call's loader, which is called at most once. It is a trait object, so that the functions that
+/// take it are compiled once, and not for each closure.
 pub type Init<'a, V, N> = &'a mut dyn FnMut() -> Result<Loaded<V>, N>;
 
 /// A closure that may be called once, in the form in which it can be lent.
@@ -63,7 +63,7 @@ pub fn once<T>(run: impl FnOnce() -> T) -> impl FnMut() -> T {
 
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
-    /// The key has an entry.
+    /// The key has an entry, or another call's load made this value, which need not be cached.
     Present(Entry<K, V>),
     /// Another call's loader made no value. This call returns the same reason.
     NoValue(N),
@@ -96,7 +96,8 @@ where
     ) -> Result<Entry<K, V>, R::Reason> {
         let mut init = once(|| init().into_result());
         let loaded = self.load_by(key, &mut init, judge);
-        // Dropped before the entry is the return value: a panic of its destructor would leak it.
+        // `init` is dropped before the entry becomes the return value. Otherwise a panic of its
+        // destructor would leak the entry.
         drop(init);
         loaded
     }
@@ -303,7 +304,7 @@ where
         }
     }
 
-    /// The last step: runs the loader and commits, unless another load has ended between the read
+    /// The last step: runs the loader and commits, unless the key has got an entry between the read
     /// and the registration.
     pub fn finish_load<N: Reason>(
         &self,
@@ -403,7 +404,8 @@ where
 #[cfg(cortado_loom)]
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Registers a load and gives it up, as unwinding from a loader does, without unwinding:
-    /// loom's threads share one thread's count of panics. False if another is in the air.
+    /// loom's threads share one thread's count of panics. Returns false if the key
+    /// already has a flight.
     pub fn abandon_load(&self, key: K) -> bool {
         let hash = self.hash(&key);
         let draft = self.pool.draft(hash, key);

@@ -4,7 +4,8 @@
 use super::commit::{Replaces, loaded_node};
 use super::load::Begun;
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, LoadOutcome, block_until};
+use crate::engine::flights::{FlightGuard, LoadOutcome};
+use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
@@ -65,7 +66,7 @@ where
         }
     }
 
-    /// Leads, unless another load has ended between the read and the registration.
+    /// Leads, unless the key has got an entry between the read and the registration.
     fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> ValueOrLoad<K, V> {
         match self.unless_present(flight, &draft) {
             Ok(flight) => {
@@ -78,8 +79,8 @@ where
         }
     }
 
-    /// For a load that is not finished at once: the entry in place of the flight, if another load
-    /// has ended between the read and the registration.
+    /// For a load that is not finished at once: the entry in place of the flight, if the key has
+    /// got one between the read and the registration.
     pub fn look_again<N>(&self, begun: Begun<K, V, N>, draft: &OwnedDraft<K, V>) -> Begun<K, V, N> {
         match begun {
             Begun::Leading(flight) => {
@@ -89,7 +90,7 @@ where
         }
     }
 
-    /// The flight, unless another load has ended between the read and the registration. Then the
+    /// The flight, unless the key has got an entry between the read and the registration. Then the
     /// flight lands with that entry.
     fn unless_present(
         &self,

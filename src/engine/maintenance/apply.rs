@@ -19,8 +19,8 @@ use crate::primitives::seeded;
 const AHEAD: usize = 8;
 
 impl Pass<'_> {
-    /// Applies what reads and writes recorded. Both buffers are bounded. Returns whether more came
-    /// meanwhile.
+    /// Applies what reads and writes recorded. Both buffers are bounded. Returns how many writes it
+    /// applied, and whether more are left or came meanwhile.
     #[inline(never)]
     pub fn drain(&mut self, budget: &Budget) -> Drained {
         let core = self.core;
@@ -116,8 +116,8 @@ impl Pass<'_> {
             Event::Added(id, _) => self.added(id),
             Event::Removed(id) => self.removed(id),
             Event::Replaced { new, old, later } => self.replaced(new, old, later),
-            // Nothing may be written to a node that is not linked. The event was pushed under a
-            // guard, but when it is drained the node may belong to another entry.
+            // A stale event does no harm: `schedule` leaves a node alone that is not linked. If
+            // the node belongs to another entry by now, it is scheduled at that entry's deadline.
             Event::Rescheduled(id) => self.schedule(id, self.core.pool.meta(id)),
         }
     }
@@ -145,9 +145,10 @@ impl Pass<'_> {
         self.sweep_if_old(id, meta);
     }
 
-    /// The node was published in place of another node. It takes over that node's positions in the
-    /// lists, if that node is linked and the new node's own removal was not drained before. It does
-    /// so even if the new node is gone by now: its successor will take the positions over.
+    /// The node was published in place of another node. If that node is linked, and the removal of
+    /// the new node was not drained before, the new node takes over the position in the policy's
+    /// list and, if it ends no earlier, on the wheel. It does so even if it has left the index by
+    /// now: its own event, `Removed` or `Replaced`, is still to be drained.
     fn replaced(&mut self, new: NodeId, old: NodeId, later: bool) {
         let pool = &*self.core.pool;
         let (meta, before) = (pool.meta(new), pool.meta(old));
@@ -163,7 +164,8 @@ impl Pass<'_> {
         if pool.refresh(old).is_some_and(RefreshMark::was_reloaded) {
             self.replace_reloaded((new, meta), (old, before));
         } else if let Some(policy) = &mut self.state.policy {
-            // An update is recorded as a read is: once per period.
+            // An update counts as a use at most once per period, as a read does. But it always
+            // counts if the weights differ or the policy does not have the old node.
             let period = self.core.hot.record_period();
             let recorded = period == NO_PERIOD || before.record_period() == period;
             meta.set_record_period(period);
@@ -184,8 +186,8 @@ impl Pass<'_> {
         self.note_removed(old, before);
     }
 
-    /// Gives the node the place in the policy's list of a node that its own reload has replaced,
-    /// which is no use of the entry.
+    /// Puts a node that a reload has made into the policy's list, in the place of the node that it
+    /// replaced. A reload is no use of the entry, so it does not count as a hit.
     #[cold]
     fn replace_reloaded(&mut self, (new, meta): (NodeId, &Meta), (old, before): (NodeId, &Meta)) {
         let Some(policy) = &mut self.state.policy else { return };

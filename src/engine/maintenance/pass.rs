@@ -1,7 +1,7 @@
 //! One maintenance pass.
 //!
 //! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
-//! is due, evicts what exceeds the capacity, helps the index grow, sweeps what `invalidate_all`
+//! is due, evicts what exceeds the capacity, resizes the index, sweeps what `invalidate_all`
 //! left, and frees what no thread can see any more. Expirations, cascades and swept buckets cost
 //! units of the pass's [`Budget`]; evictions have a budget of their own. Work that does not fit is
 //! carried forward: the drain status stays `REQUIRED`, so the next operation goes on.
@@ -19,7 +19,8 @@ use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::{Patience, seeded};
 
-/// Evictions that a pass may do beyond its drain limit.
+/// Evictions that a pass may do beyond its drain limit, or beyond the writes that it drained if
+/// these are more.
 const EXTRA_EVICTIONS: u32 = 64;
 /// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold this
 /// many events. More cores mean more stripes, but not longer passes.
@@ -43,7 +44,8 @@ pub struct Pass<'a> {
     pub now: Timestamp,
     /// Whether something was handed to the epoch.
     pub deferred: bool,
-    /// Whether the pass waits for a bucket that another thread holds.
+    /// Whether the pass waits for a thread that holds a bucket, a shard of the flights or a slot
+    /// of the write buffer.
     pub patience: Patience,
     /// Whether the pass skipped a bucket that another thread had locked, or an event that its
     /// writer was still storing.
@@ -73,8 +75,8 @@ impl Core {
             Pass { core: self, state, guard, now, deferred: false, patience, skipped_busy: false };
         pass.follow_clock_back();
         let drained = pass.drain(budget);
-        // A drain that takes out nothing and leaves events has met an event that its writer is
-        // still storing.
+        // A drain that takes out nothing and leaves events has most likely met an event that its
+        // writer is still storing. (Or the event came after the drain had looked.)
         pass.skipped_busy |= drained.more && drained.count == 0;
         if let Some(event) = refused.filter(|_| !seeded("full-buffer-drops-the-event")) {
             pass.apply(event);

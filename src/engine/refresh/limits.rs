@@ -2,9 +2,10 @@
 //! load goes on without it.
 
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, FlightKind, block_until};
+use crate::engine::flights::{FlightGuard, FlightKind};
 use crate::engine::loads::{Begun, Replaces, once};
 use crate::engine::reentrancy;
+use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Leader, Outcome};
 use crate::loaded::LoaderResult;

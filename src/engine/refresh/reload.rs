@@ -16,7 +16,7 @@ use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
-/// The loader's result. The reason of an error is `None` if there was no loader, or if it panicked.
+/// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// The user's code in a reload by a call: what makes the key of the new entry, and what makes its
@@ -26,11 +26,14 @@ pub type Call<'a, K, V> = (&'a mut dyn FnMut(&K) -> K, &'a mut dyn FnMut(&K, &V)
 /// The outcome of a reload.
 pub enum ReloadEnd<K, V> {
     /// The entry has a new value, which is in the field; or it has a new life or was removed, and
-    /// the field is `None`.
+    /// the field is `None`. This is also the end if the loader made a value but another write took
+    /// the old node out first. The field then has that write's entry, or a value that was not
+    /// cached.
     Done(Option<Entry<K, V>>),
     /// The loader did not run: before it began, the entry was replaced, was removed or expired.
     Nothing,
-    /// Another operation overtook the reload. The entry is as that operation left it.
+    /// Another operation overtook the reload and left the old node in the index; or the loader made
+    /// no value, and the reload was overtaken or the entry ended first.
     Overtaken,
     /// The loader failed, or panicked.
     Failed(Option<NoValue>),
@@ -92,9 +95,9 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// [`reload_with`](Self::reload_with) that counts a panic of the user's code as a failure. The
-    /// panic reaches neither the reader that triggered the reload nor the executor, since neither
-    /// called that code.
+    /// [`reload_with`](Self::reload_with) that catches a panic of the user's code. The panic counts
+    /// as a failure. It reaches neither the reader that triggered the reload nor the executor,
+    /// since neither called that code.
     pub(super) fn reload_catching(
         &self,
         reloading: Reloading<K, V>,
@@ -135,9 +138,10 @@ where
         made
     }
 
-    /// Registers the reload; `None` if the key has another load or computation. A reload of the
-    /// entry that this node replaced does not count, and is overtaken here: the write of this node
-    /// overtook it already, or it began later and ends as soon as it looks at its entry.
+    /// Registers the reload. Returns `None` if the key has a computation, or another load that has
+    /// begun. A load that is still queued is bypassed. A reload of the node's predecessor is
+    /// overtaken here, since it has nothing left to commit: it has published this node itself, the
+    /// write that did so overtook it, or it began later and ends when it looks at its entry.
     pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
         let (hash, key) = (node.meta().hash(), node.key());
         loop {

@@ -1,7 +1,8 @@
 //! Waiting between steps, and polling the user's futures.
 
-use crate::engine::flights::{Flight, FlightGuard, Step};
+use crate::engine::flights::{Flight, FlightGuard};
 use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::step::Step;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
 use std::future::{Future, poll_fn};

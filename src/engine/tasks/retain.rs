@@ -2,7 +2,7 @@
 
 use super::drive::{as_task, drive};
 use crate::engine::Engine;
-use crate::engine::flights::Step;
+use crate::engine::step::Step;
 use crate::engine::write::{Condition, Removal};
 use crate::pool::Handle;
 use std::hash::{BuildHasher, Hash};

@@ -31,7 +31,7 @@ pub struct Put {
 /// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitOutcome {
-    /// The index now keeps the node's count.
+    /// Whether the node is in the index. If so, the cache has taken over the caller's count on it.
     pub published: bool,
     /// The event for the maintenance.
     pub event: Option<Packed>,
@@ -167,7 +167,7 @@ impl Core {
         self.pool.meta(put.id).set_act(put.deadline.min(stale));
     }
 
-    /// Inlined into both callers, so that the locked bucket stays in registers.
+    /// Inlined into its three callers, so that the locked bucket stays in registers.
     #[inline(always)]
     fn commit_put_under<'g>(
         &self,
@@ -228,8 +228,9 @@ impl Core {
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
                 let gone = self.mark_and_announce((old, before), put.now, RemovalCause::Replaced);
-                // The wheel looks at the old node no later than at its deadline, unless the
-                // deadline was made earlier and that event is still on the way.
+                // If `later`, the new node may take over the old node's bucket on the wheel. The
+                // wheel looks into that bucket no later than at the old deadline, unless this was
+                // made earlier and the event of that is still on the way.
                 let later = put.deadline >= gone.deadline && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
@@ -277,8 +278,8 @@ impl Core {
         loop {
             judged = life.deadline();
             if judged <= now {
-                // This call has stored a hard deadline that has passed, and a read has made it the
-                // deadline. So the life ends now, as it was to.
+                // An earlier round of this loop stored a hard deadline that has passed. A read has
+                // made it the deadline since. So it is this call that ends the life.
                 if is_set && ends_now && !seeded("zero-terms-lose-to-reads") {
                     new = now;
                     break;

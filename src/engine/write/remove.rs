@@ -3,9 +3,10 @@
 use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::event::Event;
-use crate::engine::flights::{Clearance, Obstacle, OnLoad, Step, block_on};
+use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::step::{Step, block_on};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::links::NodeId;

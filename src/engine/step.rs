@@ -1,0 +1,55 @@
+//! Operations as sequences of steps.
+//!
+//! An operation that may have to wait is a sequence of *steps*. A step either ends the operation or
+//! names the flight to wait for ([`Step`]). Between two steps an operation holds only state that it
+//! owns and that is `Send`: a draft, a value, a closure, counts on nodes, its own flight. It holds
+//! no epoch guard, no lock and no borrow of the cache's state. Dropping that state cancels the
+//! operation: nothing is committed before the last step. [`block_on`] blocks a thread between
+//! steps.
+
+use super::flights::{Flight, FlightGuard};
+use crate::primitives::Arc;
+use std::time::Instant;
+
+/// Whether an operation has ended.
+#[must_use = "the operation goes on unless this is `Done`"]
+pub enum Step<T> {
+    /// The operation has ended. Whatever it had to commit is committed.
+    Done(T),
+    /// Nothing is committed. The next step follows when this flight has ended.
+    Wait(Arc<Flight>),
+}
+
+/// Runs the steps of an operation and blocks this thread between them.
+///
+/// # Panics
+/// If an operation would wait for a flight whose owner is further up on this thread's stack.
+pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
+    loop {
+        match step() {
+            Step::Done(result) => return result,
+            Step::Wait(flight) => flight.wait(),
+        }
+    }
+}
+
+/// [`block_on`] that gives up at `deadline`, if there is one: it returns `None`, with no commit.
+///
+/// # Panics
+/// As [`block_on`].
+pub fn block_until<T>(deadline: Option<Instant>, mut step: impl FnMut() -> Step<T>) -> Option<T> {
+    loop {
+        match (step(), deadline) {
+            (Step::Done(result), _) => return Some(result),
+            (Step::Wait(flight), None) => flight.wait(),
+            (Step::Wait(flight), Some(deadline)) if flight.wait_until(deadline) => {}
+            (Step::Wait(_), Some(_)) => return None,
+        }
+    }
+}
+
+/// Compile-time check: the state between two steps is `Send` and borrows nothing.
+const _: () = {
+    const fn is_owned<T: Send + 'static>() {}
+    is_owned::<Step<FlightGuard>>();
+};
