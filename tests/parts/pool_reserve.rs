@@ -188,19 +188,32 @@ fn what_is_needed_after_all_is_not_looked_for() {
     assert_eq!(raw.shelve(usize::MAX), 50_000);
 }
 
-/// The number of calls that the pool names suffices.
+fn calls_suffice<V: Copy + Default + Send + Sync + 'static>(
+    made: usize,
+    block: usize,
+    bound: usize,
+) {
+    let pool: Pool<u64, V> = Pool::new(Columns::NONE);
+    drop(take(&pool, made));
+    let most = pool.raw().most_trims(128);
+    assert!(most <= bound, "{most} for {made} in blocks of {block}");
+    let calls = (1..=most).find(|_| !pool.raw().trim(128));
+    assert!(calls.is_some() && !pool.raw().has_surplus(), "{most} for {made} in blocks of {block}");
+    // As many as are kept at hand, and as many again in incomplete blocks.
+    let left = made - pool.raw().parked();
+    assert!(left <= 2 * IDLE_BLOCKS * block, "{left} of {made} in blocks of {block}");
+}
+
+/// The number of calls that the pool names suffices, and is no more than one for each 128 ids and
+/// one for each two blocks, as many as a call may give back.
 #[test]
 fn calls_that_suffice_are_known() {
-    for made in [10_000, 100_000] {
-        let pool: Pool<u64, u64> = Pool::new(Columns::NONE);
-        drop(take(&pool, made));
-        let most = pool.raw().most_trims(128);
-        let calls = (1..=most).find(|_| !pool.raw().trim(128));
-        assert!(calls.is_some(), "{most} for {made}");
-        // As many as are kept at hand, and as many again in incomplete blocks.
-        let left = made - pool.raw().parked();
-        assert!(left <= 2 * IDLE_BLOCKS * BLOCK as usize, "{left} of {made}");
+    for made in [10_000_usize, 100_000] {
+        let blocks = made.div_ceil(BLOCK as usize);
+        calls_suffice::<u64>(made, BLOCK as usize, made.div_ceil(128) + blocks.div_ceil(2));
     }
+    // Nodes of 2 KiB and more, eight to a block. Here it is the blocks that limit a call.
+    calls_suffice::<[[u64; 25]; 10]>(10_000, 8, 10_000_usize.div_ceil(128) + 1_250 / 2);
 }
 
 /// As long as many ids are in blocks that are not whole, few free ids are moved too.
