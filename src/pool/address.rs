@@ -50,9 +50,6 @@ pub trait NodeMemory {
     /// Takes a free id that is not in the reserve.
     fn pop_free(&self) -> Option<NodeId>;
 
-    /// Whether the id's chunk has whole blocks of so many nodes.
-    fn is_divided(&self, id: NodeId, block: usize) -> bool;
-
     /// Gives the memory of a block of free nodes back to the system.
     fn give_back(&self, first: NodeId, nodes: usize);
 }

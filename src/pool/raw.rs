@@ -400,10 +400,6 @@ impl NodeMemory for RawPool {
         self.free.pop(self).map(|(id, _)| id)
     }
 
-    fn is_divided(&self, id: NodeId, block: usize) -> bool {
-        self.location(id).len >= block
-    }
-
     fn give_back(&self, first: NodeId, nodes: usize) {
         debug_assert!(first.consecutive(nodes).all(|id| self.meta(id).life() == 0), "node in use");
         let Location { base: _base, index, len } = self.location(first);
@@ -411,8 +407,9 @@ impl NodeMemory for RawPool {
         #[cfg(cortado_loom)]
         first.consecutive(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
-        // SAFETY: the block's strides lie within the chunk's. No node of the block has a key or a
-        // value, because all of them are free and belong to the caller. A Meta may be zero.
+        // SAFETY: the block's strides lie within the chunk's, since all its ids were handed out.
+        // No node of the block has a key or a value, because all of them are free and
+        // belong to the caller. A Meta may be zero.
         unsafe {
             system::give_back(_base.add(index * self.stride), nodes * self.stride)
         };

@@ -190,9 +190,8 @@ impl Reserve {
             pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
             block.listed += 1;
-            let complete =
-                block.listed + block.untouched == self.block_len() || seeded("park-what-is-in-use");
-            if complete && pool.is_divided(id, self.block_len()) {
+            // The ids of a chunk that is smaller than a block never complete one.
+            if block.listed + block.untouched == self.block_len() || seeded("park-what-is-in-use") {
                 pool.give_back(self.first_of(number), self.block_len());
                 state.partial.remove(&number);
                 state.parked.push(Reverse(number));
