@@ -55,10 +55,10 @@
 //!
 //! # The reserve
 //! While a thread holds a guard for long (it may have lost its core), removed nodes cannot be used
-//! again, and the pool grows far beyond its usual need. Therefore maintenance passes move ids from
-//! the lists to the *reserve*, whichever ids these are, while the lists have more than an eighth of
-//! the ids outside the reserve and more than eight blocks have. A pass run by a caller moves at
-//! most 128 ids.
+//! again, and the pool grows far beyond its usual need. Therefore maintenance passes that leave no
+//! other work move ids from the lists to the *reserve*, whichever ids these are, while the lists
+//! have more than an eighth of the ids outside the reserve and more than eight blocks have. A pass
+//! run by a caller moves at most 128 ids.
 //!
 //! The reserve keeps its ids by *blocks* of neighbours: 256 nodes, or fewer if 256 would be 32 KiB
 //! or more. A block whose ids are all in the reserve is given back: its pages are dropped, its ids

@@ -101,11 +101,10 @@ impl Core {
         }
         left.deferred = pass.deferred;
         left.skipped_busy = pass.skipped_busy;
-        let more = self.reclaim(&mut state.in_grace);
-        left.work |= more;
+        left.work |= self.reclaim(&mut state.in_grace);
         self.request_grace_check(now);
-        if !more {
-            // All keys and values are handed out first. Then the memory of nodes goes back.
+        if !left.work {
+            // Giving memory back takes the system's time. So it waits until nothing else is due.
             left.surplus = self.trim(budget);
         }
         if stuck == Stuck::ByComputations {
