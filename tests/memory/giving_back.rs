@@ -57,6 +57,29 @@ fn what_a_view_made_of_the_pool_is_given_back_after_it() {
     assert!(made < WRITES * 5 / 4 + 20_000, "{made} nodes after three rounds of {WRITES}");
 }
 
+/// The passes that expire them do not count among those that give back.
+#[test]
+fn a_request_gives_back_what_it_has_expired() {
+    const ENTRIES: usize = 300_000;
+    let (clock, hand) = Clock::manual();
+    let cache = audited(Cache::builder().clock(clock).build());
+    let life = Duration::from_secs(60);
+    (0..ENTRIES).for_each(|key| cache.insert_with_ttl(key, key.to_string(), life));
+    cache.run_pending_tasks();
+    hand.advance(2 * life);
+    let begun = Instant::now();
+    cache.run_pending_tasks();
+    // Another test's guard may have held it back.
+    while cache.run_pending_tasks_within(1).reclamations > 0 {
+        assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
+        std::thread::yield_now();
+        cache.run_pending_tasks();
+    }
+    // As many as are kept at hand stay, and as many in blocks that are not complete.
+    let left = cache.pool().ids().count() - cache.pool().parked();
+    assert!(left <= 4096, "{left} nodes of {ENTRIES} keep their memory");
+}
+
 #[test]
 fn a_pass_looks_at_a_few_only() {
     let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));

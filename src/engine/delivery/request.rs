@@ -66,7 +66,8 @@ impl<K, V, S> Engine<K, V, S> {
             self.deliver_at_most(usize::MAX);
             owed = owed.saturating_sub(core.spill_portion());
             let has_surplus = core.has_surplus();
-            trims = trims.saturating_sub(usize::from(has_surplus));
+            // A pass that leaves other work gives nothing back.
+            trims = trims.saturating_sub(usize::from(has_surplus && !left.work));
             if left.work || owed > 0 || !is_exact || (has_surplus && trims > 0) {
                 continue;
             }
