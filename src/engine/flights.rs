@@ -431,7 +431,7 @@ pub struct EnteredFlight {
 }
 
 impl EnteredFlight {
-    /// Ends a computation.
+    /// Ends a computation, or a reload that has no outcome to share.
     pub fn land(self) {
         self.land_with(|| None);
     }

@@ -192,8 +192,16 @@ where
         present: Option<Entry<K, V>>,
         flight: EnteredFlight,
     ) -> ReloadEnd<K, V> {
-        let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-        flight.land_with(|| loaded.map(LoadOutcome::Value));
+        // Calls that wait look for the entry themselves. A change of its lifetime does not overtake
+        // a reload that commits nothing. So the lifetime that was found here may be over, unknown
+        // to them.
+        if seeded("reloads-share-what-they-find") {
+            let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
+            flight.land_with(|| loaded.map(LoadOutcome::Value));
+        } else {
+            flight.land();
+        }
+        drop(present);
         if seeded("reloads-of-ended-entries-stay-taken") {
             ReloadEnd::Done(None)
         } else {
