@@ -19,7 +19,7 @@ use std::time::Duration;
 /// let pending = cache.run_pending_tasks_within(100);
 /// assert!(pending.expirations && !pending.is_done());
 /// assert_eq!((pending.excess_weight, pending.notifications), (0, 0));
-/// println!("{} removed entries wait for their memory to be released", pending.reclamations);
+/// println!("{} entries and tables wait for their memory to be released", pending.reclamations);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,7 +31,8 @@ pub struct Pending {
     /// Removals that the listener has not been called for. In a cache with a receiver
     /// ([`Builder::removals`](crate::Builder::removals)) always 0: only the receiver takes them.
     pub notifications: usize,
-    /// Removed entries whose memory has not been released: some thread may still be reading them.
+    /// Removed entries, and outgrown tables of the index, whose memory has not been released: some
+    /// thread may still be reading them.
     pub reclamations: usize,
     /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory
     /// to be given back.
@@ -88,12 +89,8 @@ impl<K, V, S> Engine<K, V, S> {
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
             notifications: core.notices.receiving().map_or_else(|| core.notices.waiting(), |_| 0),
-            reclamations: core.unreclaimed(),
-            other: left.writes
-                || left.work
-                || left.blocked
-                || core.has_surplus()
-                || core.index.retired_tables() > 0,
+            reclamations: core.unreclaimed() + core.index.retired_tables(),
+            other: left.writes || left.work || left.blocked || core.has_surplus(),
         }
     }
 
