@@ -2,7 +2,7 @@
 
 use crate::common::audited::{Audited, audited};
 use crate::common::same_hash::Same;
-use crate::common::{MINUTE, SECOND, must_end};
+use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
 use cortado::{Cache, Clock, Op};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -97,7 +97,7 @@ fn retain_does_not_remove_an_entry_in_the_middle_of_its_computation() {
             while !retaining.load(SeqCst) {
                 std::thread::yield_now();
             }
-            (0..1000).for_each(|_| std::thread::yield_now());
+            yield_a_while();
             assert_eq!(cache.get(&1), Some(1));
             Op::Put(entry.map_or(100, |n| *n + 1))
         });

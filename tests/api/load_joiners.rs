@@ -3,7 +3,7 @@
 
 use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{Key, Name, Place, arm};
-use crate::common::{SECOND, must_end};
+use crate::common::{SECOND, must_end, yield_a_while};
 use cortado::{Cache, Clock, Entry, Op};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -24,11 +24,6 @@ fn cache(life: Duration) -> Loads {
     let life = cortado::expire::on_write(move |_: &Key, _: &u64| Some(life));
     let builder = Cache::builder().max_capacity(100).weigher(|_, &value| (value / 10) as u32);
     audited(builder.expire_after(life).clock(Clock::custom(|| NOW.get())).build())
-}
-
-/// Lets other threads get as far as they can.
-fn yield_a_while() {
-    (0..1000).for_each(|_| std::thread::yield_now());
 }
 
 /// A load that has begun and goes on until it is told to end.

@@ -1,7 +1,7 @@
 //! Loads from several threads, and what overtakes them.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::{MINUTE, SECOND, Tested, must_end, panic_of, tested};
+use crate::common::{MINUTE, SECOND, Tested, must_end, panic_of, tested, yield_a_while};
 use cortado::RemovalCause::{Expired, Explicit};
 use cortado::{Cache, CompResult, Op};
 use std::sync::Barrier;
@@ -9,11 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 const OWN_KEY: &str = "a load or computation waits for its own key";
-
-/// Lets the threads that were started get as far as they can.
-fn yield_a_while() {
-    (0..1000).for_each(|_| std::thread::yield_now());
-}
 
 /// Loads key 1 on several threads at once, all of which ask while the first load is running.
 fn load_together(cache: &Tested<u32, u64>, init: impl Fn(usize) -> u64 + Sync) -> Vec<u64> {

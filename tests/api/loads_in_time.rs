@@ -210,14 +210,14 @@ fn check((name, load): (&str, Load), other: Load) {
 
 #[test]
 fn loads_of_threads() {
-    must_end(|| {
-        by_threads().into_iter().for_each(|row| check(row, |c, key| vec![c.get_with(key, make)]))
-    });
+    for row in by_threads() {
+        must_end(move || check(row, |c, key| vec![c.get_with(key, make)]));
+    }
 }
 
 #[test]
 fn loads_of_tasks() {
-    must_end(|| {
-        by_tasks().into_iter().for_each(|row| check(row, |c, key| vec![c.get_with(key, make)]))
-    });
+    for row in by_tasks() {
+        must_end(move || check(row, |c, key| vec![c.get_with(key, make)]));
+    }
 }

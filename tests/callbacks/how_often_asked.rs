@@ -2,7 +2,7 @@
 //! `docs/flights.md` has the table.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::{MINUTE, SECOND, kept, must_end};
+use crate::common::{MINUTE, SECOND, kept, must_end, yield_a_while};
 use cortado::{Cache, Clock, Expiry, Op};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -247,7 +247,7 @@ fn an_entry_that_changes_whenever_the_hook_is_asked_is_asked_about_twice() {
                     return thread.join().unwrap();
                 }
                 // The second one has to wait for the insert.
-                (0..1000).for_each(|_| std::thread::yield_now());
+                yield_a_while();
                 assert!(!thread.is_finished(), "a write overtakes the second ask");
                 *slot.lock().unwrap() = Some(thread);
             };
@@ -279,7 +279,7 @@ fn a_condition_whose_entry_changes_each_time_is_asked_twice() {
                     thread.join().unwrap();
                     return true;
                 }
-                (0..1000).for_each(|_| std::thread::yield_now());
+                yield_a_while();
                 assert!(!thread.is_finished(), "a write overtakes the second judgement");
                 late = Some(thread);
                 holds

@@ -1,7 +1,7 @@
 //! What a removal listener can rely on.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::{MINUTE, SECOND, TICK, Told, kept, must_end};
+use crate::common::{MINUTE, SECOND, TICK, Told, kept, must_end, yield_a_while};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
 use cortado::{Cache, Clock, Op, Removed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -284,7 +284,7 @@ fn close_waits_for_the_announcement_that_another_thread_is_making() {
                             cache.invalidate(&2);
                             std::thread::yield_now();
                         }
-                        (0..1000).for_each(|_| std::thread::yield_now());
+                        yield_a_while();
                     }
                     count.fetch_add(1, SeqCst);
                 })

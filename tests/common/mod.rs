@@ -250,6 +250,14 @@ pub fn for_each_config(case: impl Fn(&Bench)) {
     }
 }
 
+/// Lets other threads get as far as they can. On a busy machine one turn of theirs takes
+/// milliseconds.
+pub fn yield_a_while() {
+    let started = Instant::now();
+    let is_short = |_: &usize| started.elapsed() < 2 * TICK;
+    (0..1000).take_while(is_short).for_each(|_| std::thread::yield_now());
+}
+
 /// Runs `work` on a thread of its own and returns its result, which must come.
 pub fn must_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = std::sync::mpsc::channel();

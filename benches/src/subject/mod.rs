@@ -6,6 +6,7 @@
 
 mod bounded;
 mod cortado;
+mod eight;
 mod floors;
 mod moka;
 mod tasks;
@@ -13,6 +14,7 @@ mod timed;
 
 pub use bounded::{Foyer, QuickCache, Scc};
 pub use cortado::{Cortado, CortadoPin};
+pub use eight::CortadoEight;
 pub use floors::{Papaya, Shards};
 pub use moka::{MiniMoka, Moka, MokaExpiry};
 pub use tasks::{CortadoFuture, MokaFuture};
@@ -99,6 +101,7 @@ pub enum Rival {
     CortadoTimeToLive,
     CortadoReadHook,
     CortadoRefresh,
+    CortadoEight,
     CortadoFuture,
     MokaExpiry,
     MokaFuture,
@@ -150,6 +153,7 @@ impl Rival {
                 | Self::CortadoTimeToLive
                 | Self::CortadoReadHook
                 | Self::CortadoRefresh
+                | Self::CortadoEight
                 | Self::CortadoFuture
                 | Self::MokaFuture
         )
@@ -187,6 +191,9 @@ impl Rival {
             }
             Self::CortadoRefresh => {
                 timed("cortado", "expiry policy, and a soft deadline that does not come")
+            }
+            Self::CortadoEight => {
+                timed("cortado", "expiry policy; eight caches side by side, chosen by hash")
             }
             Self::CortadoFuture => Card {
                 idle: true,
@@ -237,6 +244,7 @@ impl Rival {
             Self::CortadoTimeToLive => driver.drive::<Cortado<K, V, cortado::TimeToLive>>(),
             Self::CortadoReadHook => driver.drive::<Cortado<K, V, cortado::ReadHook>>(),
             Self::CortadoRefresh => driver.drive::<Cortado<K, V, cortado::Refresh>>(),
+            Self::CortadoEight => driver.drive::<CortadoEight<K, V>>(),
             Self::CortadoFuture => driver.drive::<CortadoFuture<K, V>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
             Self::MokaFuture => driver.drive::<MokaFuture<K, V>>(),
