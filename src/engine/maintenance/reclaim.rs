@@ -21,8 +21,10 @@ const DROPS: usize = 512;
 /// sweep of many entries. Writers make as many dead nodes again meanwhile.
 const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
-/// A batch of this many dead nodes is handed to the epoch at once.
-const RETIRE_BATCH: usize = 256;
+/// A batch of this many dead nodes is handed to the epoch at once. Its ids take less than 1,024
+/// bytes: glibc's allocator merges all small free blocks whenever it is asked for as much or more.
+/// Batches of 256 made unique inserts take 1.05 to 1.15 times as long.
+const RETIRE_BATCH: usize = 248;
 /// A batch of this share of the entries, or of the capacity by weight, is handed over by the pass.
 const RETIRE_SHARE: u64 = 64;
 /// Any batch is handed over if the one before was this long ago.
