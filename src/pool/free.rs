@@ -2,6 +2,7 @@
 
 use super::address::{Address, NodeMemory};
 use crate::links::NodeId;
+use crate::prefetch::prefetch;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain::OnceLock;
 use crate::primitives::{seeded, thread_stripe};
@@ -75,7 +76,12 @@ impl Stripes {
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Some((id, node)),
+                Ok(_) => {
+                    if next.may_name_node() {
+                        prefetch(pool.at(next).meta());
+                    }
+                    return Some((id, node));
+                }
                 Err(now) => seen = Head(now),
             }
         }
