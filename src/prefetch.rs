@@ -1,7 +1,7 @@
 //! Asks the processor for a cache line before it is needed.
 #![cfg_attr(
     all(target_arch = "x86_64", not(cortado_loom)),
-    expect(unsafe_code, reason = "the instruction is an intrinsic that takes a pointer")
+    expect(unsafe_code, reason = "the instruction takes a pointer")
 )]
 
 /// Begins to load the cache line that holds the first byte of `place`. Does nothing where the
@@ -30,4 +30,38 @@ pub fn prefetch_address(address: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
     let _ = address;
+}
+
+/// The words of an object that [`prefetch_pointees`] looks at. A `String` or a `Vec` has three, of
+/// which one, not always the same, is the pointer.
+#[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+const WORDS: usize = 3;
+
+/// Prefetches what the first words of an object point to, if they are pointers: the counts of an
+/// `Arc`, the contents of a `Box`, a `String` or a `Vec`. Other words cost a hint to some address.
+///
+/// # Safety
+/// The memory at `object` must be readable, with the size and alignment of a `T`. It need not be
+/// initialised.
+#[inline(always)]
+pub unsafe fn prefetch_pointees<T>(object: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+    if align_of::<T>() >= align_of::<usize>() {
+        for word in 0..(size_of::<T>() / size_of::<usize>()).min(WORDS) {
+            // SAFETY: the word lies within the object, so it is readable. The instructions give no
+            // value to the program and change none, and the hint faults on no address. So it does
+            // not matter what the word is, or whether it is initialised.
+            unsafe {
+                std::arch::asm!(
+                    "mov {word}, qword ptr [{place}]",
+                    "prefetcht0 byte ptr [{word}]",
+                    word = out(reg) _,
+                    place = in(reg) object.cast::<usize>().add(word),
+                    options(nostack, preserves_flags, readonly),
+                );
+            }
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
+    let _ = object;
 }

@@ -7,6 +7,9 @@ use crate::node::{Meta, life};
 use crate::primitives::Arc;
 use std::marker::PhantomData;
 
+/// Prefetch distance, in nodes.
+const AHEAD: usize = 4;
+
 /// One count on a node, without the node's types. It keeps key and value, even after the cache has
 /// given up its own count.
 pub struct RawHandle {
@@ -96,7 +99,10 @@ impl RawPool {
         }
         debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "a node has a count");
         let _free = Free(self, ids);
-        for &id in ids {
+        for (n, &id) in ids.iter().enumerate() {
+            if let Some(&next) = ids.get(n + AHEAD) {
+                self.prefetch_contents(next);
+            }
             // SAFETY: the last count is gone, and was the caller's (rule 4). A second call finds
             // nothing to drop.
             each(&|| unsafe { self.drop_contents(id) });

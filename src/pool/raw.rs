@@ -28,6 +28,9 @@ pub struct Shape {
     pub drop_key: unsafe fn(*mut u8),
     /// Drops the value in the pair at the pointer. The caller must own the value.
     pub drop_value: unsafe fn(*mut u8),
+    /// Prefetches what drops of the key and the value in the pair at the pointer will touch. They
+    /// may be uninitialised.
+    pub prefetch_contents: unsafe fn(*mut u8),
 }
 
 /// The fields that lookups read come first, on cache lines that nobody writes: neither the counts
@@ -349,6 +352,13 @@ impl RawPool {
             // access. The bit is cleared, so the key is dropped only once.
             unsafe { (self.shape.drop_key)(pair) };
         }
+    }
+
+    /// Prefetches what [`drop_contents`](Self::drop_contents) will touch.
+    #[inline]
+    pub fn prefetch_contents(&self, id: NodeId) {
+        // SAFETY: the pair of a node is there as long as the pool is (rule 1).
+        unsafe { (self.shape.prefetch_contents)(self.pair(id)) };
     }
 
     /// Whether key and value have anything to drop.

@@ -8,10 +8,11 @@ use super::raw::{RawPool, Shape, pair_offset, stride_of};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Meta, life};
+use crate::prefetch::prefetch_pointees;
 use crate::primitives::Arc;
 use std::alloc::Layout;
 use std::marker::PhantomData;
-use std::ptr::addr_of_mut;
+use std::ptr::{addr_of, addr_of_mut};
 
 /// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are
 /// made only for keys and values that are both.
@@ -33,6 +34,19 @@ unsafe fn drop_value<K, V>(pair: *mut u8) {
     unsafe { addr_of_mut!((*pair.cast::<(K, V)>()).1).drop_in_place() };
 }
 
+unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
+    let pair = pair.cast::<(K, V)>();
+    // SAFETY: the caller passes the pair of a node, whose memory has this layout.
+    unsafe {
+        if std::mem::needs_drop::<K>() {
+            prefetch_pointees(addr_of!((*pair).0));
+        }
+        if std::mem::needs_drop::<V>() {
+            prefetch_pointees(addr_of!((*pair).1));
+        }
+    }
+}
+
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
     pub fn new(columns: Columns) -> Self {
         let shape = Shape {
@@ -41,6 +55,7 @@ impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
             needs_drop: std::mem::needs_drop::<(K, V)>(),
             drop_key: drop_key::<K, V>,
             drop_value: drop_value::<K, V>,
+            prefetch_contents: prefetch_contents::<K, V>,
         };
         // SAFETY: the shape is that of (K, V), which the bounds require to be `Send + Sync +
         // 'static`.
