@@ -1,5 +1,5 @@
 //! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
-//! at a pass that is held up, at entries that computations use. They stand above everything else
+//! at a pass that is held up, at nodes that guards hold back, at entries that computations use. They stand above everything else
 //! and may reach through every room.
 
 mod audit_negative;
@@ -7,3 +7,12 @@ mod columns;
 mod in_use;
 mod stalled_pass;
 mod thresholds;
+mod yields;
+
+use crate::primitives::{Mutex, MutexGuard};
+
+/// Serialises the tests that wait for the epoch, so that their guards do not delay each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock()
+}

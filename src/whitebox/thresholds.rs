@@ -3,13 +3,13 @@
 //! nodes, and how many dead nodes one pass lets go of. The clock is manual and stands still unless
 //! a test moves it. Each pass is one that a caller runs in passing.
 
+use super::alone;
 use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos};
 use crate::engine::Core;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
 use crate::primitives::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::primitives::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 type Numbers = Cache<u32, u32>;
@@ -155,12 +155,6 @@ fn updates_of_one_entry_are_one_record_and_of_many_are_many() {
     update(keys[CAPACITY as usize / 4]);
     assert_eq!(record_period(&cache), begun + 1);
     cache.audit();
-}
-
-/// Serialises the tests that wait for the epoch, so that their guards do not delay each other.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock()
 }
 
 /// Waits for the end of the grace period of the nodes that were handed to the epoch. Returns false

@@ -30,6 +30,8 @@ pub struct Maintenance {
     /// Batches of dead nodes that were handed to the epoch, oldest first. The cache still has its
     /// counts on them.
     pub in_grace: VecDeque<Batch>,
+    /// The passes since a batch was last reclaimed that had their callers yield.
+    pub yields: u32,
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,
     /// The eviction candidates whose cache lines were last asked for.
@@ -56,6 +58,7 @@ impl Maintenance {
             evictions_in_period: 0,
             dead: Dead::new(now),
             in_grace: VecDeque::new(),
+            yields: 0,
             empty_overflows: EmptyOverflows::default(),
             prefetched: [NodeId::NONE; 2],
             events: Vec::new(),

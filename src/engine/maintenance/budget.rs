@@ -114,6 +114,8 @@ pub struct Leftover {
     pub skipped_busy: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
+    /// Guards hold many dead nodes back, and yields may help.
+    pub held_back: bool,
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }

@@ -8,12 +8,11 @@
 use super::budget::Budget;
 use super::pass::Pass;
 use crate::clock::{Nanos, Timestamp};
-use crate::engine::core::{Batch, Core, Dead, PASS_DELAY};
+use crate::engine::core::{Batch, Core, Dead, Maintenance, PASS_DELAY};
 use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::{Arc, seeded};
-use std::collections::VecDeque;
 
 /// A pass gives up about this many dead nodes; it exceeds the number by less than a batch.
 const DROPS: usize = 512;
@@ -37,6 +36,12 @@ const RETIRE_PASSES: u32 = 16;
 
 /// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
 const HELD_UP: u64 = 1024;
+
+/// While so many dead nodes wait, callers yield their cores after passes. With no more threads than
+/// cores, 200 to 700 wait on average, and hardly ever as many as this.
+const YIELD_AT: usize = 4096;
+/// After so many yields that bring nothing back, it is no guard of a thread that waits for a core.
+const MAX_YIELDS: u32 = 256;
 
 /// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
@@ -178,19 +183,21 @@ impl Core {
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
     /// a pass may drop. (A thread that lost its core before it flushed may hold an older batch
     /// back.) True if there are more.
-    pub fn reclaim(&self, in_grace: &mut VecDeque<Batch>) -> bool {
+    pub fn reclaim(&self, state: &mut Maintenance) -> bool {
         if !self.is_grace_over() {
             // The usual case. No batch needs to be looked at.
             return false;
         }
         let behind = self.upkeep.published.unreclaimed.load(Ordering::Relaxed) > BACKLOG;
         let most = if behind { MANY_DROPS } else { DROPS };
+        let in_grace = &mut state.in_grace;
         let mut given_up = 0;
         while given_up < most
             && let Some(at) = in_grace.iter().position(Batch::is_over)
             && let Some(Batch { ids: mut batch, .. }) = in_grace.remove(at)
         {
             self.upkeep.grace_ended.fetch_sub(1, Ordering::Relaxed);
+            state.yields = 0;
             let count = batch.len();
             given_up += count;
             self.give_up(&mut batch);
@@ -202,6 +209,15 @@ impl Core {
             self.upkeep.published.unreclaimed.fetch_sub(count, Ordering::Relaxed);
         }
         in_grace.iter().any(Batch::is_over)
+    }
+
+    /// Whether guards hold so many dead nodes back that the caller of the pass is to yield its core.
+    /// Counts the yield.
+    pub fn is_held_back(&self, state: &mut Maintenance) -> bool {
+        let unreclaimed = self.upkeep.published.unreclaimed.load(Ordering::Relaxed);
+        let is_held_back = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;
+        state.yields += u32::from(is_held_back);
+        is_held_back
     }
 
     /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another

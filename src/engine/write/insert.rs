@@ -165,8 +165,9 @@ where
         let put = self.prepare((&node, hash), old, terms, answered.answer);
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
-                self.finish_put(node, done, terms.weight, put.now);
+                // The event keeps both nodes. The pass that may follow must not hold up the epoch.
                 drop(guard);
+                self.finish_put(node, done, terms.weight, put.now);
                 self.after_write();
                 None
             }
@@ -269,6 +270,7 @@ where
             attempt.exact = true;
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
+                    drop(guard);
                     self.finish_put(node, done, attempt.terms.0.weight, now);
                     return Ok(());
                 }
