@@ -3,7 +3,6 @@
 use super::{Cortado, Lookup, Plan, Subject};
 use crate::key::Key;
 use crate::value::Value;
-use std::hash::BuildHasher;
 
 /// A key is hashed twice: for the choice of the cache, and by that cache.
 pub struct CortadoEight<K, V> {
