@@ -1,6 +1,6 @@
 //! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
-//! at a pass that is held up, at nodes that guards hold back, at entries that computations use. They stand above everything else
-//! and may reach through every room.
+//! at a pass that is held up, at nodes that guards hold back, at entries that computations use.
+//! They stand above everything else and may reach through every room.
 
 mod audit_negative;
 mod columns;

@@ -211,8 +211,8 @@ impl Core {
         in_grace.iter().any(Batch::is_over)
     }
 
-    /// Whether guards hold so many dead nodes back that the caller of the pass is to yield its core.
-    /// Counts the yield.
+    /// Whether guards hold so many dead nodes back that the caller of the pass is to yield its
+    /// core. Counts the yield.
     pub fn is_held_back(&self, state: &mut Maintenance) -> bool {
         let unreclaimed = self.upkeep.published.unreclaimed.load(Ordering::Relaxed);
         let is_held_back = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;
