@@ -105,7 +105,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn after_write(&self) {
         let core = &self.core;
         if core.is_pass_required() {
-            core.try_pass();
+            core.try_pass_of_writer();
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();

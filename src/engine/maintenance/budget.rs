@@ -21,23 +21,30 @@ pub struct Budget {
     run_by: By,
     exact: bool,
     waits: bool,
+    yields: bool,
 }
 
 impl Budget {
-    /// For a pass that a caller runs beside its operation.
+    /// For a pass that a caller runs beside its operation, a read.
     pub fn of_caller() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Caller, exact: false, waits: false }
+        Self { units, run_by: By::Caller, exact: false, waits: false, yields: false }
+    }
+
+    /// The same, for a pass that a caller runs beside a write. The caller may be told to yield its
+    /// core then. Reads do not yield: they wait for no other thread.
+    pub fn of_writer() -> Self {
+        Self { yields: true, ..Self::of_caller() }
     }
 
     /// So many units, for a pass that nobody waits for.
     pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler, exact: false, waits: false }
+        Self { units, run_by: By::Scheduler, exact: false, waits: false, yields: false }
     }
 
     /// So many units, for a pass that a caller asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units, run_by: By::Request, exact: false, waits: true }
+        Self { units, run_by: By::Request, exact: false, waits: true, yields: false }
     }
 
     /// The same, for a pass that also looks at what is due within the current tick.
@@ -59,6 +66,11 @@ impl Budget {
     /// Whether the pass looks at entries of the current tick.
     pub fn includes_current_tick(&self) -> bool {
         self.exact && !seeded("the-current-tick-stays")
+    }
+
+    /// Whether the caller may be told to yield its core after the pass.
+    pub fn may_yield(&self) -> bool {
+        self.yields
     }
 
     /// Whether a caller runs the pass beside its operation.
@@ -114,7 +126,7 @@ pub struct Leftover {
     pub skipped_busy: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
-    /// Guards hold many dead nodes back, and yields may help.
+    /// Guards hold many dead nodes back: the writer that ran the pass is to yield its core.
     pub held_back: bool,
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,

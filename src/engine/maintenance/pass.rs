@@ -102,7 +102,7 @@ impl Core {
         left.deferred = pass.deferred;
         left.skipped_busy = pass.skipped_busy;
         left.work |= self.reclaim(state);
-        left.held_back = self.is_held_back(state);
+        left.held_back = budget.may_yield() && self.is_held_back(state);
         self.request_grace_check(now);
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.

@@ -37,7 +37,7 @@ const RETIRE_PASSES: u32 = 16;
 /// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
 const HELD_UP: u64 = 1024;
 
-/// While so many dead nodes wait, callers yield their cores after passes. With no more threads than
+/// While so many dead nodes wait, writers yield their cores after passes. With no more threads than
 /// cores, 200 to 700 wait on average, and hardly ever as many as this.
 const YIELD_AT: usize = 4096;
 /// After so many yields that bring nothing back, it is no guard of a thread that waits for a core.
@@ -211,8 +211,8 @@ impl Core {
         in_grace.iter().any(Batch::is_over)
     }
 
-    /// Whether guards hold so many dead nodes back that the caller of the pass is to yield its
-    /// core. Counts the yield.
+    /// Whether guards hold so many dead nodes back that the writer which runs the pass is to yield
+    /// its core. Counts the yield.
     pub fn is_held_back(&self, state: &mut Maintenance) -> bool {
         let unreclaimed = self.upkeep.published.unreclaimed.load(Ordering::Relaxed);
         let is_held_back = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;

@@ -1,5 +1,6 @@
 //! What operations record for the maintenance: reads that the policy has to hear of, and writes.
 
+use super::budget::Budget;
 use super::run::QUIET;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
@@ -108,7 +109,8 @@ impl Core {
     #[cold]
     fn push_again(&self, event: u64, weight: u32, now: Timestamp) -> Pressure {
         let is_heavy = self.upkeep.writes.is_heavy(weight);
-        if is_heavy || self.upkeep.has_lock_waiters() || !self.pass_if_free(now, Some(event)) {
+        let pass = || self.pass_if_free((now, Some(event)), Budget::of_writer());
+        if is_heavy || self.upkeep.has_lock_waiters() || !pass() {
             if !is_heavy {
                 thread::yield_now();
                 match self.upkeep.writes.push(event, weight) {

@@ -32,37 +32,46 @@ const EAGER_RUNS: u32 = 4;
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Runs a pass, unless another thread is at it.
+    /// Runs a pass beside a read, unless another thread is at it.
     pub fn try_pass(&self) {
+        self.try_pass_within(Budget::of_caller());
+    }
+
+    /// Runs a pass beside a write, unless another thread is at it.
+    pub fn try_pass_of_writer(&self) {
+        self.try_pass_within(Budget::of_writer());
+    }
+
+    fn try_pass_within(&self, budget: Budget) {
         if !self.upkeep.has_lock_waiters() {
             // The clock is user code and runs before the lock.
-            let _ = self.pass_if_free(self.ticker.coarse(), None);
+            let _ = self.pass_if_free((self.ticker.coarse(), None), budget);
         }
     }
 
     /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
     /// event that the write buffer has refused. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, now: Timestamp, refused: Option<u64>) -> bool {
+    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), mut budget: Budget) -> bool {
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let left = self.pass_under(&guard, state, (now, refused), &mut Budget::of_caller());
+        let left = self.pass_under(&guard, state, at, &mut budget);
         drop(guard);
         Self::yield_to_guards(&left);
         true
     }
 
-    /// [`pass_if_free`](Self::pass_if_free), after waiting for the maintenance lock.
+    /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
     pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) {
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        let mut budget = Budget::of_caller().patiently();
+        let mut budget = Budget::of_writer().patiently();
         let left = self.pass_under(&guard, state, (now, refused), &mut budget);
         drop(guard);
         Self::yield_to_guards(&left);
     }
 
-    /// Yields the caller's core after a pass that has found many nodes held back by guards, unless
-    /// the caller holds a guard itself.
+    /// Yields the writer's core after a pass that has found many nodes held back by guards, unless
+    /// the writer holds a guard itself.
     ///
     /// With more threads than cores, nearly always some thread has lost its core while it held a
     /// guard. It would get the core back when the other threads have used up their time, some
