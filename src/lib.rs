@@ -91,7 +91,8 @@
 //! A write waits for another write to the same bucket of the index, and for a computation of its
 //! key. If the write buffer has no room left, the write also waits for the thread that runs the
 //! maintenance. If the notifications are too many, it may wait for their delivery
-//! ([`Builder::notification_limit`]).
+//! ([`Builder::notification_limit`]). With more threads than cores, a write that has run
+//! maintenance may yield its core to threads that have lost theirs in the middle of an operation.
 //!
 //! A task is pending where a thread would sleep for a load, a computation or a delivery. Only the
 //! waits for a bucket and for the maintenance, which are short, block its thread. A synchronous

@@ -34,7 +34,7 @@ pub fn prefetch_address(address: usize) {
 
 /// The words of an object that [`prefetch_pointees`] looks at. A `String` or a `Vec` has three, of
 /// which one, not always the same, is the pointer.
-#[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
 const WORDS: usize = 3;
 
 /// Prefetches what the first words of an object point to, if they are pointers: the counts of an
@@ -45,7 +45,7 @@ const WORDS: usize = 3;
 /// initialised.
 #[inline(always)]
 pub unsafe fn prefetch_pointees<T>(object: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
+    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
     if align_of::<T>() >= align_of::<usize>() {
         for word in 0..(size_of::<T>() / size_of::<usize>()).min(WORDS) {
             // SAFETY: the word lies within the object, so it is readable. The instructions give no
@@ -62,6 +62,10 @@ pub unsafe fn prefetch_pointees<T>(object: *const T) {
             }
         }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
+    #[cfg(not(all(
+        target_arch = "x86_64",
+        target_pointer_width = "64",
+        not(any(cortado_loom, miri))
+    )))]
     let _ = object;
 }

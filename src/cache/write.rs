@@ -32,8 +32,8 @@ where
     /// *Blocking*: locks one bucket of the index for a few instructions. It waits while a
     /// computation ([`and_compute_with`](crate::KeyEntry::and_compute_with)) of this key runs. It
     /// may run a bounded piece of maintenance, including the listener. If the write buffer is full,
-    /// it waits for the thread that runs the maintenance. After maintenance it may yield its core to
-    /// threads that have lost theirs in the middle of an operation.
+    /// it waits for the thread that runs the maintenance. After maintenance it may yield its core
+    /// to threads that have lost theirs in the middle of an operation.
     ///
     /// # Panics
     /// Panics of the weigher, the expiry policy, the clock, `Hash` and `Eq` reach the caller; the

@@ -101,7 +101,8 @@ impl RawPool {
         let _free = Free(self, ids);
         for (n, &id) in ids.iter().enumerate() {
             if let Some(&next) = ids.get(n + AHEAD) {
-                self.prefetch_contents(next);
+                // SAFETY: as below.
+                unsafe { self.prefetch_contents(next) };
             }
             // SAFETY: the last count is gone, and was the caller's (rule 4). A second call finds
             // nothing to drop.

@@ -355,9 +355,13 @@ impl RawPool {
     }
 
     /// Prefetches what [`drop_contents`](Self::drop_contents) will touch.
+    ///
+    /// # Safety
+    /// As for [`drop_contents`](Self::drop_contents).
     #[inline]
-    pub fn prefetch_contents(&self, id: NodeId) {
-        // SAFETY: the pair of a node is there as long as the pool is (rule 1).
+    pub unsafe fn prefetch_contents(&self, id: NodeId) {
+        // SAFETY: a node's pair is there as long as the pool is, and no other thread writes to it:
+        // the caller has brought `refs` to zero (rule 4).
         unsafe { (self.shape.prefetch_contents)(self.pair(id)) };
     }
 

@@ -174,6 +174,7 @@ where
             let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match done {
                 Ok(done) => {
+                    drop(guard);
                     let handle = node.handle();
                     self.finish_put(node, done, terms.0.weight, put.now);
                     let entry = fresh(handle, put.now, put.deadline);

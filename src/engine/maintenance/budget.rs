@@ -32,9 +32,9 @@ impl Budget {
     }
 
     /// The same, for a pass that a caller runs beside a write. The caller may be told to yield its
-    /// core then. Reads do not yield: they wait for no other thread.
+    /// core then, unless it holds a guard. Reads do not yield: they wait for no other thread.
     pub fn of_writer() -> Self {
-        Self { yields: true, ..Self::of_caller() }
+        Self { yields: !crate::epoch::is_pinned(), ..Self::of_caller() }
     }
 
     /// So many units, for a pass that nobody waits for.

@@ -101,8 +101,10 @@ impl Core {
         }
         left.deferred = pass.deferred;
         left.skipped_busy = pass.skipped_busy;
-        left.work |= self.reclaim(state);
-        left.held_back = budget.may_yield() && self.is_held_back(state);
+        let reclaimable = self.reclaim(state);
+        left.work |= reclaimable;
+        // Nodes that a pass may reclaim wait for passes, not for guards.
+        left.held_back = budget.may_yield() && !reclaimable && self.is_held_back(state);
         self.request_grace_check(now);
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.

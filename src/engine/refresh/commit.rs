@@ -122,6 +122,7 @@ where
             match self.core.commit_unmodified(found, &new, &permit) {
                 Ok(prolonged) => {
                     let (end, event) = prolonged?;
+                    drop(guard);
                     if let Some(event) = event {
                         self.core.write_event(event, 0, new.now);
                     }
@@ -180,6 +181,7 @@ where
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, hash, now, cause, flight.clearance()) {
                 Ok(Some((id, _))) => {
+                    drop(guard);
                     self.core.write_event(Event::Removed(id).pack(), 0, now);
                     return true;
                 }

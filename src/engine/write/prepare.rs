@@ -152,6 +152,7 @@ where
             let put = self.prepare_any((&node, hash), old, terms, answer);
             let put = Put { basis, ..put };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
+                drop(guard);
                 let handle = node.handle();
                 self.finish_put(node, done, terms.0.weight, put.now);
                 return (fresh(handle, put.now, put.deadline), asked_about);

@@ -187,6 +187,7 @@ where
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, hash, now, cause, Clearance::Exclusive) {
                 Ok(Some((id, _))) => {
+                    drop(guard);
                     return self.core.write_event(Event::Removed(id).pack(), 0, now);
                 }
                 Ok(None) => return,
