@@ -22,15 +22,20 @@ pub struct Shape {
     pub pair: Layout,
     /// The words that each node has beside its fixed part.
     pub columns: Columns,
+    pub drops: &'static Drops,
+}
+
+/// How to drop keys and values in place.
+pub struct Drops {
     /// Whether a key or a value has anything to drop.
-    pub needs_drop: bool,
+    pub are_needed: bool,
     /// Drops the key in the pair at the pointer. The caller must own the key.
-    pub drop_key: unsafe fn(*mut u8),
+    pub key: unsafe fn(*mut u8),
     /// Drops the value in the pair at the pointer. The caller must own the value.
-    pub drop_value: unsafe fn(*mut u8),
+    pub value: unsafe fn(*mut u8),
     /// Prefetches what drops of the key and the value in the pair at the pointer will touch. They
     /// may be uninitialised.
-    pub prefetch_contents: unsafe fn(*mut u8),
+    pub prefetch: unsafe fn(*mut u8),
 }
 
 /// The fields that lookups read come first, on cache lines that nobody writes: neither the counts
@@ -346,11 +351,11 @@ impl RawPool {
                 }
             }
         }
-        let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drop_value), pair);
+        let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drops.value), pair);
         if bits & life::KEY != 0 {
             // SAFETY: the life bit says that the key is initialised. The caller has exclusive
             // access. The bit is cleared, so the key is dropped only once.
-            unsafe { (self.shape.drop_key)(pair) };
+            unsafe { (self.shape.drops.key)(pair) };
         }
     }
 
@@ -362,12 +367,12 @@ impl RawPool {
     pub unsafe fn prefetch_contents(&self, id: NodeId) {
         // SAFETY: a node's pair is there as long as the pool is, and no other thread writes to it:
         // the caller has brought `refs` to zero (rule 4).
-        unsafe { (self.shape.prefetch_contents)(self.pair(id)) };
+        unsafe { (self.shape.drops.prefetch)(self.pair(id)) };
     }
 
     /// Whether key and value have anything to drop.
     pub fn needs_drop(&self) -> bool {
-        self.shape.needs_drop
+        self.shape.drops.are_needed
     }
 
     /// Frees nodes whose counts are zero and whose keys and values have nothing to drop.

@@ -4,7 +4,7 @@
 use super::address::Address;
 use super::columns::Columns;
 use super::handle::{Handle, RawHandle};
-use super::raw::{RawPool, Shape, pair_offset, stride_of};
+use super::raw::{Drops, RawPool, Shape, pair_offset, stride_of};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Meta, life};
@@ -48,15 +48,15 @@ unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
 }
 
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
+    const DROPS: Drops = Drops {
+        are_needed: std::mem::needs_drop::<(K, V)>(),
+        key: drop_key::<K, V>,
+        value: drop_value::<K, V>,
+        prefetch: prefetch_contents::<K, V>,
+    };
+
     pub fn new(columns: Columns) -> Self {
-        let shape = Shape {
-            pair: Layout::new::<(K, V)>(),
-            columns,
-            needs_drop: std::mem::needs_drop::<(K, V)>(),
-            drop_key: drop_key::<K, V>,
-            drop_value: drop_value::<K, V>,
-            prefetch_contents: prefetch_contents::<K, V>,
-        };
+        let shape = Shape { pair: Layout::new::<(K, V)>(), columns, drops: &Self::DROPS };
         // SAFETY: the shape is that of (K, V), which the bounds require to be `Send + Sync +
         // 'static`.
         Self { raw: Arc::new(unsafe { RawPool::new(shape) }), types: PhantomData }
