@@ -1,8 +1,5 @@
 //! Asks the processor for a cache line before it is needed.
-#![cfg_attr(
-    all(target_arch = "x86_64", not(cortado_loom)),
-    expect(unsafe_code, reason = "the instruction takes a pointer")
-)]
+#![expect(unsafe_code, reason = "the instruction takes a pointer")]
 
 /// Begins to load the cache line that holds the first byte of `place`. Does nothing where the
 /// target has no such instruction.
