@@ -3,9 +3,11 @@
 
 use super::Engine;
 use super::core::Search;
+use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
 use super::read::NodeRef;
 use super::step::Step;
+use crate::clock::Timestamp;
 use crate::entry::Entry;
 use crate::flight::board::Version;
 use crate::hash::Hash32;
@@ -14,6 +16,10 @@ use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+
+/// The outcome of an attempt to write: its result, and the event to record with the time of the
+/// write.
+pub type Attempt<T> = Result<(T, Option<(Packed, Timestamp)>), Obstacle>;
 
 impl<K, V, S> Engine<K, V, S> {
     /// The load or computation of the key, if one is registered, and the version of the board at
@@ -68,7 +74,8 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Searches for a write of the key and attempts it, until it is done or has to wait.
     /// `get_clearance` is called if a flight may be in the way. After any other failure the
-    /// search is exact.
+    /// search is exact. The event is recorded without the guard, which a pass or a yield would hold
+    /// for long.
     #[inline(always)]
     pub fn step_write<Q, T>(
         &self,
@@ -78,7 +85,7 @@ impl<K, V, S> Engine<K, V, S> {
         attempt: impl for<'g> Fn(
             (Search<'g>, Option<NodeRef<'g, K, V>>),
             Clearance<'static>,
-        ) -> Result<T, Obstacle>,
+        ) -> Attempt<T>,
     ) -> Step<T>
     where
         Q: Equivalent<K> + ?Sized,
@@ -88,7 +95,13 @@ impl<K, V, S> Engine<K, V, S> {
             let guard = crate::epoch::pin();
             let found = self.search_either(&guard, hash, key, exact);
             match attempt(found, *clearance) {
-                Ok(done) => return Step::Done(done),
+                Ok((done, event)) => {
+                    drop(guard);
+                    if let Some((event, now)) = event {
+                        self.core.write_event(event, 0, now);
+                    }
+                    return Step::Done(done);
+                }
                 Err(Obstacle::Flight) => {
                     drop(guard);
                     match get_clearance() {

@@ -68,7 +68,10 @@ mod typed;
 mod write;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
-pub use self::core::{Core, Maintenance};
+pub use self::{
+    core::{Core, Maintenance},
+    maintenance::Budget,
+};
 pub use delivery::{Pending, Receiver};
 pub use failures::Failed;
 pub use loads::{OnStale, PendingLoad, ValueOrLoad};

@@ -3,7 +3,7 @@
 use super::alone;
 use crate::cache::Cache;
 use crate::clock::Clock;
-use crate::engine::Core;
+use crate::engine::{Budget, Core};
 use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicU8, Ordering::SeqCst};
 use crate::primitives::thread::{self, JoinHandle};
@@ -67,7 +67,7 @@ fn writers_yield_while_guards_hold_many_nodes_back_but_not_for_ever() {
     let some = yields(&cache);
     assert!(some > 0, "no yield with {} nodes held back", core(&cache).unreclaimed());
     for _ in 0..1000 {
-        core(&cache).try_pass();
+        core(&cache).try_pass(Budget::of_reader());
     }
     assert_eq!(yields(&cache), some, "a pass beside a read yields");
     update(&cache, 300_000);

@@ -30,7 +30,7 @@ pub struct Maintenance {
     /// Batches of dead nodes that were handed to the epoch, oldest first. The cache still has its
     /// counts on them.
     pub in_grace: VecDeque<Batch>,
-    /// The passes since a batch was last reclaimed after which writers yield.
+    /// Yields of writers since a batch was last reclaimed.
     pub yields: u32,
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
+use crate::engine::maintenance::Budget;
 use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
 use crate::engine::typed::Listener;
 use crate::entry::{Facts, Removed};
@@ -73,7 +74,7 @@ impl<K, V, S> Engine<K, V, S> {
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
-        core.try_pass();
+        core.try_pass(Budget::of_reader());
         let mut flushes = 0;
         // The epoch advances by flushes. Where there are few reads and nothing else, no other
         // thread flushes.
@@ -105,7 +106,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn after_write(&self) {
         let core = &self.core;
         if core.is_pass_required() {
-            core.try_pass_of_writer();
+            core.try_pass(Budget::of_writer());
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();

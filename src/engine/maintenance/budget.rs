@@ -25,26 +25,26 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For a pass that a caller runs beside its operation, a read.
-    pub fn of_caller() -> Self {
+    /// For a pass that a caller runs beside a read.
+    pub fn of_reader() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
         Self { units, run_by: By::Caller, exact: false, waits: false, yields: false }
     }
 
-    /// The same, for a pass that a caller runs beside a write. The caller may be told to yield its
-    /// core then, unless it holds a guard. Reads do not yield: they wait for no other thread.
+    /// For a pass that a caller runs beside a write. After it the caller may have to yield its
+    /// core, unless it holds a guard. (A read waits for no other thread, so it does not yield.)
     pub fn of_writer() -> Self {
-        Self { yields: !crate::epoch::is_pinned(), ..Self::of_caller() }
+        Self { yields: !crate::epoch::is_pinned(), ..Self::of_reader() }
     }
 
     /// So many units, for a pass that nobody waits for.
     pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler, exact: false, waits: false, yields: false }
+        Self { units, run_by: By::Scheduler, ..Self::of_reader() }
     }
 
     /// So many units, for a pass that a caller asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units, run_by: By::Request, exact: false, waits: true, yields: false }
+        Self { units, run_by: By::Request, waits: true, ..Self::of_reader() }
     }
 
     /// The same, for a pass that also looks at what is due within the current tick.
@@ -68,7 +68,7 @@ impl Budget {
         self.exact && !seeded("the-current-tick-stays")
     }
 
-    /// Whether the caller may be told to yield its core after the pass.
+    /// Whether the caller may have to yield its core after the pass.
     pub fn may_yield(&self) -> bool {
         self.yields
     }
@@ -126,8 +126,8 @@ pub struct Leftover {
     pub skipped_busy: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
-    /// Guards hold many dead nodes back: the writer that ran the pass is to yield its core.
-    pub held_back: bool,
+    /// The writer that ran the pass must yield its core: guards hold many dead nodes back.
+    pub yields: bool,
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }

@@ -104,7 +104,7 @@ impl Core {
         let reclaimable = self.reclaim(state);
         left.work |= reclaimable;
         // Nodes that a pass may reclaim wait for passes, not for guards.
-        left.held_back = budget.may_yield() && !reclaimable && self.is_held_back(state);
+        left.yields = budget.may_yield() && !reclaimable && self.take_yield(state);
         self.request_grace_check(now);
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.

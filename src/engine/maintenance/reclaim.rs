@@ -37,10 +37,11 @@ const RETIRE_PASSES: u32 = 16;
 /// If dead nodes outnumber the entries by more than this, some thread holds a guard for long.
 const HELD_UP: u64 = 1024;
 
-/// While so many dead nodes wait, writers yield their cores after passes. With no more threads than
-/// cores, 200 to 700 wait on average, and hardly ever as many as this.
+/// Writers yield their cores after passes while so many dead nodes wait. One or two threads on two
+/// cores have 200 to 700 on average.
 const YIELD_AT: usize = 4096;
-/// After so many yields that bring nothing back, it is no guard of a thread that waits for a core.
+/// After so many yields without a reclaimed batch, writers yield no more: a thread that waits for a
+/// core would have had it.
 const MAX_YIELDS: u32 = 256;
 
 /// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
@@ -211,13 +212,13 @@ impl Core {
         in_grace.iter().any(Batch::is_over)
     }
 
-    /// Whether guards hold so many dead nodes back that the writer which runs the pass is to yield
-    /// its core. Counts the yield.
-    pub fn is_held_back(&self, state: &mut Maintenance) -> bool {
+    /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do
+    /// not, or if no yield is left.
+    pub fn take_yield(&self, state: &mut Maintenance) -> bool {
         let unreclaimed = self.upkeep.published.unreclaimed.load(Ordering::Relaxed);
-        let is_held_back = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;
-        state.yields += u32::from(is_held_back);
-        is_held_back
+        let yields = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;
+        state.yields += u32::from(yields);
+        yields
     }
 
     /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another

@@ -32,17 +32,8 @@ const EAGER_RUNS: u32 = 4;
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Runs a pass beside a read, unless another thread is at it.
-    pub fn try_pass(&self) {
-        self.try_pass_within(Budget::of_caller());
-    }
-
-    /// Runs a pass beside a write, unless another thread is at it.
-    pub fn try_pass_of_writer(&self) {
-        self.try_pass_within(Budget::of_writer());
-    }
-
-    fn try_pass_within(&self, budget: Budget) {
+    /// Runs a pass beside a read or a write, unless another thread is at it.
+    pub fn try_pass(&self, budget: Budget) {
         if !self.upkeep.has_lock_waiters() {
             // The clock is user code and runs before the lock.
             let _ = self.pass_if_free((self.ticker.coarse(), None), budget);
@@ -70,17 +61,16 @@ impl Core {
         Self::yield_to_guards(&left);
     }
 
-    /// Yields the writer's core after a pass that has found many nodes held back by guards of
-    /// others.
+    /// Yields the writer's core, if the pass says so. The caller holds no guard.
     ///
     /// With more threads than cores, nearly always some thread has lost its core while it held a
-    /// guard. It would get the core back when the other threads have used up their time, some
+    /// guard. It gets the core back when the other threads have used up their time, some
     /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
-    /// memory that has left the processor's caches. With 8 and 16 threads on two cores, yields make
-    /// unique inserts take 0.71 to 0.79 of the time, and updates 0.75 to 0.93.
+    /// memory that has left the processor's caches. With 8 and 16 threads on two cores, unique
+    /// inserts with yields take 0.71 and 0.79 of the time, and updates 0.75 to 0.93.
     #[inline]
     fn yield_to_guards(left: &Leftover) {
-        if left.held_back {
+        if left.yields {
             thread::yield_now();
         }
     }

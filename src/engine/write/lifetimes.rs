@@ -3,8 +3,9 @@
 use super::commit::NewHardDeadline;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
+use crate::engine::conflict::Attempt;
 use crate::engine::core::Search;
-use crate::engine::flights::{Clearance, Obstacle};
+use crate::engine::flights::Clearance;
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on};
 use crate::hash::Hash32;
@@ -104,15 +105,12 @@ impl<K, V, S> Engine<K, V, S> {
         hash: Hash32,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
         clearance: Clearance<'_>,
-    ) -> Result<bool, Obstacle> {
-        let Some(node) = node else { return Ok(false) };
+    ) -> Attempt<bool> {
+        let Some(node) = node else { return Ok((false, None)) };
         let now = self.core.ticker.now();
         let limit =
             NewHardDeadline { hash, now, seen: node.seen(), hard_deadline: hard_deadline(now) };
         let done = self.core.commit_hard_deadline(found, &limit, clearance)?;
-        if let Some(event) = done.event {
-            self.core.write_event(event, 0, now);
-        }
-        Ok(done.changed)
+        Ok((done.changed, done.event.map(|event| (event, now))))
     }
 }

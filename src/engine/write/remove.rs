@@ -1,6 +1,7 @@
 //! Removals of single keys.
 
 use crate::engine::Engine;
+use crate::engine::conflict::Attempt;
 use crate::engine::core::Search;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
@@ -202,32 +203,31 @@ where
         hash: Hash32,
         allowed: Allowed,
         clearance: Clearance<'_>,
-    ) -> Result<RemoveOutcome<K, V>, Obstacle> {
+    ) -> Attempt<RemoveOutcome<K, V>> {
         let Some(node) = node else {
             // Committed all the same: a load that is in progress must not bring back a value that
             // the caller believes gone.
             self.core.commit_absent(found, hash, clearance)?;
-            return Ok(RemoveOutcome::Absent);
+            return Ok((RemoveOutcome::Absent, None));
         };
         let deadline = node.seen();
         let now = self.core.ticker.reading_for(deadline, self.core.ticker.coarse());
         let living = deadline > now && !self.core.hot.is_cleared(node.meta());
         if living && !allowed.allows(node.id()) {
-            return Ok(RemoveOutcome::Judge(self.handle_on(node)));
+            return Ok((RemoveOutcome::Judge(self.handle_on(node)), None));
         }
         if !living && !seeded("expiry-unclaimed") && !self.confirm_miss(node) {
             return Err(Obstacle::Changed);
         }
         let cause = RemovalCause::Explicit;
         let Some((id, cause)) = self.core.commit_remove(found, hash, now, cause, clearance)? else {
-            return Ok(RemoveOutcome::Absent);
+            return Ok((RemoveOutcome::Absent, None));
         };
         let removed = if living && cause == RemovalCause::Explicit {
             RemoveOutcome::Removed(Entry::new(self.handle_on(node), now, deadline, Origin::Found))
         } else {
             RemoveOutcome::Absent
         };
-        self.core.write_event(Event::Removed(id).pack(), 0, now);
-        Ok(removed)
+        Ok((removed, Some((Event::Removed(id).pack(), now))))
     }
 }
