@@ -29,13 +29,14 @@ pub fn prefetch_address(address: usize) {
     let _ = address;
 }
 
-/// The words of an object that [`prefetch_pointees`] looks at. A `String` or a `Vec` has three, of
-/// which one, not always the same, is the pointer.
+/// [`prefetch_pointees`] looks at so many words of an object. A `String` or a `Vec` has three, and
+/// the compiler chooses which of them is the pointer.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
 const WORDS: usize = 3;
 
 /// Prefetches what the first words of an object point to, if they are pointers: the counts of an
-/// `Arc`, the contents of a `Box`, a `String` or a `Vec`. Other words cost a hint to some address.
+/// `Arc`, the contents of a `Box`, a `String` or a `Vec`. A word that is no pointer costs a useless
+/// prefetch.
 ///
 /// # Safety
 /// The memory at `object` must be readable, with the size and alignment of a `T`. It need not be

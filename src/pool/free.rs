@@ -77,6 +77,7 @@ impl Stripes {
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
+                    // The next pop reads this node's link, and its caller writes to the node.
                     if next.may_name_node() {
                         prefetch(pool.at(next).meta());
                     }

@@ -7,7 +7,7 @@ use crate::node::{Meta, life};
 use crate::primitives::Arc;
 use std::marker::PhantomData;
 
-/// Prefetch distance, in nodes.
+/// Prefetch distance of drops, in nodes (`docs/performance.md` has the gain).
 const AHEAD: usize = 4;
 
 /// One count on a node, without the node's types. It keeps key and value, even after the cache has

@@ -22,6 +22,7 @@ pub struct Shape {
     pub pair: Layout,
     /// The words that each node has beside its fixed part.
     pub columns: Columns,
+    /// One for all caches of these types: a small cache has no room for three pointers more.
     pub drops: &'static Drops,
 }
 
