@@ -22,7 +22,8 @@ pub struct Shape {
     pub pair: Layout,
     /// The words that each node has beside its fixed part.
     pub columns: Columns,
-    /// One for all caches of these types: a small cache has no room for three pointers more.
+    /// One for all caches of these types. A pointer to each function would take an empty cache
+    /// over 4 KiB.
     pub drops: &'static Drops,
 }
 
