@@ -66,8 +66,8 @@ impl Core {
     /// With more threads than cores, nearly always some thread has lost its core while it held a
     /// guard. It gets the core back when the other threads have used up their time, some
     /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
-    /// memory that has left the processor's caches. With 8 and 16 threads on two cores, unique
-    /// inserts with yields take 0.71 and 0.79 of the time, and updates 0.75 to 0.93.
+    /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
+    /// depends on what else the machine does.
     #[inline]
     fn yield_to_guards(left: &Leftover) {
         if left.yields {
