@@ -118,7 +118,7 @@ impl FixedLifetimes {
 #[inline]
 pub fn lifetime(lifetime: Option<std::time::Duration>) -> Nanos {
     match lifetime.map(nanos) {
-        Some(Nanos::FOREVER) if seeded("long-lifetimes-end") => Nanos::FOREVER / 2,
+        Some(Nanos::FOREVER) if seeded("long-lifetimes-end") => Nanos::FOREVER / 4,
         lifetime => lifetime.unwrap_or(Nanos::FOREVER),
     }
 }

@@ -28,6 +28,7 @@ impl Drop for Farewell {
             assert!(cache.get(&key).is_none_or(|value| *value == n));
             assert!(cache.pin().get(&key).is_none_or(|value| **value == n));
             cache.get_with(key + 1000, || Arc::new(n));
+            cache.get_with(key + 3000, || cache.get_with(key + 4000, || Arc::new(n)));
             cache.entry(key + 2000).and_compute_with(|_| Op::Put(Arc::new(n)));
             cache.set_ttl(&key, Duration::from_millis(5));
             cache.invalidate(&(key + 1000));
