@@ -60,13 +60,13 @@ fn writers_go_on_while_a_pass_is_held_up() {
     cache.audit();
 }
 
-/// Holds the lock while each of these threads writes this many keys. No writer may wait for the
-/// lock.
-fn hold_up(cache: &Cache<u32, u32>, threads: u32, keys: u32) {
+/// Holds the lock while each of these threads writes this many keys, from `first` on. No writer may
+/// wait for the lock.
+fn hold_up(cache: &Cache<u32, u32>, first: u32, (threads, keys): (u32, u32)) {
     let lock = core(cache).upkeep.state.lock();
     let writers = (0..threads).map(|thread| {
         let writer = cache.clone();
-        let first = thread * keys;
+        let first = first + thread * keys;
         thread::spawn(move || (first..first + keys).for_each(|key| writer.insert(key, key)))
     });
     for writer in writers.collect::<Vec<_>>() {
@@ -83,13 +83,35 @@ fn hold_up(cache: &Cache<u32, u32>, threads: u32, keys: u32) {
 fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
     for (threads, keys) in [(1, 10_000), (1, 513), (2, 600), (16, 600)] {
         let cache = cache(LARGE, 50_000);
-        hold_up(&cache, threads, keys);
+        hold_up(&cache, 0, (threads, keys));
         assert!(core(&cache).upkeep.writes.spilled() > 0, "nothing was spilled");
         cache.run_pending_tasks();
         assert!(core(&cache).upkeep.writes.is_empty(), "{threads} threads of {keys}");
         assert_eq!(cache.entry_count(), 50_000 + u64::from(threads * keys));
         cache.audit();
     }
+}
+
+/// Passes that apply many additions move as many buckets of a growing index as these ask for. A
+/// bucket has room for ten entries without an overflow, and the index is made for seven.
+#[test]
+fn the_index_keeps_up_with_passes_of_many_additions() {
+    const MOST: usize = 14;
+    let cache: Cache<u32, u32> = Cache::builder().clock(Clock::manual().0).build();
+    let mut entries = 8000;
+    (0..entries).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    while entries < 200_000 {
+        let each = entries / 8;
+        hold_up(&cache, entries, (4, each));
+        entries += 4 * each;
+        while !core(&cache).upkeep.writes.is_empty() {
+            let _ = cache.get(&0);
+        }
+        let buckets = core(&cache).index.buckets(&crate::epoch::pin());
+        assert!(entries as usize <= MOST * buckets, "{entries} entries in {buckets} buckets");
+    }
+    cache.audit();
 }
 
 /// The waiting writes stay within half of the promised sixteenth, since a pass may have the other
@@ -175,7 +197,10 @@ fn a_pass_in_passing_does_not_wait_for_a_bucket() {
             let reader = thread::spawn(move || {
                 (0..50).for_each(|_| assert_eq!(reader.get(&1000), None));
             });
+            let begun = std::time::Instant::now();
             while !reader.is_finished() {
+                // It would wait for ever.
+                assert!(begun.elapsed() < Duration::from_secs(60), "the pass waits for the bucket");
                 thread::yield_now();
             }
             reader.join().expect("no panic");
