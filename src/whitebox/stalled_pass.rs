@@ -48,16 +48,18 @@ fn writers_go_on_while_a_pass_is_held_up() {
     assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(20)));
     drop(lock);
     writer.join().expect("no panic");
-    // The writes have requested passes, so operations run them, one after another.
-    while !core(&cache).upkeep.writes.is_empty() {
-        assert!(
-            core(&cache).upkeep.status.should_drain(crate::drain::Urge::Delayable),
-            "no pass is due"
-        );
-        let _ = cache.get(&10);
-    }
+    run_requested_passes(&cache);
     assert_eq!(cache.entry_count(), 2 * u64::from(MANY) - 10);
     cache.audit();
+}
+
+/// The recorded writes have requested passes, so operations run them, one after another.
+fn run_requested_passes(cache: &Cache<u32, u32>) {
+    while !core(cache).upkeep.writes.is_empty() {
+        let is_due = core(cache).upkeep.status.should_drain(crate::drain::Urge::Delayable);
+        assert!(is_due, "no pass is due");
+        let _ = cache.get(&0);
+    }
 }
 
 /// Holds the lock while each of these threads writes this many keys, from `first` on. No writer may
@@ -105,9 +107,7 @@ fn the_index_keeps_up_with_passes_of_many_additions() {
         let each = entries / 8;
         hold_up(&cache, entries, (4, each));
         entries += 4 * each;
-        while !core(&cache).upkeep.writes.is_empty() {
-            let _ = cache.get(&0);
-        }
+        run_requested_passes(&cache);
         let buckets = core(&cache).index.buckets(&crate::epoch::pin());
         assert!(entries as usize <= MOST * buckets, "{entries} entries in {buckets} buckets");
     }
