@@ -1,12 +1,13 @@
 //! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
-//! at a pass that is held up, at nodes that guards hold back, at entries that computations use.
-//! They stand above everything else and may reach through every room.
+//! at a pass that is held up, at nodes that guards hold back, at entries that computations use, at
+//! reloads that come to nothing. They stand above everything else and may reach through every room.
 
 mod audit_negative;
 mod columns;
 mod in_use;
 mod stalled_pass;
 mod thresholds;
+mod vain_reload;
 mod yields;
 
 use crate::primitives::{Mutex, MutexGuard};
