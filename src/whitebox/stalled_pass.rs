@@ -199,7 +199,7 @@ fn a_pass_in_passing_does_not_wait_for_a_bucket() {
             });
             let begun = std::time::Instant::now();
             while !reader.is_finished() {
-                // It would wait for ever.
+                // A pass that waits for the bucket never ends: this thread holds the bucket.
                 assert!(begun.elapsed() < Duration::from_secs(60), "the pass waits for the bucket");
                 thread::yield_now();
             }

@@ -17,8 +17,8 @@ fn poll(load: &mut Load<'_>) -> Poll<u32> {
     std::thread::scope(|scope| scope.spawn(poll).join().expect("no panic"))
 }
 
-/// The reload finds the new entry. Then a call shortens the life of that entry, which ends, and a
-/// load of the key waits for the reload. It must not get the entry, which has ended before.
+/// The reload finds the new entry. Then `set_ttl` shortens the entry's life, the entry expires, and
+/// a load of the key waits for the reload. The load must not return the expired entry.
 #[test]
 fn a_vain_reload_shares_nothing() {
     let (clock, hand) = Clock::manual();
