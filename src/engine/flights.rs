@@ -200,6 +200,8 @@ pub enum Kept {
     ForNow,
     /// A computation uses the node. Its end releases the node ([`Flights::next_released`]).
     ByComputation,
+    /// A computation has the node's hash, and keeps another node. A later pass has to try again.
+    BesideComputation,
 }
 
 /// All loads and computations in progress.
@@ -235,9 +237,9 @@ impl Flights {
     /// in its flight, so that the end of the computation releases the node.
     ///
     /// # Errors
-    /// [`Kept::ByComputation`] if `victim` was noted. [`Kept::ForNow`] if a computation is
-    /// registered but `victim` was not noted, or if another thread holds the shard and the pass
-    /// does not wait.
+    /// [`Kept::ByComputation`] if `victim` was noted. [`Kept::BesideComputation`] if a computation
+    /// is registered but `victim` was not noted. [`Kept::ForNow`] if another thread holds the shard
+    /// and the pass does not wait.
     pub fn permit_without_computation(
         &self,
         hash: Hash32,
@@ -251,6 +253,8 @@ impl Flights {
             let is_noted = kept.get() == Kept::ByComputation;
             if is_computation && !is_noted && victim.is_some_and(|id| flight.postpone(id)) {
                 kept.set(Kept::ByComputation);
+            } else if is_computation && !is_noted {
+                kept.set(Kept::BesideComputation);
             }
             is_computation
         };

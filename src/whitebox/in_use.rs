@@ -4,8 +4,10 @@
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::compute::Op;
+use crate::config::EvictionPolicy;
 use crate::drain::Urge;
 use crate::engine::Core;
+use crate::entry::Entry;
 use crate::future;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -131,5 +133,36 @@ fn a_victim_beside_another_of_its_hash_is_tried_again() {
     drop(computation);
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 1);
+    cache.audit();
+}
+
+/// Other threads hold the buckets of the two oldest entries, as writers do that are off their core.
+#[test]
+fn victims_in_held_buckets_do_not_keep_others() {
+    let builder = Cache::builder().max_capacity(1000).clock(Clock::manual().0);
+    let cache: Cache<u64, u64> = builder.eviction_policy(EvictionPolicy::lru()).build();
+    (0..1000).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let core = core(&cache);
+    let first = cache.entries().find(|entry| *entry.key() == 0).expect("present");
+    let bucket = |entry: &Entry<u64, u64>| entry.node().meta().hash().raw() >> 20;
+    let in_other_bucket = cache
+        .entries()
+        .filter(|other| bucket(other) != bucket(&first))
+        .min_by_key(|other| *other.key())
+        .expect("present");
+    let guard = crate::epoch::pin();
+    let mut state = core.upkeep.state.lock();
+    core.set_max_capacity(&mut state, 500);
+    drop(state);
+    let held = [first, in_other_bucket].map(|entry| {
+        let node = entry.node();
+        core.index.lock_id(&guard, node.meta().hash(), node.id()).expect("present")
+    });
+    core.require_pass();
+    (0..100).for_each(|_| cache.engine().after_read());
+    assert_eq!(cache.entry_count(), 500);
+    drop(held);
+    drop(guard);
     cache.audit();
 }

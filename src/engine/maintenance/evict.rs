@@ -15,21 +15,37 @@ use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
 /// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
-const MAX_STUCK: u32 = 16;
+const MAX_BUSY: u32 = 16;
 
 impl Pass<'_> {
     /// Evicts until the policy's weight is within its maximum, or the budget is used up.
+    ///
+    /// A victim that has to stay for now is set aside for the rest of the pass. Otherwise two of
+    /// them could be each other's successors, and the pass would meet nothing else.
     #[inline(never)]
     pub fn evict(&mut self, budget: &mut Budget) -> Stuck {
-        let core = self.core;
         self.restore_released(budget);
-        let mut stuck = 0;
+        let mut postponed = std::mem::take(&mut self.state.ids);
+        let stuck = self.evict_but(&mut postponed, budget);
+        if let Some(policy) = &mut self.state.policy {
+            postponed.drain(..).for_each(|id| policy.restore(&*self.core.pool, id));
+        }
+        self.state.ids = postponed;
+        stuck
+    }
+
+    /// Evicts, and leaves the victims that have to stay for now in `postponed`.
+    fn evict_but(&mut self, postponed: &mut Vec<NodeId>, budget: &mut Budget) -> Stuck {
+        let core = self.core;
+        let mut busy = 0;
         loop {
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
             if policy.weight() <= policy.max_weight() || !budget.take_unit() {
                 return Stuck::Not;
             }
-            let Some(id) = policy.take_victim(&*core.pool) else { return Stuck::ByComputations };
+            let Some(id) = policy.take_victim(&*core.pool) else {
+                return if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
+            };
             self.state.evictions_in_period += 1;
             self.prefetch_victims();
             let meta = core.pool.meta(id);
@@ -37,19 +53,23 @@ impl Pass<'_> {
                 continue;
             }
             let unlinked = self.unlink((id, meta), RemovalCause::Size, UnlinkIf::Always);
-            let Some(policy) = &mut self.state.policy else { return Stuck::Not };
-            match unlinked {
-                Ok(()) => {}
-                Err(Kept::ByComputation) if !seeded("victims-in-use-stay-candidates") => {
-                    policy.set_aside(&*core.pool, id);
-                }
-                Err(_) => {
-                    policy.readmit(&*core.pool, id);
-                    stuck += 1;
-                    if stuck == MAX_STUCK {
-                        return Stuck::ByThreads;
+            let (Some(policy), Err(kept)) = (&mut self.state.policy, unlinked) else { continue };
+            if seeded("victims-in-use-stay-candidates") {
+                policy.readmit(&*core.pool, id);
+                busy += 1;
+            } else {
+                policy.set_aside(&*core.pool, id);
+                match kept {
+                    Kept::ByComputation => {}
+                    Kept::BesideComputation => postponed.push(id),
+                    Kept::ForNow => {
+                        postponed.push(id);
+                        busy += 1;
                     }
                 }
+            }
+            if busy == MAX_BUSY {
+                return Stuck::ByThreads;
             }
         }
     }
