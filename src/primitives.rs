@@ -11,7 +11,7 @@
 /// for handles that loom's types cannot express (`Weak`, unsized). They order nothing that a model
 /// examines.
 pub mod plain {
-    pub use std::sync::{Arc, OnceLock, Weak};
+    pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 }
 
 /// Words that are synchronised by a lock or by another word. They are std's atomics, under loom

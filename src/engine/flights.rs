@@ -393,6 +393,11 @@ impl FlightGuard {
         (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
     }
 
+    /// What marks the owner's code on a thread's stack.
+    pub fn token(&self) -> FlightToken {
+        self.flight().token()
+    }
+
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
     /// for the end of the flight.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {

@@ -78,5 +78,5 @@ pub use loads::{OnStale, PendingLoad, ValueOrLoad};
 pub use reentrancy::{deliver_deferred, has_deferred};
 pub use refresh::Waited;
 pub use reloads::Reloading;
-pub use tasks::{Panics, as_task, asked, until};
+pub use tasks::{Panics, Unmade, as_task, asked, until};
 pub use typed::{Engine, Hooks};

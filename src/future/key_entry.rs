@@ -6,9 +6,9 @@ use crate::engine::OnStale;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
-use std::convert::Infallible;
+use std::convert::{Infallible, identity};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -64,14 +64,19 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
 
 /// The two methods in which the two kinds of places differ.
 macro_rules! differences {
-    ($load:ident, $owned:expr) => {
+    ($read:ident, $owned:expr) => {
         /// A caller pins the loader, so that the futures up to here have only a pointer to it.
-        async fn load_if<R: LoaderResult<V>>(
+        /// `result_of` makes the loader's result of what the future returns.
+        async fn load_if<T, R: LoaderResult<V>>(
             self,
-            loader: Pin<&mut impl Future<Output = R>>,
+            (loader, result_of): (Pin<&mut impl Future<Output = T>>, fn(T) -> R),
             judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
-            let result = self.cache.engine().$load(self.key, loader, judge).await;
+            let engine = self.cache.engine();
+            let result = match engine.$read(self.key, judge) {
+                Ok(entry) => Ok(entry),
+                Err(unmade) => engine.make_async(&mut Some(unmade), loader, result_of).await,
+            };
             self.cache.tell().await;
             result
         }
@@ -79,7 +84,7 @@ macro_rules! differences {
         async fn compute<E, F: Future>(
             self,
             decide: impl FnOnce(Option<Entry<K, V>>) -> F,
-            op_of: impl FnOnce(F::Output) -> Result<Op<V>, E>,
+            op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
         ) -> Result<CompResult<K, V>, E> {
             let key = $owned(self.key);
             let result = self.cache.engine().compute_async(key, decide, op_of).await;
@@ -93,7 +98,7 @@ macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            let loader = pin!(async { Loaded::new(default) });
+            let loader = (pin!(ready(default)), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
@@ -102,14 +107,13 @@ macro_rules! operations {
         where
             V: Default,
         {
-            let loader = pin!(async { Loaded::new(V::default()) });
+            let loader = (pin!(async { V::default() }), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-            let init = pin!(init);
-            let loader = pin!(async { Loaded::new(init.await) });
+            let loader = (pin!(init), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await)
         }
 
@@ -119,8 +123,7 @@ macro_rules! operations {
             init: impl Future<Output = V>,
             mut replace_if: impl FnMut(&V) -> bool + Send,
         ) -> Entry<K, V> {
-            let init = pin!(init);
-            let loader = pin!(async { Loaded::new(init.await) });
+            let loader = (pin!(init), Loaded::new as fn(V) -> _);
             let condition = move |_: &K, value: &V| replace_if(value);
             Loaded::<V>::shared(self.load_if(loader, (Some(condition), OnStale::Keep)).await)
         }
@@ -130,8 +133,7 @@ macro_rules! operations {
             self,
             init: impl Future<Output = Option<V>>,
         ) -> Option<Entry<K, V>> {
-            let init = pin!(init);
-            let loader = pin!(async { init.await.map(Loaded::new) });
+            let loader = (pin!(init), (|value| value.map(Loaded::new)) as fn(Option<V>) -> _);
             Option::<Loaded<V>>::shared(
                 self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await,
             )
@@ -146,8 +148,7 @@ macro_rules! operations {
             F: Future<Output = Result<V, E>>,
             E: Send + Sync + 'static,
         {
-            let init = pin!(init);
-            let loader = pin!(async { init.await.map(Loaded::new) });
+            let loader = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
             self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await
         }
 
@@ -156,7 +157,7 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if(pin!(loader), (None::<Never<K, V>>, OnStale::Reload)).await)
+            R::shared(self.load_if((pin!(loader), identity), (None::<Never<K, V>>, OnStale::Reload)).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
@@ -196,7 +197,7 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Result<Op<V>, E>>,
         {
-            self.compute(compute, std::convert::identity).await
+            self.compute(compute, identity).await
         }
 
         /// See [`crate::KeyEntry::and_upsert_with`].
@@ -219,7 +220,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(load_async, std::convert::identity);
+    differences!(read_or_load, identity);
     operations!();
 }
 
@@ -230,6 +231,6 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(load_by_ref_async, ToOwned::to_owned);
+    differences!(read_or_load_by_ref, ToOwned::to_owned);
     operations!();
 }

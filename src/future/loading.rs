@@ -2,12 +2,13 @@
 
 use super::Cache;
 use crate::cache::values;
-use crate::engine::{Failed, Panics, Reloading, asked, until};
+use crate::engine::{Failed, Panics, Reloading, Unmade, asked, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use equivalent::Equivalent;
+use std::convert::identity;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -88,7 +89,7 @@ where
         let Some(entry) = self.cache.get_entry(key).await else {
             let key: K = key.to_owned();
             let loaded = self.loader.load(&key);
-            let result = engine.load_after_miss_async(key.clone(), loaded).await;
+            let result = engine.make_async(&mut Some(Unmade::missing(key.clone())), loaded, identity).await;
             self.cache.tell().await;
             return result;
         };
@@ -106,7 +107,7 @@ where
         let answer = pin!(asked(self.loader.reload(entry.key(), entry)));
         let engine = self.cache.engine();
         let made =
-            engine.reload_async(Box::new(reloading), K::clone, (answer, Panics::Count)).await;
+            engine.reload_async(Box::new(reloading), K::clone, (|_| answer, Panics::Count)).await;
         self.cache.tell().await;
         made
     }

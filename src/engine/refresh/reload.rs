@@ -276,11 +276,13 @@ pub struct Running<'e, K, V, S> {
     /// `None` once the reload has ended.
     reloading: Option<Box<Reloading<K, V>>>,
     is_in_user_code: bool,
+    /// Whether the user's future is polled outside of this, which waits for its result.
+    asks: bool,
 }
 
 impl<'e, K, V, S> Running<'e, K, V, S> {
     pub fn new(engine: &'e Engine<K, V, S>, reloading: Box<Reloading<K, V>>) -> Self {
-        Self { engine, reloading: Some(reloading), is_in_user_code: false }
+        Self { engine, reloading: Some(reloading), is_in_user_code: false, asks: false }
     }
 
     pub fn reloading(&self) -> &Reloading<K, V> {
@@ -293,6 +295,12 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
         let result = run(self.reloading());
         self.is_in_user_code = false;
         result
+    }
+
+    /// Notes whether the user's future is polled elsewhere from now on. If that panics, this is
+    /// dropped while the thread unwinds.
+    pub fn asks(&mut self, asks: bool) {
+        self.asks = asks;
     }
 
     /// Leaves the trigger to a later read, after the retry delay, since the key has a load or a
@@ -314,7 +322,8 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
 
 impl<K, V, S> Drop for Running<'_, K, V, S> {
     fn drop(&mut self) {
-        if self.is_in_user_code
+        let panicked = self.is_in_user_code || (self.asks && std::thread::panicking());
+        if panicked
             && let Some(reloading) = self.reloading.take()
         {
             self.engine.end_reload(*reloading, ReloadEnd::Failed(None));

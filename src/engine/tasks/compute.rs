@@ -1,13 +1,15 @@
 //! Computations by tasks.
 
-use super::drive::{as_task, drive, poll_as_owner};
+use super::drive::{as_task, drive};
+use super::exchange::Exchange;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::primitives::seeded;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
+use std::task::{Context, Poll};
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -23,39 +25,64 @@ where
         &self,
         key: K,
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
-        op_of: impl FnOnce(F::Output) -> Result<Op<V>, E>,
+        op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        // Dropped after the flight, also when the task is cancelled: these may be the last counts
-        // on the old entry, and the user's future, whose destructors may use the key.
-        let mut kept = (None, None);
+        // Dropped after the operation, also when the task is cancelled: its destructor may use the
+        // key.
         let mut deciding = pin!(None);
+        let mut decide = Some(decide);
+        let exchange = Exchange::new();
+        let mut operation = pin!(self.compute_asking(key, &exchange));
+        let result = poll_fn(|context| {
+            // An operation that gets an answer ends within that poll. So this future never holds an
+            // error between two polls, and may be sent if the user's future may.
+            let mut failed = None;
+            let decide = &mut |found, context: &mut Context<'_>| {
+                if let (Some(entry), Some(decide)) = (found, decide.take()) {
+                    deciding.set(Some(decide(entry)));
+                }
+                let Some(future) = deciding.as_mut().as_pin_mut() else {
+                    return Poll::Ready(Some(Op::Nop));
+                };
+                let answer = future.poll(context).map(&op_of);
+                answer.map(|op| op.map_err(|error| failed = Some(error)).ok())
+            };
+            let poll = exchange.poll(operation.as_mut(), decide, context);
+            poll.map(|result| result.ok_or_else(|| failed.expect("without operation, an error")))
+        })
+        .await;
+        // Before the result is the return value: a panic of the destructor would leak it.
+        deciding.set(None);
+        result
+    }
+
+    /// [`compute_async`](Self::compute_async), which asks for the operation. `None` if there is
+    /// none, since there was an error.
+    async fn compute_asking(
+        &self,
+        key: K,
+        exchange: &Exchange<Option<Entry<K, V>>, Option<Op<V>>>,
+    ) -> Option<CompResult<K, V>> {
+        // Dropped after the flight, also when the task is cancelled: these may be the last counts
+        // on the old entry.
+        let mut kept = (None, None);
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key).detach();
         let flight = drive(|| self.begin_compute(&draft)).await;
         let looked = {
             let _mark = flight.mark_poll();
-            let looked = self.look(&draft);
-            kept.0 = looked.entry.clone();
-            deciding.set(Some(decide(looked.entry.clone())));
-            looked
+            self.look(&draft)
         };
-        let op = match deciding.as_mut().as_pin_mut() {
-            Some(deciding) => op_of(poll_as_owner(&flight, deciding).await),
-            None => Ok(Op::Nop),
-        };
-        let op = match op {
-            Ok(op) => op,
-            Err(error) => {
-                drop(flight);
-                // As below.
-                drop((draft, looked, kept));
-                deciding.set(None);
-                self.core.after_computation();
-                // The future's polls may have deferred deliveries on another thread.
-                as_task(|| self.after_write());
-                return Err(error);
-            }
+        kept.0 = looked.entry.clone();
+        let Some(op) = exchange.ask(flight.token(), looked.entry.clone()).await else {
+            drop(flight);
+            // As below.
+            drop((draft, looked, kept));
+            self.core.after_computation();
+            // The future's polls may have deferred deliveries on another thread.
+            as_task(|| self.after_write());
+            return None;
         };
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
         let result = self.act(draft, looked, op, &mut kept.1);
@@ -64,9 +91,8 @@ where
         }
         // Before the result is the return value: a panic of their destructors would leak it.
         drop(kept);
-        deciding.set(None);
         self.core.after_computation();
         as_task(|| self.after_write());
-        Ok(result)
+        Some(result)
     }
 }

@@ -1,11 +1,11 @@
-//! Waiting between steps, and polling the user's futures.
+//! Waiting between steps.
 
-use crate::engine::flights::{Flight, FlightGuard};
+use crate::engine::flights::Flight;
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::step::Step;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -54,13 +54,4 @@ impl Future for FlightEnded {
         }
         poll
     }
-}
-
-/// Awaits the user's future as the code of a flight's owner: each poll is marked on its thread.
-pub async fn poll_as_owner<F: Future>(flight: &FlightGuard, mut future: Pin<&mut F>) -> F::Output {
-    poll_fn(|context| {
-        let _mark = flight.mark_poll();
-        future.as_mut().poll(context)
-    })
-    .await
 }

@@ -2,6 +2,7 @@
 //! or load goes on without it. The limit is a future of the caller's.
 
 use super::drive::drive;
+use super::load::Unmade;
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
@@ -14,6 +15,7 @@ use crate::loader::AnyAsyncLoader;
 use crate::node::GONE;
 use crate::pool::Handle;
 use crate::primitives::catch_user_panic;
+use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
@@ -101,7 +103,7 @@ where
                 Outcome::Abandoned => break,
             }
         }
-        Some(self.load_after_miss_async(key.clone(), loader.load(&key)).await)
+        Some(self.make_async(&mut Some(Unmade::missing(key.clone())), loader.load(&key), identity).await)
     }
 
     /// The task of a load that was queued.
@@ -112,7 +114,9 @@ where
     ) {
         let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
-        let mut load = pin!(self.finish_load_async(flight, draft, loader.load(&key)));
+        let unmade: Unmade<_, _, fn(&K, &V) -> bool> = Unmade::Leading(flight, draft);
+        let mut unmade = Some(unmade);
+        let mut load = pin!(self.make_async(&mut unmade, loader.load(&key), identity));
         let loaded = poll_fn(|context| {
             // A panic of the user's code must not reach the executor.
             let poll = catch_user_panic(|| load.as_mut().poll(context));

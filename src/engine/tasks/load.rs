@@ -1,6 +1,7 @@
 //! Loads by tasks.
 
-use super::drive::{as_task, drive, poll_as_owner};
+use super::drive::{as_task, drive};
+use super::exchange::Exchange;
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
@@ -12,15 +13,28 @@ use crate::executor::spawn;
 use crate::loaded::{LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use equivalent::Equivalent;
-use std::future::Future;
+use std::convert::identity;
+use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
+use std::task::Context;
 
-/// A key that a read has found without an entry.
-enum Missing<K, V> {
-    Key(K),
-    /// The caller leads its load already.
+/// What is to be made, by a future that is still to be asked.
+pub enum Unmade<K, V, C> {
+    /// A read has found the key without an entry.
+    Missing { key: K, replaces: OwnedReplaces<K, V, C> },
+    /// A read has found this stale entry, and triggered its reload. The box keeps the futures of
+    /// loads small, which seldom need it.
+    Stale { reloading: Box<Reloading<K, V>>, entry: Entry<K, V>, key: K },
+    /// The caller leads the load of a key already.
     Leading(FlightGuard, OwnedDraft<K, V>),
+}
+
+impl<K, V> Unmade<K, V, fn(&K, &V) -> bool> {
+    /// A key that the caller has just found without an entry.
+    pub fn missing(key: K) -> Self {
+        Self::Missing { key, replaces: OwnedReplaces::new(None) }
+    }
 }
 
 /// A key without an entry, when its load may begin.
@@ -42,165 +56,179 @@ struct LeadLoad<'e, K, V, S> {
 /// The outcome of a load by a task.
 pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
 
+/// Brings what the caller's future has made.
+type MadeValue<V, N> = Exchange<(), Result<crate::loaded::Loaded<V>, N>>;
+
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The key's entry, read or loaded. An entry for which `replace_if` holds counts as none.
+    /// Reads the key's entry, which may be stale.
     ///
     /// # Errors
-    /// If this call's loader, or the loader that it waited for, made no value.
-    pub async fn load_async<R: LoaderResult<V>>(
+    /// What is to be made, if there is no entry, or an inline reload is due that `on_stale` allows.
+    /// An entry for which `replace_if` holds counts as none.
+    pub fn read_or_load<C: FnMut(&K, &V) -> bool>(
         &self,
         key: K,
-        init: impl Future<Output = R>,
-        (replace_if, on_stale): (Option<impl FnMut(&K, &V) -> bool>, OnStale),
-    ) -> Loaded<K, V, R> {
+        (replace_if, on_stale): (Option<C>, OnStale),
+    ) -> Result<Entry<K, V>, Unmade<K, V, C>> {
         let mut replaces = OwnedReplaces::new(replace_if);
-        match replaces.lend(|replaces| self.read_for_load(&key, replaces)) {
-            Some(entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    return Ok(self
-                        .reload_own_async(Box::new(reloading), entry, || key, init)
-                        .await);
-                }
+        let found = replaces.lend(|replaces| self.read_for_load(&key, replaces));
+        let Some(entry) = found else { return Err(Unmade::Missing { key, replaces }) };
+        match self.take_stale_by(&entry, on_stale) {
+            Some(reloading) => Err(Unmade::Stale { reloading, entry, key }),
+            None => {
                 // The drop must come before the entry is the return value: otherwise a panic of the
                 // key's destructor would leak the entry.
-                drop(key);
+                drop((key, replaces));
                 Ok(entry)
             }
-            None => self.load_missing_async(Missing::Key(key), init, replaces).await,
         }
     }
 
-    /// [`load_async`](Self::load_async) that makes a key only if it has to load.
+    /// [`read_or_load`](Self::read_or_load) that makes a key only if it has to load.
     ///
     /// # Errors
-    /// As [`load_async`](Self::load_async).
-    pub async fn load_by_ref_async<Q, R: LoaderResult<V>>(
+    /// As [`read_or_load`](Self::read_or_load).
+    pub fn read_or_load_by_ref<Q, C: FnMut(&K, &V) -> bool>(
         &self,
         key: &Q,
-        init: impl Future<Output = R>,
-        (replace_if, on_stale): (Option<impl FnMut(&K, &V) -> bool>, OnStale),
-    ) -> Loaded<K, V, R>
+        (replace_if, on_stale): (Option<C>, OnStale),
+    ) -> Result<Entry<K, V>, Unmade<K, V, C>>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut replaces = OwnedReplaces::new(replace_if);
-        match replaces.lend(|replaces| self.read_for_load(key, replaces)) {
-            Some(entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    let key = || key.to_owned();
-                    return Ok(self.reload_own_async(Box::new(reloading), entry, key, init).await);
-                }
+        let found = replaces.lend(|replaces| self.read_for_load(key, replaces));
+        let Some(entry) = found else {
+            return Err(Unmade::Missing { key: key.to_owned(), replaces });
+        };
+        match self.take_stale_by(&entry, on_stale) {
+            Some(reloading) => Err(Unmade::Stale { reloading, entry, key: key.to_owned() }),
+            None => {
+                drop(replaces);
                 Ok(entry)
             }
-            None => self.load_missing_async(Missing::Key(key.to_owned()), init, replaces).await,
         }
     }
 
-    /// [`load_async`](Self::load_async) for a caller that has just found the key without an entry.
+    fn take_stale_by(
+        &self,
+        entry: &Entry<K, V>,
+        on_stale: OnStale,
+    ) -> Option<Box<Reloading<K, V>>> {
+        if on_stale == OnStale::Reload { self.take_stale_inline(entry).map(Box::new) } else { None }
+    }
+
+    /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
+    /// result. (A future around the caller's would take more code.) The first poll takes `unmade`, so
+    /// that only its owner's future has room for it. For a stale entry returns the new value's
+    /// entry, or that entry if the future made no value.
     ///
     /// # Errors
-    /// As [`load_async`](Self::load_async).
-    pub async fn load_after_miss_async<R: LoaderResult<V>>(
+    /// If this call's future, or the loader that it waited for, made no value.
+    pub async fn make_async<T, R: LoaderResult<V>>(
         &self,
-        key: K,
-        init: impl Future<Output = R>,
+        unmade: &mut Option<Unmade<K, V, impl FnMut(&K, &V) -> bool>>,
+        init: impl Future<Output = T>,
+        result_of: fn(T) -> R,
     ) -> Loaded<K, V, R> {
-        let replaces = OwnedReplaces::new(None::<fn(&K, &V) -> bool>);
-        self.load_missing_async(Missing::Key(key), init, replaces).await
-    }
-
-    /// The last part of a load that was queued, and has begun.
-    ///
-    /// # Errors
-    /// As [`load_async`](Self::load_async).
-    pub async fn finish_load_async<R: LoaderResult<V>>(
-        &self,
-        flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
-        init: impl Future<Output = R>,
-    ) -> Loaded<K, V, R> {
-        let replaces = OwnedReplaces::new(None::<fn(&K, &V) -> bool>);
-        self.load_missing_async(Missing::Leading(flight, draft), init, replaces).await
-    }
-
-    /// Reloads a stale entry in this task, by the call's own loader. Returns the new value's entry,
-    /// or `entry` if the loader made no value.
-    async fn reload_own_async<R: LoaderResult<V>>(
-        &self,
-        mut reloading: Box<Reloading<K, V>>,
-        entry: Entry<K, V>,
-        key: impl FnOnce() -> K,
-        init: impl Future<Output = R>,
-    ) -> Entry<K, V> {
-        let mut key = once(key);
-        reloading.leave_no_trace();
-        let answer = pin!(async { answer(init.await.into_result()) });
-        let made = self.reload_async(reloading, |_| key(), (answer, Panics::Reach)).await;
-        // As in `load_async`.
-        drop(key);
-        made.unwrap_or(entry)
-    }
-
-    async fn load_missing_async<R: LoaderResult<V>>(
-        &self,
-        missing: Missing<K, V>,
-        init: impl Future<Output = R>,
-        mut replaces: OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Loaded<K, V, R> {
-        // Dropped after the flight, also when the task is cancelled: its destructor may use the
+        // Dropped after the operation, also when the task is cancelled: its destructor may use the
         // key.
-        let init = pin!(init);
-        let loaded = match self.lead_async(missing, &mut replaces).await {
-            Led::Ended(outcome) => outcome,
-            Led::Leading(load) => {
-                let result = poll_as_owner(&load.flight, init).await.into_result();
-                self.land_async(load, result, &mut replaces)
+        let mut init = pin!(init);
+        let exchange = Exchange::new();
+        let mut operation = pin!(self.make_asking(unmade, &exchange));
+        poll_fn(|context| {
+            let poll_init = &mut |_, context: &mut Context<'_>| {
+                init.as_mut().poll(context).map(|made| result_of(made).into_result())
+            };
+            exchange.poll(operation.as_mut(), poll_init, context)
+        })
+        .await
+    }
+
+    /// [`make_async`](Self::make_async), which asks for the value.
+    async fn make_asking<N: Reason>(
+        &self,
+        unmade: &mut Option<Unmade<K, V, impl FnMut(&K, &V) -> bool>>,
+        exchange: &MadeValue<V, N>,
+    ) -> Result<Entry<K, V>, N> {
+        // Dropped after the flight. It may have the last count on the entry that it judged.
+        let mut replaces;
+        let load = match unmade.take().expect("it is polled once") {
+            Unmade::Stale { reloading, entry, key } => {
+                // Boxed, as it is rare and larger than all the rest.
+                return Ok(Box::pin(self.reload_asking((reloading, entry, key), exchange)).await);
+            }
+            Unmade::Leading(flight, draft) => {
+                replaces = OwnedReplaces::new(None);
+                self.look_before_load(flight, draft, &mut replaces)
+            }
+            Unmade::Missing { key, replaces: of_caller } => {
+                replaces = of_caller;
+                self.lead_async(key, &mut replaces).await
             }
         };
-        // It may have the last count on the entry that it judged. The drop must come before the
-        // entry is the return value: otherwise a panic of a destructor would leak the entry.
+        let loaded = match load {
+            Led::Ended(outcome) => outcome,
+            Led::Leading(load) => {
+                let made = exchange.ask(load.flight.token(), ()).await;
+                self.land_async(load, made, &mut replaces)
+            }
+        };
+        // The drop must come before the entry is the return value: otherwise a panic of a
+        // destructor would leak the entry.
         drop(replaces);
         loaded
     }
 
-    /// Takes the lead, or waits for another call's load. This part and
-    /// [`land_async`](Self::land_async) are compiled once for all futures.
+    /// Reloads a stale entry in this task.
+    async fn reload_asking<N: Reason>(
+        &self,
+        (mut reloading, entry, key): (Box<Reloading<K, V>>, Entry<K, V>, K),
+        exchange: &MadeValue<V, N>,
+    ) -> Entry<K, V> {
+        let mut key = once(|| key);
+        reloading.leave_no_trace();
+        let ask = async |flight| answer(exchange.ask(flight, ()).await);
+        let made = self.reload_async(reloading, |_| key(), (ask, Panics::Reach)).await;
+        // As in `read_or_load`.
+        drop(key);
+        made.unwrap_or(entry)
+    }
+
+    /// Takes the lead, or waits for another call's load.
     async fn lead_async<N: Reason>(
         &self,
-        missing: Missing<K, V>,
+        key: K,
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
     ) -> Led<'_, K, V, S, N> {
-        // The draft, declared first, is dropped after the flight, which has its key.
-        let (draft, flight);
-        match missing {
-            Missing::Leading(led, node) => (draft, flight) = (node, led),
-            Missing::Key(key) => {
-                draft = self.draft_for_load(key);
-                let mut joined = None;
-                let begin =
-                    || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
-                match drive(begin).await {
-                    Begun::Present(entry) => {
-                        // As in `load_async`; so below.
-                        drop(draft);
-                        return Led::Ended(Ok(entry));
-                    }
-                    Begun::NoValue(reason) => {
-                        drop(draft);
-                        return Led::Ended(Err(reason));
-                    }
-                    Begun::Leading(led) => flight = led,
-                }
+        let draft = self.draft_for_load(key);
+        let mut joined = None;
+        let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+        match drive(begin).await {
+            Begun::Present(entry) => {
+                // As in `read_or_load`; so below.
+                drop(draft);
+                Led::Ended(Ok(entry))
             }
+            Begun::NoValue(reason) => {
+                drop(draft);
+                Led::Ended(Err(reason))
+            }
+            Begun::Leading(flight) => self.look_before_load(flight, draft, replaces),
         }
+    }
+
+    /// Looks for the key's entry once more, as the leader of its load.
+    fn look_before_load<N: Reason>(
+        &self,
+        flight: FlightGuard,
+        draft: OwnedDraft<K, V>,
+        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
+    ) -> Led<'_, K, V, S, N> {
         let present = {
             let _mark = flight.mark_poll();
             replaces.lend(|replaces| self.present_for_load(&draft, replaces))
@@ -256,7 +284,7 @@ where
     /// value on the executor. If reloads run inline, `init` runs in this task.
     ///
     /// # Errors
-    /// As [`load_async`](Self::load_async).
+    /// As [`make_async`](Self::make_async).
     pub async fn load_refreshing_async<R: LoaderResult<V>>(
         &self,
         key: K,
@@ -264,15 +292,16 @@ where
     ) -> Loaded<K, V, R> {
         let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
             .lend(|replaces| self.read_for_load(&key, replaces));
-        let Some(entry) = entry else { return self.load_after_miss_async(key, init).await };
+        let Some(entry) = entry else { return self.make_async(&mut Some(Unmade::missing(key)), init, identity).await };
         let Some(reloading) = self.take_stale(&entry) else {
-            // As in `load_async`. The future is this call's own here.
+            // As in `read_or_load`. The future is this call's own here.
             drop((key, init));
             return Ok(entry);
         };
         let reloading = Box::new(reloading);
         let Some(engine) = self.executed() else {
-            return Ok(self.reload_own_async(reloading, entry, || key, init).await);
+            let unmade: Unmade<_, _, fn(&K, &V) -> bool> = Unmade::Stale { reloading, entry, key };
+            return self.make_async(&mut Some(unmade), init, identity).await;
         };
         let execute = self.core.executing();
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
@@ -280,7 +309,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let answer = pin!(caught(async { answer(init.await.into_result()) }));
             let mut key = once(|| key);
-            drop(engine.reload_async(reloading, |_| key(), (answer, Panics::Count)).await);
+            drop(engine.reload_async(reloading, |_| key(), (|_| answer, Panics::Count)).await);
         };
         spawn(Box::pin(reload), execute);
         Ok(entry)

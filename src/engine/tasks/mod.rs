@@ -7,9 +7,11 @@
 //!
 //! The user's futures are polled with the flight's token on the thread's stack of user code, as
 //! closures are called. So a wait for one's own flight panics, and nothing is delivered meanwhile.
+//! They meet the operations in an [`exchange`], so that these are compiled once for all of them.
 
 mod compute;
 mod drive;
+mod exchange;
 mod limits;
 mod load;
 mod load_many;
@@ -20,4 +22,5 @@ mod write;
 
 pub use drive::as_task;
 pub use limits::until;
+pub use load::Unmade;
 pub use reload::{Panics, asked};

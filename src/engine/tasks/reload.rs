@@ -1,9 +1,10 @@
 //! Reloads by tasks: in the task that asks for the value, or in a task that the executor runs.
 
-use super::drive::{as_task, poll_as_owner};
+use super::drive::as_task;
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
+use crate::engine::reentrancy::FlightToken;
 use crate::engine::refresh::{Answer, ReloadEnd, Running, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
@@ -13,7 +14,7 @@ use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::primitives::catch_user_panic;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -51,13 +52,16 @@ where
     /// Reloads a node's value by a future. Returns the new value's entry, if it brought a value. If
     /// the key has another load or computation, this waits for none.
     ///
-    /// The caller keeps the future until this one has ended or is dropped: its destructor may use
-    /// the key. The box keeps the futures of loads small, which seldom need it.
-    pub async fn reload_async(
+    /// The caller keeps the user's future until this one has ended or is dropped: its destructor may
+    /// use the key. So `answer` returns a reference to it, or [asks] for its result. A panic reaches
+    /// the caller ([`Panics::Reach`]) only from a future that is asked.
+    ///
+    /// [asks]: super::exchange::Exchange::ask
+    pub async fn reload_async<F: Future<Output = Answer<V>>>(
         &self,
         reloading: Box<Reloading<K, V>>,
         mut key: impl FnMut(&K) -> K,
-        (answer, panics): (Pin<&mut impl Future<Output = Answer<V>>>, Panics),
+        (answer, panics): (impl FnOnce(FlightToken) -> F, Panics),
     ) -> Option<Entry<K, V>> {
         let (mut running, flight) = match self.begin_reload_async(reloading) {
             Ok(begun) => begun,
@@ -65,8 +69,16 @@ where
         };
         let timer = LoadTimer::start(self);
         let answer = {
-            let mut flying = pin!(poll_as_owner(&flight, answer));
-            poll_fn(|context| running.run(|_| flying.as_mut().poll(context))).await
+            let mut answer = pin!(answer(flight.token()));
+            poll_fn(|context| {
+                let poll = running.run(|_| {
+                    let _mark = flight.mark_poll();
+                    answer.as_mut().poll(context)
+                });
+                running.asks(panics == Panics::Reach && poll.is_pending());
+                poll
+            })
+            .await
         };
         self.land_reload_async((running, flight, timer), (answer, panics), &mut key)
     }
@@ -167,7 +179,7 @@ where
             let (node, key) = (reloading.node.clone(), reloading.node.key().clone());
             let answer = pin!(asked(loader.reload(&key, node.value())));
             let reloading = Box::new(reloading);
-            drop(engine.reload_async(reloading, K::clone, (answer, Panics::Count)).await);
+            drop(engine.reload_async(reloading, K::clone, (|_| answer, Panics::Count)).await);
         };
         spawn(Box::pin(reload), execute);
     }

@@ -1,0 +1,102 @@
+//! Where an operation meets the user's future.
+//!
+//! An operation that needs the result of a user's future is two futures. The *operation* knows
+//! nothing of the user's future, so it is compiled once for each type of cache. It [asks] here, and
+//! [`poll`](Exchange::poll) polls the two in turns and brings the answer. So only a closure is
+//! compiled for each future of the user's.
+//!
+//! The user's future is polled outside of the operation's polls, with the flight's token on the
+//! thread's stack of user code.
+//!
+//! [asks]: Exchange::ask
+
+use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// See the [module](self). Only one thread at a time polls the two futures, so the lock is always
+/// free; it makes this `Sync`, as the future of an operation has to be that refers to it.
+pub struct Exchange<Q, A>(Mutex<State<Q, A>>);
+
+enum State<Q, A> {
+    Idle,
+    /// The operation has asked, as the owner of this flight. `None` once [`Exchange::poll`] has
+    /// passed the question on.
+    Asked(FlightToken, Option<Q>),
+    Answered(A),
+}
+
+impl<Q, A> Exchange<Q, A> {
+    pub fn new() -> Self {
+        Self(Mutex::new(State::Idle))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<Q, A>> {
+        // No user code runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the user's future, on behalf of a flight's owner. An operation asks once.
+    pub async fn ask(&self, flight: FlightToken, question: Q) -> A {
+        *self.lock() = State::Asked(flight, Some(question));
+        poll_fn(|_| {
+            let mut state = self.lock();
+            match mem::replace(&mut *state, State::Idle) {
+                State::Answered(answer) => Poll::Ready(answer),
+                unanswered => {
+                    *state = unanswered;
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// The flight and the question, if the operation waits for an answer.
+    fn asked(&self) -> Option<(FlightToken, Option<Q>)> {
+        match &mut *self.lock() {
+            State::Asked(flight, question) => Some((*flight, question.take())),
+            State::Idle | State::Answered(_) => None,
+        }
+    }
+
+    fn answer(&self, answer: A) {
+        *self.lock() = State::Answered(answer);
+    }
+
+    /// Polls an operation, and answers it by the user's future. `poll_user` polls that future, and
+    /// begins it if it gets a question.
+    pub fn poll<T>(
+        &self,
+        mut operation: Pin<&mut impl Future<Output = T>>,
+        poll_user: PollUser<'_, Q, A>,
+        context: &mut Context<'_>,
+    ) -> Poll<T> {
+        let mut asked = self.asked();
+        loop {
+            if let Some((flight, question)) = asked {
+                let mark = ReentrancyMark::poll(flight);
+                let Poll::Ready(answer) = poll_user(question, context) else {
+                    return Poll::Pending;
+                };
+                drop(mark);
+                self.answer(answer);
+            }
+            let poll = operation.as_mut().poll(context);
+            if poll.is_ready() {
+                return poll;
+            }
+            asked = self.asked();
+            if asked.is_none() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// Polls the user's future. It is a trait object, so that the function that takes it is compiled
+/// once, and not for each closure.
+pub type PollUser<'a, Q, A> = &'a mut dyn FnMut(Option<Q>, &mut Context<'_>) -> Poll<A>;
