@@ -1,7 +1,6 @@
 //! Loads.
 
 use super::Cache;
-use crate::engine::OnStale;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -50,7 +49,7 @@ where
     where
         V: Clone,
     {
-        self.entry(key).or_insert_with(init).into_value()
+        Loaded::<V>::shared(self.engine().load_value(key, loaded(init)))
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -64,7 +63,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        self.entry_by_ref(key).or_insert_with(init).into_value()
+        Loaded::<V>::shared(self.engine().load_value_by_ref(key, loaded(init)))
     }
 
     /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
@@ -101,7 +100,7 @@ where
         F: FnOnce() -> Option<V>,
         V: Clone,
     {
-        Some(self.entry(key).or_optionally_insert_with(init)?.into_value())
+        self.engine().load_value(key, || init().map(Loaded::new)).ok()
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -117,7 +116,7 @@ where
         F: FnOnce() -> Option<V>,
         V: Clone,
     {
-        Some(self.entry_by_ref(key).or_optionally_insert_with(init)?.into_value())
+        self.engine().load_value_by_ref(key, || init().map(Loaded::new)).ok()
     }
 
     /// Returns a clone of the key's value; if the key has none, `init` makes one or fails.
@@ -142,7 +141,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry(key).or_try_insert_with(init)?.into_value())
+        self.engine().load_value(key, || init().map(Loaded::new))
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -161,7 +160,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry_by_ref(key).or_try_insert_with(init)?.into_value())
+        self.engine().load_value_by_ref(key, || init().map(Loaded::new))
     }
 
     /// Returns a clone of the key's value; if the key has none, `loader` makes one and may say how
@@ -187,8 +186,7 @@ where
     where
         V: Clone,
     {
-        let entry = self.engine().load(key, loader, (None, OnStale::Reload));
-        R::shared(entry.map(crate::Entry::into_value))
+        R::shared(self.engine().load_value(key, loader))
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -210,8 +208,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        let entry = self.engine().load_by_ref(key, loader, (None, OnStale::Reload));
-        R::shared(entry.map(crate::Entry::into_value))
+        R::shared(self.engine().load_value_by_ref(key, loader))
     }
 }
 

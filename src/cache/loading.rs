@@ -74,7 +74,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        match self.cache.find(key) {
+        match self.cache.engine().read_clone_only(key) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
                 self.cache.engine().after_read();

@@ -38,24 +38,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let (value, due) = self.find(key);
-        if due {
-            self.engine().after_read();
-        }
-        value
-    }
-
-    /// A clone of the key's value, and whether the caller must call `after_read`.
-    #[inline]
-    pub(super) fn find<Q>(&self, key: &Q) -> (Option<V>, bool)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        let hash = self.engine().hash_ahead(key);
-        let guard = crate::epoch::pin();
-        let (value, due) = self.engine().read_value(&guard, hash, key);
-        (value.cloned(), due)
+        self.engine().read_clone(key)
     }
 
     /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.

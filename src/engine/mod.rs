@@ -74,7 +74,7 @@ pub use self::{
 };
 pub use delivery::{Pending, Receiver};
 pub use failures::Failed;
-pub use loads::{OnStale, PendingLoad, ValueOrLoad};
+pub use loads::{OnStale, PendingLoad, ValueOrLoad, ValueRead};
 pub use reentrancy::{deliver_deferred, has_deferred};
 pub use refresh::Waited;
 pub use reloads::Reloading;

@@ -48,6 +48,8 @@ pub struct ReadMode {
     coarsely: AtomicBool,
     /// How far beyond a coarse reading a deadline must lie for the read to be a plain hit.
     freshness: AtomicU64,
+    /// How far it must lie for the read to be a hit that is counted, and otherwise plain.
+    counted_freshness: AtomicU64,
 }
 
 impl ReadMode {
@@ -61,6 +63,7 @@ impl ReadMode {
             asks_coarsely: AtomicBool::new(false),
             coarsely: AtomicBool::new(false),
             freshness: AtomicU64::new(Nanos::FOREVER.raw()),
+            counted_freshness: AtomicU64::new(Nanos::FOREVER.raw()),
         };
         mode.set(&facts, has_policy);
         mode
@@ -85,12 +88,14 @@ impl ReadMode {
             Some(_) => Nanos::FOREVER,
             None => Nanos::ZERO,
         };
-        let is_plain = !counts && enough != Nanos::FOREVER;
         self.asks.store(asks, Relaxed);
         self.renews.store(asks || idle.is_some(), Relaxed);
         self.coarsely.store(coarsely, Relaxed);
-        let freshness = if is_plain { margin.max(enough) } else { Nanos::FOREVER };
-        self.freshness.store(freshness.raw(), Relaxed);
+        let freshness = margin.max(enough);
+        let (plain, counted) =
+            if counts { (Nanos::FOREVER, freshness) } else { (freshness, Nanos::FOREVER) };
+        self.freshness.store(plain.raw(), Relaxed);
+        self.counted_freshness.store(counted.raw(), Relaxed);
     }
 
     /// Takes in what the first read found out: if the hook is the trait's own, no other read asks
@@ -137,6 +142,12 @@ impl ReadMode {
     pub fn freshness_bound(&self, coarse: Timestamp) -> Timestamp {
         coarse.saturating_add(Nanos::from_raw(self.freshness.load(Relaxed)))
     }
+
+    /// The same for a hit that is counted, and otherwise plain.
+    #[inline]
+    pub fn counted_freshness_bound(&self, coarse: Timestamp) -> Timestamp {
+        coarse.saturating_add(Nanos::from_raw(self.counted_freshness.load(Relaxed)))
+    }
 }
 
 #[cfg(all(test, not(cortado_loom)))]
@@ -177,6 +188,11 @@ mod tests {
         ] {
             assert_eq!(freshness(&never_plain), Nanos::FOREVER);
         }
+        let counting = ReadMode::new(Facts { counts: true, ..PLAIN }, false);
+        let start = Timestamp::from_raw(0);
+        assert_eq!(counting.counted_freshness_bound(start) - start, SECOND);
+        let plain = ReadMode::new(PLAIN, false);
+        assert_eq!(plain.counted_freshness_bound(start) - start, Nanos::FOREVER);
     }
 
     #[test]

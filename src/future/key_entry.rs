@@ -64,7 +64,7 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
 
 /// The two methods in which the two kinds of places differ.
 macro_rules! differences {
-    ($read:ident, $owned:expr) => {
+    ($read:ident, $read_value:ident, $owned:expr) => {
         /// A caller pins the loader, so that the futures up to here have only a pointer to it.
         /// `result_of` makes the loader's result of what the future returns.
         async fn load_if<T, R: LoaderResult<V>>(
@@ -76,6 +76,26 @@ macro_rules! differences {
             let result = match engine.$read(self.key, judge) {
                 Ok(entry) => Ok(entry),
                 Err(unmade) => engine.make_async(&mut Some(unmade), loader, result_of).await,
+            };
+            self.cache.tell().await;
+            result
+        }
+
+        /// The same for a clone of the value. A stale one may be reloaded.
+        pub(super) async fn load_value<T, R: LoaderResult<V>>(
+            self,
+            (loader, result_of): (Pin<&mut impl Future<Output = T>>, fn(T) -> R),
+        ) -> Result<V, R::Reason>
+        where
+            V: Clone,
+        {
+            let engine = self.cache.engine();
+            let result = match engine.$read_value(self.key) {
+                Ok(value) => Ok(value),
+                Err(unmade) => {
+                    let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
+                    made.map(Entry::into_value)
+                }
             };
             self.cache.tell().await;
             result
@@ -157,7 +177,10 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if((pin!(loader), identity), (None::<Never<K, V>>, OnStale::Reload)).await)
+            R::shared(
+                self.load_if((pin!(loader), identity), (None::<Never<K, V>>, OnStale::Reload))
+                    .await,
+            )
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
@@ -220,7 +243,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_load, identity);
+    differences!(read_or_load, read_or_load_value, identity);
     operations!();
 }
 
@@ -231,6 +254,6 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_load_by_ref, ToOwned::to_owned);
+    differences!(read_or_load_by_ref, read_or_load_value_by_ref, ToOwned::to_owned);
     operations!();
 }

@@ -2,9 +2,9 @@
 
 use super::Cache;
 use crate::cache::{loaded, values};
-use crate::loaded::LoaderResult;
+use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
-use std::convert::Infallible;
+use std::convert::{Infallible, identity};
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -33,7 +33,8 @@ where
     where
         V: Clone,
     {
-        self.entry(key).or_insert_with(pin!(init)).await.into_value()
+        let init = (pin!(init), Loaded::new as fn(V) -> _);
+        Loaded::<V>::shared(self.entry(key).load_value(init).await)
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -42,7 +43,8 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        self.entry_by_ref(key).or_insert_with(pin!(init)).await.into_value()
+        let init = (pin!(init), Loaded::new as fn(V) -> _);
+        Loaded::<V>::shared(self.entry_by_ref(key).load_value(init).await)
     }
 
     /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
@@ -64,7 +66,8 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        Some(self.entry(key).or_optionally_insert_with(pin!(init)).await?.into_value())
+        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
+        self.entry(key).load_value(init).await.ok()
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -75,7 +78,8 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        Some(self.entry_by_ref(key).or_optionally_insert_with(pin!(init)).await?.into_value())
+        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
+        self.entry_by_ref(key).load_value(init).await.ok()
     }
 
     /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
@@ -97,7 +101,8 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry(key).or_try_insert_with(pin!(init)).await?.into_value())
+        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
+        self.entry(key).load_value(init).await
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -111,7 +116,8 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        Ok(self.entry_by_ref(key).or_try_insert_with(pin!(init)).await?.into_value())
+        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
+        self.entry_by_ref(key).load_value(init).await
     }
 
     /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
@@ -134,7 +140,7 @@ where
     where
         V: Clone,
     {
-        R::map(self.entry(key).or_load_with(pin!(loader)).await, crate::Entry::into_value)
+        R::shared(self.entry(key).load_value((pin!(loader), identity)).await)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -147,7 +153,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        R::map(self.entry_by_ref(key).or_load_with(pin!(loader)).await, crate::Entry::into_value)
+        R::shared(self.entry_by_ref(key).load_value((pin!(loader), identity)).await)
     }
 
     /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no

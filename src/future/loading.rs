@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::cache::values;
-use crate::engine::{Failed, Panics, Reloading, Unmade, asked, until};
+use crate::engine::{Failed, Panics, Reloading, Unmade, ValueRead, asked, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
@@ -74,7 +74,23 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        self.get_entry(key).await.map(Entry::into_value)
+        let loaded = match self.cache.engine().read_for_value(key) {
+            ValueRead::Hit(value) => {
+                self.cache.tell_listeners().await;
+                return Ok(value);
+            }
+            ValueRead::Miss => self.load_missing(key.to_owned()).await,
+            ValueRead::ByHandle => self.get_entry(key).await,
+        };
+        loaded.map(Entry::into_value)
+    }
+
+    /// Loads a key that a read has just found without a value.
+    async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
+        let unmade = &mut Some(Unmade::missing(key.clone()));
+        let result = self.cache.engine().make_async(unmade, self.loader.load(&key), identity).await;
+        self.cache.tell().await;
+        result
     }
 
     /// Like [`get`](Self::get), but returns a handle on the entry, without a clone.
@@ -87,11 +103,7 @@ where
     {
         let engine = self.cache.engine();
         let Some(entry) = self.cache.get_entry(key).await else {
-            let key: K = key.to_owned();
-            let loaded = self.loader.load(&key);
-            let result = engine.make_async(&mut Some(Unmade::missing(key.clone())), loaded, identity).await;
-            self.cache.tell().await;
-            return result;
+            return self.load_missing(key.to_owned()).await;
         };
         let Some(reloading) = engine.take_stale_inline(&entry) else { return Ok(entry) };
         Ok(self.reload(reloading, &entry).await.unwrap_or(entry))

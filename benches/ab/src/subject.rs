@@ -1,6 +1,7 @@
 //! The two checkouts and quick_cache, behind one trait.
 
 use ahash::RandomState;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ impl Value for Arc<Document> {
 pub trait Subject<V>: Sync {
     fn get(&self, key: u64) -> bool;
     fn insert(&self, key: u64, value: V);
+    /// The key's value, or a new one.
+    fn load(&self, key: u64) -> V;
     fn maintain(&self) {}
 }
 
@@ -80,6 +83,10 @@ macro_rules! checkout {
                     self.0.insert(key, value);
                 }
 
+                fn load(&self, key: u64) -> V {
+                    self.0.get_with(key, || V::of(key))
+                }
+
                 fn maintain(&self) {
                     self.0.run_pending_tasks();
                 }
@@ -100,6 +107,11 @@ impl<V: Value> Subject<V> for Quick<V> {
 
     fn insert(&self, key: u64, value: V) {
         self.0.insert(key, value);
+    }
+
+    fn load(&self, key: u64) -> V {
+        let Ok(value) = self.0.get_or_insert_with(&key, || Ok::<_, Infallible>(V::of(key)));
+        value
     }
 }
 

@@ -15,6 +15,9 @@ pub enum Workload {
     Updates,
     ReadThrough,
     UniqueInserts,
+    LoadHotKey,
+    LoadZipf,
+    LoadThrough,
 }
 
 impl Workload {
@@ -26,12 +29,15 @@ impl Workload {
             Self::Updates => "updates",
             Self::ReadThrough => "read-through at 10 % of the keys",
             Self::UniqueInserts => "unique inserts, full",
+            Self::LoadHotKey => "loads of one hot key",
+            Self::LoadZipf => "zipf loads, all resident",
+            Self::LoadThrough => "loads at 10 % of the keys",
         }
     }
 
     pub fn capacity(self, keys: u64) -> u64 {
         match self {
-            Self::ReadThrough => keys / 10,
+            Self::ReadThrough | Self::LoadThrough => keys / 10,
             Self::UniqueInserts => keys / 4,
             _ => keys * 2,
         }
@@ -40,7 +46,7 @@ impl Workload {
     /// How many entries there are to begin with.
     pub fn filled(self, keys: u64) -> u64 {
         match self {
-            Self::ReadThrough => keys / 10,
+            Self::ReadThrough | Self::LoadThrough => keys / 10,
             Self::UniqueInserts => keys / 2,
             _ => keys,
         }
@@ -50,6 +56,9 @@ impl Workload {
     pub fn step<V: Value>(self, subject: &dyn Subject<V>, key: u64, number: usize) {
         match self {
             Self::HotKey | Self::Zipf => _ = black_box(subject.get(key)),
+            Self::LoadHotKey | Self::LoadZipf | Self::LoadThrough => {
+                _ = black_box(subject.load(key));
+            }
             Self::Mixed if !number.is_multiple_of(10) => _ = black_box(subject.get(key)),
             Self::Mixed | Self::Updates | Self::UniqueInserts => subject.insert(key, V::of(key)),
             Self::ReadThrough => {
@@ -65,7 +74,7 @@ impl Workload {
 pub fn stream(workload: Workload, keys: u64, operations: usize, number: u64) -> Vec<u64> {
     let mut rng = SmallRng::seed_from_u64(number);
     match workload {
-        Workload::HotKey => vec![1; operations],
+        Workload::HotKey | Workload::LoadHotKey => vec![1; operations],
         // No key comes twice, neither in other rounds nor on other threads.
         Workload::UniqueInserts => {
             let first = (number + 1) << 32 | u64::from(rng.random::<u16>());

@@ -102,7 +102,7 @@ where
         loaded
     }
 
-    fn load_by<N: Reason>(
+    pub(super) fn load_by<N: Reason>(
         &self,
         key: K,
         init: Init<'_, V, N>,
@@ -140,26 +140,40 @@ where
         &self,
         key: &Q,
         init: impl FnOnce() -> R,
-        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
+        judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut init = once(|| init().into_result());
+        let loaded = self.load_by_reference(key, &mut init, judge);
+        drop(init);
+        loaded
+    }
+
+    pub(super) fn load_by_reference<Q, N: Reason>(
+        &self,
+        key: &Q,
+        init: Init<'_, V, N>,
+        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
+    ) -> Result<Entry<K, V>, N>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
         let mut replaces = Replaces::new(replace_if);
         let loaded = match self.read_for_load(key, &mut replaces) {
             Some(entry) => {
                 if on_stale == OnStale::Reload
                     && let Some(reloading) = self.take_stale_inline(&entry)
                 {
-                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_owned(), &mut init))
+                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_owned(), init))
                 } else {
                     Ok(entry)
                 }
             }
-            None => self.load_missing(key.to_owned(), &mut init, &mut replaces),
+            None => self.load_missing(key.to_owned(), init, &mut replaces),
         };
-        drop((replaces, init));
+        drop(replaces);
         loaded
     }
 
@@ -216,7 +230,7 @@ where
         Some(loaded)
     }
 
-    fn load_missing<N: Reason>(
+    pub(super) fn load_missing<N: Reason>(
         &self,
         key: K,
         init: Init<'_, V, N>,

@@ -4,7 +4,9 @@ mod commit;
 mod compute;
 mod load;
 mod pending;
+mod value;
 
 pub use commit::{OwnedReplaces, Replaces, loaded_node};
 pub use load::{Begun, Init, LoadTimer, OnStale, once};
 pub use pending::{PendingLoad, ValueOrLoad};
+pub use value::ValueRead;

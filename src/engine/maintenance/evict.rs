@@ -37,22 +37,27 @@ impl Pass<'_> {
     /// Evicts, and leaves the victims that have to stay for now in `postponed`.
     fn evict_but(&mut self, postponed: &mut Vec<NodeId>, budget: &mut Budget) -> Stuck {
         let core = self.core;
+        // Whether the policy has fewer candidates for the next pass than it had for this one.
+        let mut progress = false;
         let mut busy = 0;
+        let stuck = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
         loop {
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
-            if policy.weight() <= policy.max_weight() || !budget.take_unit() {
+            if policy.weight() <= policy.max_weight() {
                 return Stuck::Not;
             }
-            let Some(id) = policy.take_victim(&*core.pool) else {
-                return if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
-            };
+            if !budget.take_unit() {
+                return if progress || postponed.is_empty() { Stuck::Not } else { stuck(busy) };
+            }
+            let Some(id) = policy.take_victim(&*core.pool) else { return stuck(busy) };
             self.state.evictions_in_period += 1;
             self.prefetch_victims();
             let meta = core.pool.meta(id);
-            if meta.deadline() == GONE {
-                continue;
-            }
-            let unlinked = self.unlink((id, meta), RemovalCause::Size, UnlinkIf::Always);
+            let unlinked = match meta.deadline() {
+                GONE => Ok(()),
+                _ => self.unlink((id, meta), RemovalCause::Size, UnlinkIf::Always),
+            };
+            progress |= matches!(unlinked, Ok(()) | Err(Kept::ByComputation));
             let (Some(policy), Err(kept)) = (&mut self.state.policy, unlinked) else { continue };
             if seeded("victims-in-use-stay-candidates") {
                 policy.readmit(&*core.pool, id);

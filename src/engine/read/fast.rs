@@ -2,8 +2,9 @@
 //!
 //! A hit is *plain* if the entry is alive beyond doubt, was recorded in this record period, and is
 //! neither to be prolonged nor counted. For most hits one comparison shows that: the node's
-//! deadline lies beyond the cache's *freshness bound*. A plain hit writes nothing. All other reads
-//! go on [slowly](super::slow).
+//! deadline lies beyond the cache's *freshness bound*. A plain hit writes nothing. In a cache with
+//! statistics, such a hit is counted and is otherwise plain. All other reads go on
+//! [slowly](super::slow).
 
 use super::lookup::NodeRef;
 use super::slow::{HookMemo, Lookup, ReadStep};
@@ -27,7 +28,42 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let hash = self.hash(key);
         let coarse = self.core.ticker.coarse();
-        self.retry_read(guard, hash, key, (self.find(guard, hash, key), coarse), HookMemo::Unasked)
+        match self.find(guard, hash, key) {
+            Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
+                Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
+            }
+            Some(node) => self.read_node(guard, hash, key, node, coarse),
+            None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
+        }
+    }
+}
+
+impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
+    /// [`read`](Self::read) of a clone of the value.
+    #[inline]
+    pub fn read_clone<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        K: Eq + Hash,
+    {
+        let (value, due) = self.read_clone_only(key);
+        if due {
+            self.after_read();
+        }
+        value
+    }
+
+    /// [`read_clone`](Self::read_clone), and whether the caller must call
+    /// [`after_read`](Self::after_read).
+    #[inline]
+    pub fn read_clone_only<Q>(&self, key: &Q) -> (Option<V>, bool)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let hash = self.hash_ahead(key);
+        let guard = crate::epoch::pin();
+        let (value, due) = self.read_value(&guard, hash, key);
+        (value.cloned(), due)
     }
 }
 
@@ -67,6 +103,17 @@ impl<K, V, S> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
+        if let Some(recorder) = &self.core.recorder
+            && node.seen() > self.mode.counted_freshness_bound(coarse)
+            && !self.core.hot.is_cleared(node.meta())
+        {
+            recorder.hit();
+            let mut due = self.core.is_maintenance_due(coarse);
+            if !self.is_recorded(node) {
+                due |= self.core.record_read(node.id());
+            }
+            return Lookup { node: Some(node), due };
+        }
         let node = self.judged(node);
         let mut memo = HookMemo::Unasked;
         if !self.core.hot.is_cleared(node.meta()) {

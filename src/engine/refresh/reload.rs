@@ -323,9 +323,7 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
 impl<K, V, S> Drop for Running<'_, K, V, S> {
     fn drop(&mut self) {
         let panicked = self.is_in_user_code || (self.asks && std::thread::panicking());
-        if panicked
-            && let Some(reloading) = self.reloading.take()
-        {
+        if panicked && let Some(reloading) = self.reloading.take() {
             self.engine.end_reload(*reloading, ReloadEnd::Failed(None));
         }
     }

@@ -2,7 +2,7 @@
 //! or load goes on without it. The limit is a future of the caller's.
 
 use super::drive::drive;
-use super::load::Unmade;
+use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
@@ -103,7 +103,10 @@ where
                 Outcome::Abandoned => break,
             }
         }
-        Some(self.make_async(&mut Some(Unmade::missing(key.clone())), loader.load(&key), identity).await)
+        Some(
+            self.make_async(&mut Some(Unmade::missing(key.clone())), loader.load(&key), identity)
+                .await,
+        )
     }
 
     /// The task of a load that was queued.
@@ -114,8 +117,7 @@ where
     ) {
         let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
-        let unmade: Unmade<_, _, fn(&K, &V) -> bool> = Unmade::Leading(flight, draft);
-        let mut unmade = Some(unmade);
+        let mut unmade: Option<UnmadePlainly<K, V>> = Some(Unmade::Leading(flight, draft));
         let mut load = pin!(self.make_async(&mut unmade, loader.load(&key), identity));
         let loaded = poll_fn(|context| {
             // A panic of the user's code must not reach the executor.

@@ -5,7 +5,9 @@ use super::exchange::Exchange;
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
-use crate::engine::loads::{Begun, LoadTimer, OnStale, OwnedReplaces, loaded_node, once};
+use crate::engine::loads::{
+    Begun, LoadTimer, OnStale, OwnedReplaces, ValueRead, loaded_node, once,
+};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
@@ -30,7 +32,10 @@ pub enum Unmade<K, V, C> {
     Leading(FlightGuard, OwnedDraft<K, V>),
 }
 
-impl<K, V> Unmade<K, V, fn(&K, &V) -> bool> {
+/// The same for a call without a condition.
+pub type UnmadePlainly<K, V> = Unmade<K, V, fn(&K, &V) -> bool>;
+
+impl<K, V> UnmadePlainly<K, V> {
     /// A key that the caller has just found without an entry.
     pub fn missing(key: K) -> Self {
         Self::Missing { key, replaces: OwnedReplaces::new(None) }
@@ -114,6 +119,45 @@ where
         }
     }
 
+    /// [`read_or_load`](Self::read_or_load) of a clone of the value, for a call that may reload it.
+    ///
+    /// # Errors
+    /// What is to be made.
+    pub fn read_or_load_value(&self, key: K) -> Result<V, UnmadePlainly<K, V>>
+    where
+        V: Clone,
+    {
+        match self.read_for_value(&key) {
+            ValueRead::Hit(value) => {
+                // As in `read_or_load`.
+                drop(key);
+                Ok(value)
+            }
+            ValueRead::Miss => Err(Unmade::missing(key)),
+            ValueRead::ByHandle => {
+                self.read_or_load(key, (None, OnStale::Reload)).map(Entry::into_value)
+            }
+        }
+    }
+
+    /// [`read_or_load_value`](Self::read_or_load_value) that makes a key only if it has to load.
+    ///
+    /// # Errors
+    /// What is to be made.
+    pub fn read_or_load_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        V: Clone,
+    {
+        match self.read_for_value(key) {
+            ValueRead::Hit(value) => Ok(value),
+            ValueRead::Miss => Err(Unmade::missing(key.to_owned())),
+            ValueRead::ByHandle => {
+                self.read_or_load_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
+            }
+        }
+    }
+
     fn take_stale_by(
         &self,
         entry: &Entry<K, V>,
@@ -123,9 +167,9 @@ where
     }
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
-    /// result. (A future around the caller's would take more code.) The first poll takes `unmade`, so
-    /// that only its owner's future has room for it. For a stale entry returns the new value's
-    /// entry, or that entry if the future made no value.
+    /// result. (A future around the caller's would take more code.) The first poll takes `unmade`,
+    /// so that only its owner's future has room for it. For a stale entry returns the new
+    /// value's entry, or that entry if the future made no value.
     ///
     /// # Errors
     /// If this call's future, or the loader that it waited for, made no value.
@@ -292,7 +336,9 @@ where
     ) -> Loaded<K, V, R> {
         let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
             .lend(|replaces| self.read_for_load(&key, replaces));
-        let Some(entry) = entry else { return self.make_async(&mut Some(Unmade::missing(key)), init, identity).await };
+        let Some(entry) = entry else {
+            return self.make_async(&mut Some(Unmade::missing(key)), init, identity).await;
+        };
         let Some(reloading) = self.take_stale(&entry) else {
             // As in `read_or_load`. The future is this call's own here.
             drop((key, init));
@@ -300,7 +346,7 @@ where
         };
         let reloading = Box::new(reloading);
         let Some(engine) = self.executed() else {
-            let unmade: Unmade<_, _, fn(&K, &V) -> bool> = Unmade::Stale { reloading, entry, key };
+            let unmade: UnmadePlainly<K, V> = Unmade::Stale { reloading, entry, key };
             return self.make_async(&mut Some(unmade), init, identity).await;
         };
         let execute = self.core.executing();

@@ -52,9 +52,9 @@ where
     /// Reloads a node's value by a future. Returns the new value's entry, if it brought a value. If
     /// the key has another load or computation, this waits for none.
     ///
-    /// The caller keeps the user's future until this one has ended or is dropped: its destructor may
-    /// use the key. So `answer` returns a reference to it, or [asks] for its result. A panic reaches
-    /// the caller ([`Panics::Reach`]) only from a future that is asked.
+    /// The caller keeps the user's future until this one has ended or is dropped: its destructor
+    /// may use the key. So `answer` returns a reference to it, or [asks] for its result. A
+    /// panic reaches the caller ([`Panics::Reach`]) only from a future that is asked.
     ///
     /// [asks]: super::exchange::Exchange::ask
     pub async fn reload_async<F: Future<Output = Answer<V>>>(

@@ -1,0 +1,97 @@
+//! Loads whose caller wants a clone of the value. A hit makes no handle, so it writes nothing that
+//! threads share and reads no precise clock: it costs what a read costs.
+
+use super::commit::Replaces;
+use super::load::{Init, OnStale, once};
+use crate::engine::Engine;
+use crate::entry::Entry;
+use crate::loaded::{LoaderResult, Reason};
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+/// What a read has found for a load.
+pub enum ValueRead<V> {
+    Hit(V),
+    Miss,
+    /// There was no read. The entry may have to be reloaded by the caller, who therefore reads it
+    /// by a handle.
+    ByHandle,
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq,
+    V: Clone,
+    S: BuildHasher,
+{
+    /// Reads the value of a key that is to be loaded if there is none.
+    #[inline]
+    pub fn read_for_value<Q>(&self, key: &Q) -> ValueRead<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        if self.reloads_inline() {
+            return ValueRead::ByHandle;
+        }
+        self.read_clone(key).map_or(ValueRead::Miss, ValueRead::Hit)
+    }
+
+    /// [`load`](Self::load) of a clone of the value. A stale one is reloaded if reloads run inline.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_value<R: LoaderResult<V>>(
+        &self,
+        key: K,
+        init: impl FnOnce() -> R,
+    ) -> Result<V, R::Reason> {
+        let mut init = once(|| init().into_result());
+        let loaded = self.load_value_by(key, &mut init);
+        // As in `load`.
+        drop(init);
+        loaded
+    }
+
+    fn load_value_by<N: Reason>(&self, key: K, init: Init<'_, V, N>) -> Result<V, N> {
+        let entry = match self.read_for_value(&key) {
+            ValueRead::Hit(value) => {
+                // As in `load`.
+                drop(key);
+                return Ok(value);
+            }
+            ValueRead::Miss => self.load_missing(key, init, &mut Replaces::none()),
+            ValueRead::ByHandle => self.load_by(key, init, (None, OnStale::Reload)),
+        };
+        entry.map(Entry::into_value)
+    }
+
+    /// [`load_value`](Self::load_value) that makes a key only if it has to load.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_value_by_ref<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        init: impl FnOnce() -> R,
+    ) -> Result<V, R::Reason>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut init = once(|| init().into_result());
+        let loaded = self.load_value_by_reference(key, &mut init);
+        drop(init);
+        loaded
+    }
+
+    fn load_value_by_reference<Q, N: Reason>(&self, key: &Q, init: Init<'_, V, N>) -> Result<V, N>
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        let entry = match self.read_for_value(key) {
+            ValueRead::Hit(value) => return Ok(value),
+            ValueRead::Miss => self.load_missing(key.to_owned(), init, &mut Replaces::none()),
+            ValueRead::ByHandle => self.load_by_reference(key, init, (None, OnStale::Reload)),
+        };
+        entry.map(Entry::into_value)
+    }
+}
