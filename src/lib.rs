@@ -37,7 +37,7 @@
 //!   with pages of less than 64 KiB; elsewhere node memory goes back when the cache is dropped.
 //! * **A held view holds back memory.** A *view* is what [`Cache::pin`] returns. While a thread
 //!   holds one, no cache of the process releases the entries that were removed since. The same
-//!   holds while a read runs a slow `Clone` or a slow read hook.
+//!   holds while a read, or a load that finds the value, runs a slow `Clone` or a slow read hook.
 //! * **New entries may be refused.** The default [`EvictionPolicy`] may prefer an old, often used
 //!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`]. The other policies
 //!   refuse none.

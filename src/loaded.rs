@@ -152,9 +152,6 @@ pub trait LoaderResult<V>: sealed::Sealed {
 
     #[doc(hidden)]
     fn shared<T>(result: Result<T, Self::Reason>) -> Self::Shared<T>;
-
-    #[doc(hidden)]
-    fn map<T, U>(shared: Self::Shared<T>, change: impl FnOnce(T) -> U) -> Self::Shared<U>;
 }
 
 mod sealed {
@@ -178,10 +175,6 @@ impl<V> LoaderResult<V> for Loaded<V> {
             Err(never) => match never {},
         }
     }
-
-    fn map<T, U>(shared: T, change: impl FnOnce(T) -> U) -> U {
-        change(shared)
-    }
 }
 
 impl<V> LoaderResult<V> for Option<Loaded<V>> {
@@ -195,10 +188,6 @@ impl<V> LoaderResult<V> for Option<Loaded<V>> {
     fn shared<T>(result: Result<T, Absent>) -> Option<T> {
         result.ok()
     }
-
-    fn map<T, U>(shared: Option<T>, change: impl FnOnce(T) -> U) -> Option<U> {
-        shared.map(change)
-    }
 }
 
 impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
@@ -211,9 +200,5 @@ impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
 
     fn shared<T>(result: Result<T, Arc<E>>) -> Result<T, Arc<E>> {
         result
-    }
-
-    fn map<T, U>(shared: Result<T, Arc<E>>, change: impl FnOnce(T) -> U) -> Result<U, Arc<E>> {
-        shared.map(change)
     }
 }

@@ -19,7 +19,8 @@ pub mod plain {
 /// that such words *are* synchronised: they keep the data in loom's cells.
 pub mod guarded {
     pub use std::sync::atomic::{
-        AtomicU8 as GuardedU8, AtomicU32 as GuardedU32, AtomicU64 as GuardedU64,
+        AtomicBool as GuardedBool, AtomicU8 as GuardedU8, AtomicU32 as GuardedU32,
+        AtomicU64 as GuardedU64,
     };
 }
 

@@ -200,7 +200,8 @@ pub enum Kept {
     ForNow,
     /// A computation uses the node. Its end releases the node ([`Flights::next_released`]).
     ByComputation,
-    /// A computation has the node's hash, and keeps another node. A later pass has to try again.
+    /// A computation of a key with the node's hash did not note the node: it keeps another one, or
+    /// no node is to be noted. A later pass has to try again.
     BesideComputation,
 }
 

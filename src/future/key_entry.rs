@@ -90,15 +90,19 @@ macro_rules! differences {
             V: Clone,
         {
             let engine = self.cache.engine();
-            let result = match engine.$read_value(self.key) {
-                Ok(value) => Ok(value),
-                Err(unmade) => {
-                    let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
-                    made.map(Entry::into_value)
+            let unmade = match engine.$read_value(self.key) {
+                Ok(value) if !engine.tells_after_write() => return Ok(value),
+                Ok(value) => {
+                    // The future has no room for a value.
+                    let value = Box::new(value);
+                    self.cache.tell().await;
+                    return Ok(*value);
                 }
+                Err(unmade) => unmade,
             };
+            let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
             self.cache.tell().await;
-            result
+            made.map(Entry::into_value)
         }
 
         async fn compute<E, F: Future>(
@@ -243,7 +247,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_load, read_or_load_value, identity);
+    differences!(read_or_unmade, read_or_unmade_value, identity);
     operations!();
 }
 
@@ -254,6 +258,6 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_load_by_ref, read_or_load_value_by_ref, ToOwned::to_owned);
+    differences!(read_or_unmade_by_ref, read_or_unmade_value_by_ref, ToOwned::to_owned);
     operations!();
 }

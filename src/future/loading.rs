@@ -75,9 +75,12 @@ where
         V: Clone,
     {
         let loaded = match self.cache.engine().read_for_value(key) {
+            ValueRead::Hit(value) if !self.cache.engine().tells_after_read() => return Ok(value),
             ValueRead::Hit(value) => {
+                // The future has no room for a value.
+                let value = Box::new(value);
                 self.cache.tell_listeners().await;
-                return Ok(value);
+                return Ok(*value);
             }
             ValueRead::Miss => self.load_missing(key.to_owned()).await,
             ValueRead::ByHandle => self.get_entry(key).await,

@@ -6,8 +6,10 @@ use crate::common::{audited::TasksAudited, audited::tasks_audited, panic_of};
 use crate::hand::{Task, at_once, pends};
 use cortado::Op;
 use cortado::future::Cache;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 /// The key that the listener writes.
 const KEY: u64 = 1;
@@ -70,6 +72,30 @@ fn they_wait_for_the_end_of_a_computation() {
             assert_eq!((bench.told(), at_once(bench.cache.get(&KEY))), (4, Some(1003)));
             assert_eq!(bench.cache.stats().listener_panics, 0);
         }
+    });
+}
+
+/// What that future holds until it is dropped may be what the listener waits for.
+#[test]
+fn the_future_of_a_computation_is_dropped_before_its_removal_is_told() {
+    must_end(|| {
+        let held = Arc::new(());
+        let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
+        let tells = Arc::clone(&told);
+        let listener = move |_: cortado::Removed<u64, u64>| {
+            assert_eq!(held_too.strong_count(), 0, "the future is still there");
+            tells.fetch_add(1, SeqCst);
+        };
+        let cache = tasks_audited(Cache::builder().removal_listener(listener).build());
+        at_once(cache.insert(KEY, 1));
+        let computation = cache.entry(KEY).and_compute_with(|_| {
+            poll_fn(move |_| {
+                let _held = &held;
+                Poll::Ready(Op::Put(2))
+            })
+        });
+        assert_eq!(*at_once(computation).unwrap(), 2);
+        assert_eq!((told.load(SeqCst), cache.stats().listener_panics), (1, 0));
     });
 }
 

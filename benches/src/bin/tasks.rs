@@ -1,5 +1,5 @@
-//! The caches for tasks compared, on a runtime of tokio: awaited hits, awaited loads of distinct
-//! keys, and many tasks that ask for one missing key.
+//! The caches for tasks compared, on a runtime of tokio: awaited hits, by reads and by loads,
+//! awaited loads of distinct keys, and many tasks that ask for one missing key.
 //!
 //! cortado and moka have an expiry policy that gives each entry an hour; quick_cache has none. Keys
 //! are numbers, values documents behind an `Arc`. Rounds are interleaved, another cache goes first
@@ -154,13 +154,15 @@ impl Tasks for Quick {
 #[derive(Clone, Copy, PartialEq)]
 enum Workload {
     Hits,
+    HitsOfLoads,
     LoadsWithRoom,
     LoadsThatEvict,
     OneMissingKey,
 }
 
-const WORKLOADS: [(Workload, &str); 4] = [
+const WORKLOADS: [(Workload, &str); 5] = [
     (Workload::Hits, "hits, zipf"),
+    (Workload::HitsOfLoads, "loads of keys that are there, zipf"),
     (Workload::LoadsWithRoom, "loads of distinct keys, with room"),
     (Workload::LoadsThatEvict, "loads of distinct keys, each evicts one"),
     (Workload::OneMissingKey, "1,000 tasks, one missing key (ns in all)"),
@@ -173,7 +175,7 @@ fn run<C: Tasks>(workload: Workload, options: &Options, runtime: &Runtime, round
     let workers = runtime.metrics().num_workers();
     let Options { entries, operations, .. } = *options;
     let cache = Arc::new(match workload {
-        Workload::Hits => C::new(2 * entries),
+        Workload::Hits | Workload::HitsOfLoads => C::new(2 * entries),
         Workload::LoadsWithRoom => C::new(2 * (workers * operations) as u64),
         Workload::LoadsThatEvict | Workload::OneMissingKey => C::new(entries),
     });
@@ -183,8 +185,10 @@ fn run<C: Tasks>(workload: Workload, options: &Options, runtime: &Runtime, round
     }
     match workload {
         Workload::OneMissingKey => one_missing_key(&cache, runtime),
-        Workload::Hits => each(&cache, runtime, options, (Stream::Zipf, round)),
-        _ => each(&cache, runtime, options, (Stream::Unique, round)),
+        Workload::Hits | Workload::HitsOfLoads => {
+            each(&cache, runtime, options, (workload, Stream::Zipf, round))
+        }
+        _ => each(&cache, runtime, options, (workload, Stream::Unique, round)),
     }
 }
 
@@ -193,7 +197,7 @@ fn each<C: Tasks>(
     cache: &Arc<C>,
     runtime: &Runtime,
     options: &Options,
-    (stream, round): (Stream, usize),
+    (workload, stream, round): (Workload, Stream, usize),
 ) -> f64 {
     let workers = runtime.metrics().num_workers();
     let barrier = Arc::new(Barrier::new(workers));
@@ -203,9 +207,9 @@ fn each<C: Tasks>(
         runtime.spawn(async move {
             barrier.wait().await;
             let begun = Instant::now();
-            match stream {
-                Stream::Unique => cache.loads(&keys).await,
-                _ => cache.hits(&keys).await,
+            match workload {
+                Workload::Hits => cache.hits(&keys).await,
+                _ => cache.loads(&keys).await,
             }
             begun.elapsed().as_nanos() as f64 / keys.len() as f64
         })

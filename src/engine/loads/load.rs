@@ -95,14 +95,14 @@ where
         judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
         let mut init = once(|| init().into_result());
-        let loaded = self.load_by(key, &mut init, judge);
+        let loaded = self.load_dyn(key, &mut init, judge);
         // `init` is dropped before the entry becomes the return value. Otherwise a panic of its
         // destructor would leak the entry.
         drop(init);
         loaded
     }
 
-    pub(super) fn load_by<N: Reason>(
+    pub(super) fn load_dyn<N: Reason>(
         &self,
         key: K,
         init: Init<'_, V, N>,
@@ -146,12 +146,12 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut init = once(|| init().into_result());
-        let loaded = self.load_by_reference(key, &mut init, judge);
+        let loaded = self.load_by_ref_dyn(key, &mut init, judge);
         drop(init);
         loaded
     }
 
-    pub(super) fn load_by_reference<Q, N: Reason>(
+    pub(super) fn load_by_ref_dyn<Q, N: Reason>(
         &self,
         key: &Q,
         init: Init<'_, V, N>,

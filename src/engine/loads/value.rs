@@ -1,5 +1,6 @@
-//! Loads whose caller wants a clone of the value. A hit makes no handle, so it writes nothing that
-//! threads share and reads no precise clock: it costs what a read costs.
+//! Loads whose caller wants a clone of the value. Unless reloads run inline, a hit makes no handle,
+//! so it costs what a read costs: a plain hit writes nothing that threads share, and reads no
+//! precise clock.
 
 use super::commit::Replaces;
 use super::load::{Init, OnStale, once};
@@ -46,13 +47,13 @@ where
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason> {
         let mut init = once(|| init().into_result());
-        let loaded = self.load_value_by(key, &mut init);
+        let loaded = self.load_value_dyn(key, &mut init);
         // As in `load`.
         drop(init);
         loaded
     }
 
-    fn load_value_by<N: Reason>(&self, key: K, init: Init<'_, V, N>) -> Result<V, N> {
+    fn load_value_dyn<N: Reason>(&self, key: K, init: Init<'_, V, N>) -> Result<V, N> {
         let entry = match self.read_for_value(&key) {
             ValueRead::Hit(value) => {
                 // As in `load`.
@@ -60,7 +61,7 @@ where
                 return Ok(value);
             }
             ValueRead::Miss => self.load_missing(key, init, &mut Replaces::none()),
-            ValueRead::ByHandle => self.load_by(key, init, (None, OnStale::Reload)),
+            ValueRead::ByHandle => self.load_dyn(key, init, (None, OnStale::Reload)),
         };
         entry.map(Entry::into_value)
     }
@@ -78,19 +79,19 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let mut init = once(|| init().into_result());
-        let loaded = self.load_value_by_reference(key, &mut init);
+        let loaded = self.load_value_by_ref_dyn(key, &mut init);
         drop(init);
         loaded
     }
 
-    fn load_value_by_reference<Q, N: Reason>(&self, key: &Q, init: Init<'_, V, N>) -> Result<V, N>
+    fn load_value_by_ref_dyn<Q, N: Reason>(&self, key: &Q, init: Init<'_, V, N>) -> Result<V, N>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let entry = match self.read_for_value(key) {
             ValueRead::Hit(value) => return Ok(value),
             ValueRead::Miss => self.load_missing(key.to_owned(), init, &mut Replaces::none()),
-            ValueRead::ByHandle => self.load_by_reference(key, init, (None, OnStale::Reload)),
+            ValueRead::ByHandle => self.load_by_ref_dyn(key, init, (None, OnStale::Reload)),
         };
         entry.map(Entry::into_value)
     }

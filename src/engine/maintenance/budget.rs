@@ -102,7 +102,7 @@ impl Budget {
 pub enum Stuck {
     /// Nothing but its budget.
     Not,
-    /// Computations use the entries that are left.
+    /// Computations use the entries that are left, or are of keys with their hashes.
     ByComputations,
     /// Other threads hold buckets.
     ByThreads,

@@ -2,7 +2,9 @@
 //!
 //! A victim that a computation uses is set aside: the policy still counts the entry, but does not
 //! choose it again. The end of the computation releases the entry, and the next pass makes it a
-//! candidate again. So each entry in use costs one attempt, for however long it is used.
+//! candidate again. So each entry in use costs one attempt, for however long it is used. An entry
+//! whose hash a computed key has costs an attempt per pass. (Hashes have 32 bits. If more entries
+//! have that hash than a pass may evict, a pass may meet nothing else.)
 
 use super::budget::{Budget, Stuck};
 use super::pass::Pass;

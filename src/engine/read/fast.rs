@@ -30,7 +30,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
-                Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
+                Lookup { node: Some(self.judged(node)), due: self.core.is_maintenance_due(coarse) }
             }
             Some(node) => self.read_node(guard, hash, key, node, coarse),
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
@@ -112,7 +112,7 @@ impl<K, V, S> Engine<K, V, S> {
             if !self.is_recorded(node) {
                 due |= self.core.record_read(node.id());
             }
-            return Lookup { node: Some(node), due };
+            return Lookup { node: Some(self.judged(node)), due };
         }
         let node = self.judged(node);
         let mut memo = HookMemo::Unasked;

@@ -12,6 +12,8 @@ use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
 use crate::pool::Handle;
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -276,13 +278,13 @@ pub struct Running<'e, K, V, S> {
     /// `None` once the reload has ended.
     reloading: Option<Box<Reloading<K, V>>>,
     is_in_user_code: bool,
-    /// Whether the user's future is polled outside of this, which waits for its result.
-    asks: bool,
+    /// Whether a future of the user's is being polled that this waits for, and does not run.
+    is_polling: Option<&'e GuardedBool>,
 }
 
 impl<'e, K, V, S> Running<'e, K, V, S> {
     pub fn new(engine: &'e Engine<K, V, S>, reloading: Box<Reloading<K, V>>) -> Self {
-        Self { engine, reloading: Some(reloading), is_in_user_code: false, asks: false }
+        Self { engine, reloading: Some(reloading), is_in_user_code: false, is_polling: None }
     }
 
     pub fn reloading(&self) -> &Reloading<K, V> {
@@ -297,10 +299,10 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
         result
     }
 
-    /// Notes whether the user's future is polled elsewhere from now on. If that panics, this is
-    /// dropped while the thread unwinds.
-    pub fn asks(&mut self, asks: bool) {
-        self.asks = asks;
+    /// Waits for a future of the user's that is polled elsewhere. `is_polling` says when: if this
+    /// is dropped then, that future has panicked.
+    pub fn watch(&mut self, is_polling: &'e GuardedBool) {
+        self.is_polling = Some(is_polling);
     }
 
     /// Leaves the trigger to a later read, after the retry delay, since the key has a load or a
@@ -322,8 +324,10 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
 
 impl<K, V, S> Drop for Running<'_, K, V, S> {
     fn drop(&mut self) {
-        let panicked = self.is_in_user_code || (self.asks && std::thread::panicking());
-        if panicked && let Some(reloading) = self.reloading.take() {
+        let is_polling = self.is_polling.is_some_and(|is_polling| is_polling.load(Relaxed));
+        if (self.is_in_user_code || is_polling)
+            && let Some(reloading) = self.reloading.take()
+        {
             self.engine.end_reload(*reloading, ReloadEnd::Failed(None));
         }
     }

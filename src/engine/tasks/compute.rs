@@ -34,8 +34,8 @@ where
         let exchange = Exchange::new();
         let mut operation = pin!(self.compute_asking(key, &exchange));
         let result = poll_fn(|context| {
-            // An operation that gets an answer ends within that poll. So this future never holds an
-            // error between two polls, and may be sent if the user's future may.
+            // An operation that gets an answer ends within that poll. So nothing holds an error
+            // between two polls.
             let mut failed = None;
             let decide = &mut |found, context: &mut Context<'_>| {
                 if let (Some(entry), Some(decide)) = (found, decide.take()) {
@@ -51,8 +51,12 @@ where
             poll.map(|result| result.ok_or_else(|| failed.expect("without operation, an error")))
         })
         .await;
-        // Before the result is the return value: a panic of the destructor would leak it.
+        // Before the result is the return value: a panic of the destructor would leak it. And
+        // before the deliveries: a listener may wait for what the future holds.
         deciding.set(None);
+        self.core.after_computation();
+        // The future's polls may have deferred deliveries on another thread.
+        as_task(|| self.after_write());
         result
     }
 
@@ -79,9 +83,6 @@ where
             drop(flight);
             // As below.
             drop((draft, looked, kept));
-            self.core.after_computation();
-            // The future's polls may have deferred deliveries on another thread.
-            as_task(|| self.after_write());
             return None;
         };
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
@@ -91,8 +92,6 @@ where
         }
         // Before the result is the return value: a panic of their destructors would leak it.
         drop(kept);
-        self.core.after_computation();
-        as_task(|| self.after_write());
         Some(result)
     }
 }

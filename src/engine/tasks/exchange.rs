@@ -11,6 +11,8 @@
 //! [asks]: Exchange::ask
 
 use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -19,7 +21,10 @@ use std::task::{Context, Poll};
 
 /// See the [module](self). Only one thread at a time polls the two futures, so the lock is always
 /// free; it makes this `Sync`, as the future of an operation has to be that refers to it.
-pub struct Exchange<Q, A>(Mutex<State<Q, A>>);
+pub struct Exchange<Q, A> {
+    state: Mutex<State<Q, A>>,
+    is_polling: GuardedBool,
+}
 
 enum State<Q, A> {
     Idle,
@@ -31,12 +36,12 @@ enum State<Q, A> {
 
 impl<Q, A> Exchange<Q, A> {
     pub fn new() -> Self {
-        Self(Mutex::new(State::Idle))
+        Self { state: Mutex::new(State::Idle), is_polling: GuardedBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Q, A>> {
         // No user code runs under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the user's future, on behalf of a flight's owner. An operation asks once.
@@ -53,6 +58,12 @@ impl<Q, A> Exchange<Q, A> {
             }
         })
         .await
+    }
+
+    /// Whether the user's future is being polled. If this is so when the operation is dropped, that
+    /// poll has panicked.
+    pub fn is_polling(&self) -> &GuardedBool {
+        &self.is_polling
     }
 
     /// The flight and the question, if the operation waits for an answer.
@@ -78,11 +89,13 @@ impl<Q, A> Exchange<Q, A> {
         let mut asked = self.asked();
         loop {
             if let Some((flight, question)) = asked {
-                let mark = ReentrancyMark::poll(flight);
-                let Poll::Ready(answer) = poll_user(question, context) else {
-                    return Poll::Pending;
+                self.is_polling.store(true, Relaxed);
+                let poll = {
+                    let _mark = ReentrancyMark::poll(flight);
+                    poll_user(question, context)
                 };
-                drop(mark);
+                self.is_polling.store(false, Relaxed);
+                let Poll::Ready(answer) = poll else { return Poll::Pending };
                 self.answer(answer);
             }
             let poll = operation.as_mut().poll(context);

@@ -74,7 +74,7 @@ where
     /// # Errors
     /// What is to be made, if there is no entry, or an inline reload is due that `on_stale` allows.
     /// An entry for which `replace_if` holds counts as none.
-    pub fn read_or_load<C: FnMut(&K, &V) -> bool>(
+    pub fn read_or_unmade<C: FnMut(&K, &V) -> bool>(
         &self,
         key: K,
         (replace_if, on_stale): (Option<C>, OnStale),
@@ -93,11 +93,11 @@ where
         }
     }
 
-    /// [`read_or_load`](Self::read_or_load) that makes a key only if it has to load.
+    /// [`read_or_unmade`](Self::read_or_unmade) that makes a key only if it has to load.
     ///
     /// # Errors
-    /// As [`read_or_load`](Self::read_or_load).
-    pub fn read_or_load_by_ref<Q, C: FnMut(&K, &V) -> bool>(
+    /// As [`read_or_unmade`](Self::read_or_unmade).
+    pub fn read_or_unmade_by_ref<Q, C: FnMut(&K, &V) -> bool>(
         &self,
         key: &Q,
         (replace_if, on_stale): (Option<C>, OnStale),
@@ -119,32 +119,34 @@ where
         }
     }
 
-    /// [`read_or_load`](Self::read_or_load) of a clone of the value, for a call that may reload it.
+    /// [`read_or_unmade`](Self::read_or_unmade) of a clone of the value, for a call that may reload
+    /// it.
     ///
     /// # Errors
     /// What is to be made.
-    pub fn read_or_load_value(&self, key: K) -> Result<V, UnmadePlainly<K, V>>
+    pub fn read_or_unmade_value(&self, key: K) -> Result<V, UnmadePlainly<K, V>>
     where
         V: Clone,
     {
         match self.read_for_value(&key) {
             ValueRead::Hit(value) => {
-                // As in `read_or_load`.
+                // As in `read_or_unmade`.
                 drop(key);
                 Ok(value)
             }
             ValueRead::Miss => Err(Unmade::missing(key)),
             ValueRead::ByHandle => {
-                self.read_or_load(key, (None, OnStale::Reload)).map(Entry::into_value)
+                self.read_or_unmade(key, (None, OnStale::Reload)).map(Entry::into_value)
             }
         }
     }
 
-    /// [`read_or_load_value`](Self::read_or_load_value) that makes a key only if it has to load.
+    /// [`read_or_unmade_value`](Self::read_or_unmade_value) that makes a key only if it has to
+    /// load.
     ///
     /// # Errors
     /// What is to be made.
-    pub fn read_or_load_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
+    pub fn read_or_unmade_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
@@ -153,7 +155,7 @@ where
             ValueRead::Hit(value) => Ok(value),
             ValueRead::Miss => Err(Unmade::missing(key.to_owned())),
             ValueRead::ByHandle => {
-                self.read_or_load_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
+                self.read_or_unmade_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
             }
         }
     }
@@ -163,7 +165,12 @@ where
         entry: &Entry<K, V>,
         on_stale: OnStale,
     ) -> Option<Box<Reloading<K, V>>> {
-        if on_stale == OnStale::Reload { self.take_stale_inline(entry).map(Box::new) } else { None }
+        if on_stale == OnStale::Keep {
+            return None;
+        }
+        let mut reloading = self.take_stale_inline(entry)?;
+        reloading.leave_no_trace();
+        Some(Box::new(reloading))
     }
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
@@ -201,7 +208,7 @@ where
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let load = match unmade.take().expect("it is polled once") {
+        let load = match unmade.take().expect("it is taken once") {
             Unmade::Stale { reloading, entry, key } => {
                 // Boxed, as it is rare and larger than all the rest.
                 return Ok(Box::pin(self.reload_asking((reloading, entry, key), exchange)).await);
@@ -231,14 +238,15 @@ where
     /// Reloads a stale entry in this task.
     async fn reload_asking<N: Reason>(
         &self,
-        (mut reloading, entry, key): (Box<Reloading<K, V>>, Entry<K, V>, K),
+        (reloading, entry, key): (Box<Reloading<K, V>>, Entry<K, V>, K),
         exchange: &MadeValue<V, N>,
     ) -> Entry<K, V> {
         let mut key = once(|| key);
-        reloading.leave_no_trace();
         let ask = async |flight| answer(exchange.ask(flight, ()).await);
-        let made = self.reload_async(reloading, |_| key(), (ask, Panics::Reach)).await;
-        // As in `read_or_load`.
+        let made = self
+            .reload_async(reloading, |_| key(), (ask, Panics::Reach(exchange.is_polling())))
+            .await;
+        // As in `read_or_unmade`.
         drop(key);
         made.unwrap_or(entry)
     }
@@ -254,7 +262,7 @@ where
         let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
         match drive(begin).await {
             Begun::Present(entry) => {
-                // As in `read_or_load`; so below.
+                // As in `read_or_unmade`; so below.
                 drop(draft);
                 Led::Ended(Ok(entry))
             }
@@ -339,17 +347,18 @@ where
         let Some(entry) = entry else {
             return self.make_async(&mut Some(Unmade::missing(key)), init, identity).await;
         };
-        let Some(reloading) = self.take_stale(&entry) else {
-            // As in `read_or_load`. The future is this call's own here.
+        let Some(mut reloading) = self.take_stale(&entry) else {
+            // As in `read_or_unmade`. The future is this call's own here.
             drop((key, init));
             return Ok(entry);
         };
-        let reloading = Box::new(reloading);
         let Some(engine) = self.executed() else {
+            reloading.leave_no_trace();
+            let reloading = Box::new(reloading);
             let unmade: UnmadePlainly<K, V> = Unmade::Stale { reloading, entry, key };
             return self.make_async(&mut Some(unmade), init, identity).await;
         };
-        let execute = self.core.executing();
+        let (reloading, execute) = (Box::new(reloading), self.core.executing());
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };

@@ -7,7 +7,8 @@
 //!
 //! The user's futures are polled with the flight's token on the thread's stack of user code, as
 //! closures are called. So a wait for one's own flight panics, and nothing is delivered meanwhile.
-//! They meet the operations in an [`exchange`], so that these are compiled once for all of them.
+//! The future of one load or computation meets the operation in an [`exchange`], so that this is
+//! compiled once for all futures.
 
 mod compute;
 mod drive;

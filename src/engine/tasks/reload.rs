@@ -12,6 +12,7 @@ use crate::executor::spawn;
 use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::primitives::catch_user_panic;
+use crate::primitives::guarded::GuardedBool;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -19,12 +20,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// What a panic of the user's code comes to in a reload.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Panics {
+#[derive(Clone, Copy)]
+pub enum Panics<'a> {
     /// A failure: the reader that triggered the reload has not asked for it.
     Count,
-    /// It reaches the caller, whose own loader it is.
-    Reach,
+    /// It reaches the caller, whose own future is asked. This says whether that is being polled.
+    Reach(&'a GuardedBool),
 }
 
 /// The answer of a stored loader.
@@ -53,30 +54,30 @@ where
     /// the key has another load or computation, this waits for none.
     ///
     /// The caller keeps the user's future until this one has ended or is dropped: its destructor
-    /// may use the key. So `answer` returns a reference to it, or [asks] for its result. A
-    /// panic reaches the caller ([`Panics::Reach`]) only from a future that is asked.
+    /// may use the key. So `answer` returns a reference to it, or [asks] for its result.
     ///
     /// [asks]: super::exchange::Exchange::ask
     pub async fn reload_async<F: Future<Output = Answer<V>>>(
         &self,
         reloading: Box<Reloading<K, V>>,
         mut key: impl FnMut(&K) -> K,
-        (answer, panics): (impl FnOnce(FlightToken) -> F, Panics),
+        (answer, panics): (impl FnOnce(FlightToken) -> F, Panics<'_>),
     ) -> Option<Entry<K, V>> {
         let (mut running, flight) = match self.begin_reload_async(reloading) {
             Ok(begun) => begun,
             Err(made) => return made,
         };
+        if let Panics::Reach(is_polling) = panics {
+            running.watch(is_polling);
+        }
         let timer = LoadTimer::start(self);
         let answer = {
             let mut answer = pin!(answer(flight.token()));
             poll_fn(|context| {
-                let poll = running.run(|_| {
+                running.run(|_| {
                     let _mark = flight.mark_poll();
                     answer.as_mut().poll(context)
-                });
-                running.asks(panics == Panics::Reach && poll.is_pending());
-                poll
+                })
             })
             .await
         };
@@ -112,7 +113,7 @@ where
     fn land_reload_async(
         &self,
         (mut running, flight, timer): (Running<'_, K, V, S>, FlightGuard, LoadTimer<'_, K, V, S>),
-        (answer, panics): (Answer<V>, Panics),
+        (answer, panics): (Answer<V>, Panics<'_>),
         key: &mut dyn FnMut(&K) -> K,
     ) -> Option<Entry<K, V>> {
         if answer.is_ok() {
@@ -128,7 +129,7 @@ where
                 let land = || self.land_answer(of, answer, key, flight);
                 match panics {
                     Panics::Count => catch_user_panic(land).unwrap_or(ReloadEnd::Failed(None)),
-                    Panics::Reach => land(),
+                    Panics::Reach(_) => land(),
                 }
             });
             let made = running.end(ended);

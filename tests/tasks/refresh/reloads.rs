@@ -3,7 +3,7 @@
 
 use super::bench::{HARD, Jobs, SOFT, bench};
 use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
-use crate::common::{SECOND, must_end};
+use crate::common::{SECOND, must_end, panic_of};
 use crate::hand::{Task, at_once, pends};
 use cortado::future::Cache;
 use cortado::{Clock, Job, Loaded, ManualClock, Reloaded, RemovalCause};
@@ -193,6 +193,32 @@ fn past_the_soft_deadline_a_load_awaits_its_own_loader_or_returns_the_stale_valu
         let gone = Task::waiting(load(4));
         drop(gone);
         assert_eq!(at_once(cache.load("k", async { Loaded::new(5) })), 5);
+    });
+}
+
+/// The task is dropped while its thread unwinds, by a panic of something else.
+#[test]
+fn a_reload_fails_by_a_panic_of_its_own_loader_only() {
+    must_end(|| {
+        let (cache, hand) = stale(true);
+        let load = |value: u32| cache.get_with("k", async move { (pends(1).await, value).1 });
+        let reload = Task::waiting(load(2));
+        let panic = panic_of(|| {
+            let _reload = reload;
+            panic!("of another");
+        });
+        assert_eq!((panic.as_str(), cache.stats().reload_failures), ("of another", 0));
+        // The next caller need not wait for a retry delay.
+        let mut next = Task::waiting(load(3));
+        next.run();
+        assert_eq!((next.result(), cache.stats().reload_failures), (3, 0));
+        hand.advance(SOFT);
+        let mut reload = Task::waiting(cache.get_with("k", async {
+            pends(1).await;
+            panic!("of its own")
+        }));
+        assert_eq!(panic_of(|| reload.run()), "of its own");
+        assert_eq!(cache.stats().reload_failures, 1);
     });
 }
 

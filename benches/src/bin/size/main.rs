@@ -1,6 +1,6 @@
-//! How much code a cache type adds to a program, and how much each further call with a closure:
-//! small programs with no cache, one cache type, two, and one with ten loads more are built in
-//! release mode, and the sizes of their code sections compared.
+//! How much code a cache type adds to a program, and how much each further call with a closure or
+//! a future: small programs with no cache, one cache type, two, and one with ten loads more are
+//! built in release mode, and the sizes of their code sections compared.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -19,7 +19,7 @@ struct Options {
     csv: Option<PathBuf>,
 }
 
-/// Loads that the feature `loads` adds, each with a closure of its own.
+/// Loads that the features `loads` and `task-loads` add, each with a closure or future of its own.
 const LOADS: f64 = 10.0;
 
 /// A cache and the source of a program that uses it, with a type for each of the features `one` and
@@ -43,12 +43,16 @@ impl Program {
     fn manifest(&self) -> String {
         let dependency = match self.package {
             "cortado" => format!("{{ path = {:?} }}", root()),
-            "moka" => format!("{{ version = \"={}\", features = [\"sync\"] }}", version_of("moka")),
+            "moka" => format!(
+                "{{ version = \"={}\", features = [\"future\", \"sync\"] }}",
+                version_of("moka")
+            ),
             other => format!("\"={}\"", version_of(other)),
         };
         format!(
             "[workspace]\n[package]\nname = \"sized\"\nedition = \"2024\"\n\
              [features]\ndefault = []\none = []\ntwo = [\"one\"]\nloads = [\"one\"]\n\
+             tasks = []\ntask-loads = [\"tasks\"]\n\
              [dependencies]\n{} = {dependency}\n",
             self.package
         )
@@ -84,6 +88,7 @@ impl Program {
         let code = |feature| self.code(path, feature).map(|bytes| bytes as f64);
         let (none, one, two) = (code("default")?, code("one")?, code("two")?);
         let loads = code("loads")?;
+        let (tasks, task_loads) = (code("tasks")?, code("task-loads")?);
         let record = |metric, bytes: f64| {
             let metric = (metric, "KiB");
             Record::new("code", self.package, (0, ""), metric, (bytes / 1024.0).into())
@@ -92,6 +97,7 @@ impl Program {
             record("the first cache type", one - none),
             record("one more cache type", two - one),
             record("one more load, with its closure", (loads - one) / LOADS),
+            record("one more load by a task, with its future", (task_loads - tasks) / LOADS),
         ])
     }
 }

@@ -4,6 +4,7 @@
 
 use moka::sync::Cache;
 use std::hash::Hash;
+use std::future::{Future, ready};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -44,10 +45,35 @@ where
     cache.invalidate(&key);
 }
 
+/// One more load by a task, in another place of the program, for each number.
+macro_rules! await_each {
+    ($cache:ident, [$($n:literal)*]) => {
+        $(black_box($cache.get_with($n, async { ready(()).await; black_box($n).to_string() }).await);)*
+    };
+}
+
+#[cfg(feature = "tasks")]
+async fn exercise_tasks() {
+    let cache: moka::future::Cache<u64, String> = moka::future::Cache::new(1000);
+    cache.insert(black_box(1), String::new()).await;
+    await_each!(cache, [1]);
+    #[cfg(feature = "task-loads")]
+    await_each!(cache, [10 11 12 13 14 15 16 17 18 19]);
+}
+
+/// Polls a future that never waits.
+#[cfg(feature = "tasks")]
+fn run(future: impl Future<Output = ()>) {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+}
+
 fn main() {
     #[cfg(feature = "one")]
     exercise(|number| (number, number.to_string()));
     #[cfg(feature = "two")]
     exercise(|number| (number.to_string(), vec![number as u8]));
+    #[cfg(feature = "tasks")]
+    run(exercise_tasks());
     println!("{}", black_box(String::from("done")));
 }

@@ -5,6 +5,7 @@
 use quick_cache::sync::Cache;
 use std::convert::Infallible;
 use std::hash::Hash;
+use std::future::{Future, ready};
 use std::hint::black_box;
 
 /// One more load, in another place of the program, for each number.
@@ -33,10 +34,35 @@ where
     black_box(cache.remove(&key).is_some());
 }
 
+/// One more load by a task, in another place of the program, for each number.
+macro_rules! await_each {
+    ($cache:ident, [$($n:literal)*]) => {
+        $(black_box($cache.get_or_insert_async(&$n, async { ready(()).await; Ok::<_, ()>(black_box($n).to_string()) }).await);)*
+    };
+}
+
+#[cfg(feature = "tasks")]
+async fn exercise_tasks() {
+    let cache: quick_cache::sync::Cache<u64, String> = quick_cache::sync::Cache::new(1000);
+    cache.insert(black_box(1), String::new());
+    await_each!(cache, [1]);
+    #[cfg(feature = "task-loads")]
+    await_each!(cache, [10 11 12 13 14 15 16 17 18 19]);
+}
+
+/// Polls a future that never waits.
+#[cfg(feature = "tasks")]
+fn run(future: impl Future<Output = ()>) {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+}
+
 fn main() {
     #[cfg(feature = "one")]
     exercise(|number| (number, number.to_string()));
     #[cfg(feature = "two")]
     exercise(|number| (number.to_string(), vec![number as u8]));
+    #[cfg(feature = "tasks")]
+    run(exercise_tasks());
     println!("{}", black_box(String::from("done")));
 }
