@@ -95,8 +95,7 @@ where
         V: Clone,
     {
         let loader = |keys: &[&K]| loader(keys).map(loaded);
-        let entries = self.engine().load_many(keys, loader, None)?;
-        Ok(values(entries.into_iter().flatten()))
+        Ok(self.engine().load_many(keys, loader, None)?.unwrap_or_default())
     }
 
     /// Like [`get_many_with`](Self::get_many_with), but waits for the loads of other calls no
@@ -136,8 +135,7 @@ where
         let deadline = Instant::now().checked_add(limit);
         let loader = |keys: &[&K]| Ok::<_, Infallible>(loaded(loader(keys)));
         match self.engine().load_many(keys, loader, deadline) {
-            Ok(Some(entries)) => Ok(values(entries)),
-            Ok(None) => Err(TimedOut),
+            Ok(values) => values.ok_or(TimedOut),
             Err(never) => match *never {},
         }
     }
@@ -179,13 +177,6 @@ pub(crate) fn loaded<K, V>(
     pairs: impl IntoIterator<Item = (K, V)>,
 ) -> impl Iterator<Item = (K, Loaded<V>)> {
     pairs.into_iter().map(|(key, value)| (key, Loaded::new(value)))
-}
-
-/// Clones of the values of these entries.
-pub(crate) fn values<K, V: Clone>(
-    entries: impl IntoIterator<Item = Option<Entry<K, V>>>,
-) -> Vec<Option<V>> {
-    entries.into_iter().map(|entry| entry.map(Entry::into_value)).collect()
 }
 
 impl<K, V, S> Extend<(K, V)> for Cache<K, V, S>

@@ -1,7 +1,6 @@
 //! Caches with a stored loader.
 
 use super::Cache;
-use super::bulk::values;
 use crate::engine::{Failed, Waited};
 use crate::entry::Entry;
 use crate::error::LoadError;
@@ -150,8 +149,7 @@ where
         V: Clone,
     {
         let loader = |keys: &[&K]| self.loader.load_many(keys);
-        let entries = self.cache.engine().load_many(keys, loader, None)?;
-        Ok(values(entries.into_iter().flatten()))
+        Ok(self.cache.engine().load_many(keys, loader, None)?.unwrap_or_default())
     }
 
     /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Does not

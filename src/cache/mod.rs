@@ -12,7 +12,7 @@ mod read;
 mod run;
 mod write;
 
-pub(crate) use bulk::{loaded, values};
+pub(crate) use bulk::loaded;
 pub use guard::{GuardResult, LoadGuard};
 pub use key_entry::{KeyEntry, KeyEntryByRef};
 pub use loading::{LoadLimits, LoadingCache};

@@ -1,7 +1,7 @@
 //! Loads.
 
 use super::Cache;
-use crate::cache::{loaded, values};
+use crate::cache::loaded;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::convert::{Infallible, identity};
@@ -192,7 +192,7 @@ where
             .await;
         self.tell().await;
         match answers {
-            Ok(entries) => values(entries),
+            Ok(values) => values,
             Err(never) => match *never {},
         }
     }
@@ -215,7 +215,7 @@ where
         let answers =
             self.engine().load_many_async(keys, loader, |result| result.map(loaded)).await;
         self.tell().await;
-        answers.map(values)
+        answers
     }
 
     /// See [`crate::Cache::load_refreshing`]. In the background, the executor polls `loader`: one

@@ -1,7 +1,6 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::cache::values;
 use crate::engine::{Failed, Panics, Reloading, Unmade, ValueRead, asked, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
@@ -159,7 +158,7 @@ where
         let loader = |keys: &[&K]| self.loader.load_many(keys.iter().copied().cloned().collect());
         let answers = self.cache.engine().load_many_async(keys, loader, |made| made).await;
         self.cache.tell().await;
-        answers.map(values)
+        answers
     }
 
     /// Like [`get`](Self::get), but if the value is stale, waits for its reload until `soft` is

@@ -14,8 +14,8 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-/// The keys' entries, in the order of the keys.
-pub type Answers<K, V> = Vec<Option<Entry<K, V>>>;
+/// Clones of the keys' values, in the order of the keys.
+pub type Answers<V> = Vec<Option<V>>;
 
 /// Pairs that a loader has made and was not asked for.
 pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
@@ -23,6 +23,8 @@ pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
 /// One of the keys, in the order in which the caller gave them.
 pub enum Wanted<K, V> {
     Known(Option<Entry<K, V>>),
+    /// A read has found this value.
+    Hit(V),
     /// No value yet. The flight is another call's load of the key, for which this call has waited.
     Missing(OwnedDraft<K, V>, Option<Arc<Flight>>),
     /// The same key as the one at this position.
@@ -68,7 +70,7 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The keys' entries, read or loaded, in the order of the keys. `None` if another call's load
+    /// The keys' values, read or loaded, in the order of the keys. `None` if another call's load
     /// has not ended at `deadline`; the loads of this call have then. `loader` is asked for all
     /// keys at once that are missing and that no other call is loading. It is asked again for
     /// those whose other load came to nothing.
@@ -80,7 +82,10 @@ where
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Answers<K, V>>, plain::Arc<E>> {
+    ) -> Result<Option<Answers<V>>, plain::Arc<E>>
+    where
+        V: Clone,
+    {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -119,12 +124,16 @@ where
         }
     }
 
-    pub fn want(&self, key: K) -> Wanted<K, V> {
-        if let Some(entry) = self.read_for_load(&key, &mut Replaces::none()) {
-            // Before the entry is the return value: if the key's destructor panicked after that,
-            // the entry would leak.
+    /// Reads a key. A stale value counts as any other.
+    pub fn want(&self, key: K) -> Wanted<K, V>
+    where
+        V: Clone,
+    {
+        if let Some(value) = self.read_clone(&key) {
+            // Before the value is the return value: if the key's destructor panicked after that,
+            // the value would leak.
             drop(key);
-            return Wanted::Known(Some(entry));
+            return Wanted::Hit(value);
         }
         Wanted::Missing(self.draft_for_load(key), None)
     }
@@ -272,11 +281,15 @@ where
         table
     }
 
-    pub fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<K, V> {
-        let mut answers: Answers<K, V> = Vec::with_capacity(wanted.len());
+    pub fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<V>
+    where
+        V: Clone,
+    {
+        let mut answers: Answers<V> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let answer = match wanted {
-                Wanted::Known(entry) => entry,
+                Wanted::Hit(value) => Some(value),
+                Wanted::Known(entry) => entry.map(Entry::into_value),
                 // An earlier position, which has its answer by now.
                 Wanted::SameAs(position) => answers[position].clone(),
                 Wanted::Missing(..) => None,
@@ -304,13 +317,13 @@ fn keys_at<K, V>(wanted: &[Wanted<K, V>], positions: impl Iterator<Item = usize>
 fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {
     match wanted {
         Wanted::Missing(draft, _) => Some(draft.key()),
-        Wanted::Known(_) | Wanted::SameAs(_) => None,
+        Wanted::Hit(_) | Wanted::Known(_) | Wanted::SameAs(_) => None,
     }
 }
 
 fn known_entry<K, V>(wanted: &Wanted<K, V>) -> Option<Entry<K, V>> {
     match wanted {
         Wanted::Known(entry) => entry.clone(),
-        Wanted::Missing(..) | Wanted::SameAs(_) => None,
+        Wanted::Hit(_) | Wanted::Missing(..) | Wanted::SameAs(_) => None,
     }
 }

@@ -24,8 +24,9 @@ where
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> F,
         into_result: impl Fn(F::Output) -> Result<I, E>,
-    ) -> Result<Answers<K, V>, Arc<E>>
+    ) -> Result<Answers<V>, Arc<E>>
     where
+        V: Clone,
         E: Send + Sync + 'static,
         I: IntoIterator<Item = (K, Loaded<V>)>,
         F: Future,

@@ -5,7 +5,7 @@ mod loaders;
 mod reads;
 mod writes;
 
-use super::bench::{Bench, HARD, bench};
+use super::bench::{Bench, HARD, SOFT, bench};
 use cortado::{Builder, Expiry, RemovalCause};
 use std::time::{Duration, Instant};
 
@@ -137,6 +137,22 @@ fn check(rows: &[Row]) {
                 let expected = row.expected(state);
                 assert_eq!(seen, expected, "{operation} on an entry that is {state:?}, {name}");
             }
+        }
+    }
+}
+
+/// It is not the soft deadline, which plain hits are judged by.
+#[test]
+fn a_handle_tells_the_end_of_the_entry_however_it_was_read() {
+    for (name, configure) in CONFIGURATIONS {
+        let b = bench(|builder| configure(builder.max_capacity(100)));
+        assert_eq!(b.cache.get(&KEY), Ok(1));
+        b.advance(5);
+        for _ in 0..2 {
+            let read = b.cache.cache().get_entry(&KEY).map(|entry| entry.expires_in());
+            let peeked = b.cache.cache().peek(&KEY).map(|entry| entry.expires_in());
+            assert_eq!(read, peeked, "{name}");
+            assert!(read.is_some_and(|end| end.is_some_and(|left| left > SOFT)), "{name}");
         }
     }
 }

@@ -83,14 +83,6 @@ fn looks() -> Vec<Row> {
             },
             ["Some(Some(95))", "Some(Some(80))", "None"],
         ),
-        row(
-            "the end of an entry that is read",
-            |b| {
-                let entry = b.cache.get_entry(&KEY);
-                format!("{:?}", entry.map(|it| it.expires_in().map(|left| left.as_secs())))
-            },
-            ["Some(Some(95))", "Some(Some(80))", "None"],
-        ),
         // Of one that has expired, a pass is to come at once.
         row(
             "next_expiration",
