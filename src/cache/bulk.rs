@@ -1,7 +1,6 @@
 //! Operations on several keys.
 
 use super::Cache;
-use crate::entry::Entry;
 use crate::error::TimedOut;
 use crate::loaded::Loaded;
 use equivalent::Equivalent;
