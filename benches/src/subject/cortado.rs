@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 /// How a cache is set up, and how its entries get their lifetimes.
 pub trait Setup: Send + Sync {
     const SCHEDULER: bool = false;
+    const STATS: bool = false;
 
     fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V>;
 
@@ -39,6 +40,17 @@ pub struct Scheduled;
 
 impl Setup for Scheduled {
     const SCHEDULER: bool = true;
+
+    fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
+        Documented::lifetimes(builder)
+    }
+}
+
+/// The same with statistics.
+pub struct Counted;
+
+impl Setup for Counted {
+    const STATS: bool = true;
 
     fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
         Documented::lifetimes(builder)
@@ -134,6 +146,7 @@ impl<K: Key, V: Value, S: Setup> Subject<K, V> for Cortado<K, V, S> {
 
     fn new(plan: Plan) -> Self {
         let builder = Cache::builder().max_capacity(plan.capacity).scheduler(S::SCHEDULER);
+        let builder = builder.record_stats(S::STATS);
         let builder = match plan.idle {
             Some(idle) => builder.time_to_idle(idle),
             None => S::lifetimes(builder),
@@ -153,6 +166,68 @@ impl<K: Key, V: Value, S: Setup> Subject<K, V> for Cortado<K, V, S> {
 
     fn settle(&self) {
         self.cache.run_pending_tasks();
+    }
+}
+
+/// How entries are read, if not by `get`.
+pub trait Way: Send + Sync {
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool;
+}
+
+/// By loads, whose loader has no value.
+pub struct Load;
+
+impl Way for Load {
+    #[inline]
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool {
+        cache.optionally_get_with_by_ref(key, || None).inspect(Value::look).is_some()
+    }
+}
+
+/// By handles.
+pub struct Handle;
+
+impl Way for Handle {
+    #[inline]
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool {
+        cache.get_entry(key).inspect(|entry| entry.look()).is_some()
+    }
+}
+
+/// cortado, read in another way.
+pub struct CortadoBy<K, V, W> {
+    cortado: Cortado<K, V>,
+    way: PhantomData<W>,
+}
+
+impl<K: Key, V: Value, W: Way> Lookup<K> for CortadoBy<K, V, W> {
+    #[inline]
+    fn look_up(&self, key: &K) -> bool {
+        W::look_up(&self.cortado.cache, key)
+    }
+}
+
+impl<K: Key, V: Value, W: Way> Subject<K, V> for CortadoBy<K, V, W> {
+    type Reader<'a>
+        = &'a Self
+    where
+        Self: 'a;
+
+    fn new(plan: Plan) -> Self {
+        Self { cortado: Cortado::new(plan), way: PhantomData }
+    }
+
+    fn reader(&self) -> Self::Reader<'_> {
+        self
+    }
+
+    #[inline]
+    fn insert(&self, key: K, value: V) {
+        self.cortado.insert(key, value);
+    }
+
+    fn settle(&self) {
+        self.cortado.settle();
     }
 }
 

@@ -13,7 +13,7 @@ mod tasks;
 mod timed;
 
 pub use bounded::{Foyer, QuickCache, Scc};
-pub use cortado::{Cortado, CortadoPin};
+pub use cortado::{Cortado, CortadoBy, CortadoPin};
 pub use eight::CortadoEight;
 pub use floors::{Papaya, Shards};
 pub use moka::{MiniMoka, Moka, MokaExpiry};
@@ -101,6 +101,9 @@ pub enum Rival {
     CortadoTimeToLive,
     CortadoReadHook,
     CortadoRefresh,
+    CortadoStats,
+    CortadoLoad,
+    CortadoHandle,
     CortadoEight,
     CortadoFuture,
     MokaExpiry,
@@ -144,7 +147,8 @@ impl Rival {
     }
 
     /// Whether it is another way to use a cache that takes part anyway: cortado with lifetimes
-    /// given in another way than by the documented policy, a cache for tasks.
+    /// given in another way than by the documented policy, with statistics, or read otherwise than
+    /// by `get`; a cache for tasks.
     pub fn varies(self) -> bool {
         matches!(
             self,
@@ -153,6 +157,9 @@ impl Rival {
                 | Self::CortadoTimeToLive
                 | Self::CortadoReadHook
                 | Self::CortadoRefresh
+                | Self::CortadoStats
+                | Self::CortadoLoad
+                | Self::CortadoHandle
                 | Self::CortadoEight
                 | Self::CortadoFuture
                 | Self::MokaFuture
@@ -191,6 +198,16 @@ impl Rival {
             }
             Self::CortadoRefresh => {
                 timed("cortado", "expiry policy, and a soft deadline that does not come")
+            }
+            Self::CortadoStats => {
+                Card { idle: true, ..timed("cortado", "expiry policy; with statistics") }
+            }
+            Self::CortadoLoad => Card {
+                idle: true,
+                ..timed("cortado", "expiry policy; loads by `optionally_get_with_by_ref`")
+            },
+            Self::CortadoHandle => {
+                Card { idle: true, ..timed("cortado", "expiry policy; `get_entry`") }
             }
             Self::CortadoEight => {
                 timed("cortado", "expiry policy; eight caches side by side, chosen by hash")
@@ -244,6 +261,9 @@ impl Rival {
             Self::CortadoTimeToLive => driver.drive::<Cortado<K, V, cortado::TimeToLive>>(),
             Self::CortadoReadHook => driver.drive::<Cortado<K, V, cortado::ReadHook>>(),
             Self::CortadoRefresh => driver.drive::<Cortado<K, V, cortado::Refresh>>(),
+            Self::CortadoStats => driver.drive::<Cortado<K, V, cortado::Counted>>(),
+            Self::CortadoLoad => driver.drive::<CortadoBy<K, V, cortado::Load>>(),
+            Self::CortadoHandle => driver.drive::<CortadoBy<K, V, cortado::Handle>>(),
             Self::CortadoEight => driver.drive::<CortadoEight<K, V>>(),
             Self::CortadoFuture => driver.drive::<CortadoFuture<K, V>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),

@@ -28,7 +28,7 @@ impl Pass<'_> {
     pub fn evict(&mut self, budget: &mut Budget) -> Stuck {
         self.restore_released(budget);
         let mut postponed = std::mem::take(&mut self.state.ids);
-        let stuck = self.evict_but(&mut postponed, budget);
+        let stuck = self.evict_or_postpone(&mut postponed, budget);
         if let Some(policy) = &mut self.state.policy {
             postponed.drain(..).for_each(|id| policy.restore(&*self.core.pool, id));
         }
@@ -37,7 +37,7 @@ impl Pass<'_> {
     }
 
     /// Evicts, and leaves the victims that have to stay for now in `postponed`.
-    fn evict_but(&mut self, postponed: &mut Vec<NodeId>, budget: &mut Budget) -> Stuck {
+    fn evict_or_postpone(&mut self, postponed: &mut Vec<NodeId>, budget: &mut Budget) -> Stuck {
         let core = self.core;
         // Whether the policy has fewer candidates for the next pass than it had for this one.
         let mut progress = false;

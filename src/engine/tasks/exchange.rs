@@ -1,9 +1,9 @@
 //! Where an operation meets the user's future.
 //!
-//! An operation that needs the result of a user's future is two futures. The *operation* knows
-//! nothing of the user's future, so it is compiled once for each type of cache. It [asks] here, and
-//! [`poll`](Exchange::poll) polls the two in turns and brings the answer. So only a closure is
-//! compiled for each future of the user's.
+//! An operation that needs the result of a user's future runs as two futures. The *operation* knows
+//! nothing of the user's future, so it is compiled once for each type of cache. When it needs the
+//! result, it [asks] here. [`poll`](Exchange::poll) polls the two in turns, and passes the answer
+//! on. So only a closure is compiled for each future of the user's.
 //!
 //! The user's future is polled outside of the operation's polls, with the flight's token on the
 //! thread's stack of user code.

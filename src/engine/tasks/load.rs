@@ -21,7 +21,7 @@ use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
 use std::task::Context;
 
-/// What is to be made, by a future that is still to be asked.
+/// A value that the caller's future is to make.
 pub enum Unmade<K, V, C> {
     /// A read has found the key without an entry.
     Missing { key: K, replaces: OwnedReplaces<K, V, C> },
@@ -61,7 +61,7 @@ struct LeadLoad<'e, K, V, S> {
 /// The outcome of a load by a task.
 pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
 
-/// Brings what the caller's future has made.
+/// Here a load asks the caller's future for the value.
 type MadeValue<V, N> = Exchange<(), Result<crate::loaded::Loaded<V>, N>>;
 
 impl<K, V, S> Engine<K, V, S>

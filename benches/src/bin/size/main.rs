@@ -82,6 +82,7 @@ impl Program {
         let path = directory.path();
         fs::create_dir(path.join("src"))?;
         fs::write(path.join("src/main.rs"), self.source)?;
+        fs::write(path.join("src/poll.rs"), include_str!("programs/poll.rs"))?;
         fs::write(path.join("Cargo.toml"), self.manifest())?;
         // The same versions of everything as in the other benchmarks.
         fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock"))?;

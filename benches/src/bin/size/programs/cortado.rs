@@ -2,9 +2,11 @@
 
 #![allow(dead_code, unused_imports, unused_macros)]
 
+mod poll;
+
 use cortado::{Cache, expire};
 use std::hash::Hash;
-use std::future::{Future, ready};
+use std::future::ready;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -54,19 +56,12 @@ async fn exercise_tasks() {
     await_each!(cache, [10 11 12 13 14 15 16 17 18 19]);
 }
 
-/// Polls a future that never waits.
-#[cfg(feature = "tasks")]
-fn run(future: impl Future<Output = ()>) {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(std::pin::pin!(future).poll(&mut context).is_ready());
-}
-
 fn main() {
     #[cfg(feature = "one")]
     exercise(|number| (number, number.to_string()));
     #[cfg(feature = "two")]
     exercise(|number| (number.to_string(), vec![number as u8]));
     #[cfg(feature = "tasks")]
-    run(exercise_tasks());
+    poll::to_the_end(exercise_tasks());
     println!("{}", black_box(String::from("done")));
 }
