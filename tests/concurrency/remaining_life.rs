@@ -105,3 +105,27 @@ fn nor_by_the_systems_clock_while_others_write_the_key() {
         }
     });
 }
+
+/// Of an entry without a hard deadline, also while it is being replaced. In a cache with refresh
+/// the end of a life has a word of its own, which a handle reads after the lookup.
+#[test]
+fn an_entry_that_is_replaced_has_no_end_if_it_had_none() {
+    for counts in [false, true] {
+        let cache: Audited<u64, u64> = audited(
+            Cache::builder()
+                .refresh_after_write(Duration::from_secs(3600))
+                .refresh_inline(true)
+                .record_stats(counts)
+                .max_capacity(100)
+                .build(),
+        );
+        cache.insert(1, 0);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (0..300_000).for_each(|value| cache.insert(1, value)));
+            while !writer.is_finished() {
+                let entry = cache.get_entry(&1).expect("it is there all the time");
+                assert_eq!(entry.expires_in(), None);
+            }
+        });
+    }
+}

@@ -30,7 +30,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
-                Lookup { node: Some(self.judged(node)), due: self.core.is_maintenance_due(coarse) }
+                match self.judged_living(node, coarse) {
+                    None => self.read_node(guard, hash, key, node, coarse),
+                    node => Lookup { node, due: self.core.is_maintenance_due(coarse) },
+                }
             }
             Some(node) => self.read_node(guard, hash, key, node, coarse),
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
@@ -105,14 +108,14 @@ impl<K, V, S> Engine<K, V, S> {
     {
         if let Some(recorder) = &self.core.recorder
             && node.seen() > self.mode.counted_freshness_bound(coarse)
-            && !self.core.hot.is_cleared(node.meta())
+            && let Some(node) = self.judged_living(node, coarse)
         {
             recorder.hit();
             let mut due = self.core.is_maintenance_due(coarse);
             if !self.is_recorded(node) {
                 due |= self.core.record_read(node.id());
             }
-            return Lookup { node: Some(self.judged(node)), due };
+            return Lookup { node: Some(node), due };
         }
         let node = self.judged(node);
         let mut memo = HookMemo::Unasked;
@@ -151,6 +154,18 @@ impl<K, V, S> Engine<K, V, S> {
             coarse = self.core.ticker.coarse();
             found = self.find(guard, hash, key);
         }
+    }
+
+    /// The node with the end of its life, if it lives. In a cache with refresh that is in a word of
+    /// its own, in which the node may be gone by now.
+    #[inline]
+    fn judged_living<'g>(
+        &'g self,
+        node: NodeRef<'g, K, V>,
+        coarse: Timestamp,
+    ) -> Option<NodeRef<'g, K, V>> {
+        let node = self.judged(node);
+        self.is_live_at(node, coarse).then_some(node)
     }
 
     /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs
