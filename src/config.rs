@@ -227,6 +227,21 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// [`execute`](Self::execute) for a thread that runs no code of the user's: a worker of the
+    /// process calls an executor of the user's, which may run the job at once.
+    pub fn execute_elsewhere(&self, job: Job) {
+        match self {
+            #[cfg(not(cortado_loom))]
+            Self::Own(executor) => {
+                let executor = Arc::clone(executor);
+                Workers::global().execute(Box::new(move || executor.execute(job)));
+            }
+            other => other.execute(job),
+        }
+    }
+}
+
 impl fmt::Debug for Executor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

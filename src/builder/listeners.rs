@@ -162,8 +162,10 @@ where
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
     /// * An executor that runs jobs at once, on the caller's thread, is allowed.
+    /// * The [`scheduler`](Self::scheduler) does not call the executor itself: a worker thread of
+    ///   the process does. So an executor that blocks holds up no other cache.
     /// * The executor is dropped with the cache, on the thread on which the cache ends. That may be
-    ///   one of the executor's own threads.
+    ///   one of the executor's own threads, or that worker thread.
     ///
     /// Without an executor, operations deliver in passing, and the scheduler leaves the delivery to
     /// worker threads of the process. There is one worker thread as long as no listener or

@@ -257,8 +257,9 @@ where
     ///
     /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place.
     ///
-    /// *Callbacks*: the thread runs no listener and no destructor; worker threads run them (see
-    /// [`executor`](Self::executor)). Of the user's code, the thread runs only a clock.
+    /// *Callbacks*: the thread runs no listener, no destructor and no
+    /// [`executor`](Self::executor); worker threads do. Of the user's code, the thread runs only a
+    /// clock.
     ///
     /// *Fork*: a forked child has no such thread. Inherited caches work in the child as caches
     /// without a scheduler. When the child builds a cache with a scheduler, the thread starts anew,

@@ -50,7 +50,8 @@ where
     /// Does at most `units` units of maintenance and returns what is left.
     ///
     /// *Units*: a unit is an expiration, an eviction, an entry moved in the wheel, or a
-    /// notification.
+    /// notification. Evictions that make room for writes recorded since the last maintenance come
+    /// on top: as many as there are such writes.
     ///
     /// *Expiration*: an entry is due when the tick of the timer wheel
     /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) that contains its deadline is

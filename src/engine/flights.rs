@@ -423,6 +423,7 @@ impl Drop for FlightGuard {
             self.flights.remove(self.hash, self.flight());
         }
         self.leader.abandon();
+        reentrancy::take_up_reloads_of(self.token());
         // The future's polls deferred deliveries to the end of the flight. If the owner failed or
         // was cancelled, the end is here.
         if reentrancy::has_deferred() {

@@ -47,6 +47,8 @@ pub struct LoadedNode {
     /// The end of the value's life. [`NEVER`](crate::clock::NEVER) for a value that was refused
     /// (no lifetime, or too heavy): every waiter that had joined still gets it.
     pub ends: Timestamp,
+    /// What the waiters are told of the end: the same, also for a value that was refused.
+    pub deadline: Timestamp,
     /// True if this load's loader made the value; false if the load found an entry after it had
     /// registered.
     pub is_made: bool,

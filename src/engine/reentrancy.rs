@@ -17,6 +17,9 @@
 use crate::executor::Running;
 use crate::hash::Hash32;
 use crate::links::NodeId;
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedBool;
+use crate::primitives::plain::{Mutex, PoisonError};
 use crate::primitives::seeded;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -145,7 +148,7 @@ impl ReentrancyMark {
     }
 
     /// One poll of the future of a load or a computation. What it defers waits for the end of the
-    /// flight, which delivers it; or for an operation that comes before.
+    /// flight, on whatever thread that is. Deliveries may come with an operation before.
     pub fn poll(token: FlightToken) -> Option<Self> {
         Self::push(Frame::Poll(token))
     }
@@ -197,8 +200,13 @@ impl Drop for ReentrancyMark {
         } else {
             self.pop_above();
         }
-        if self.frame.delivers_at_its_end() && has_deferred() {
-            deliver_deferred();
+        if !has_deferred() {
+            return;
+        }
+        match self.frame {
+            Frame::Poll(flight) => leave_reloads_to(flight),
+            frame if frame.delivers_at_its_end() => deliver_deferred(),
+            _ => {}
         }
     }
 }
@@ -289,6 +297,57 @@ pub fn defer_delivery(cache: &Weak<dyn Deliver>, reloads: usize) {
 #[inline]
 pub fn has_deferred() -> bool {
     HAS_DEFERRED.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Reloads that polls have deferred, and the flights at whose ends they are to start. The next poll
+/// may be on another thread. Nearly always empty.
+static LEFT: Mutex<Vec<LeftReloads>> = Mutex::new(Vec::new());
+/// Whether there are any. A flight that has some was polled before by who ends it, so that one sees
+/// it; others may see an older answer.
+static HAS_LEFT: GuardedBool = GuardedBool::new(false);
+
+struct LeftReloads {
+    flight: FlightToken,
+    cache: Weak<dyn Deliver>,
+    count: usize,
+}
+
+/// Leaves the reloads that this thread has deferred to the end of this flight, unless a frame still
+/// defers them. Deliveries stay: any operation makes them.
+#[cold]
+fn leave_reloads_to(flight: FlightToken) {
+    if defers_deliveries() {
+        return;
+    }
+    let _ = DEFERRED.try_with(|deferred| {
+        for (cache, reloads) in deferred.borrow_mut().iter_mut().filter(|(_, count)| *count > 0) {
+            let (cache, count) = (Weak::clone(cache), std::mem::take(reloads));
+            let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+            left.push(LeftReloads { flight, cache, count });
+            HAS_LEFT.store(true, Relaxed);
+        }
+    });
+}
+
+/// Has this thread start the reloads that polls of this flight have left. The flight ends.
+#[inline]
+pub fn take_up_reloads_of(flight: FlightToken) {
+    if HAS_LEFT.load(Relaxed) {
+        take_up_slow(flight);
+    }
+}
+
+#[cold]
+fn take_up_slow(flight: FlightToken) {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = std::mem::take(&mut *left).into_iter();
+    let own: Vec<LeftReloads>;
+    (own, *left) = all.partition(|it| it.flight == flight);
+    HAS_LEFT.store(!left.is_empty(), Relaxed);
+    drop(left);
+    for LeftReloads { cache, count, .. } in own {
+        defer_delivery(&cache, count);
+    }
 }
 
 /// Delivers what was deferred, unless a frame still defers it.

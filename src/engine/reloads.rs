@@ -235,6 +235,11 @@ impl<K, V> Reloads<K, V> {
 }
 
 impl<K, V> Reloading<K, V> {
+    /// The instant that the node's trigger had.
+    pub fn taken_from(&self) -> Timestamp {
+        self.trigger.taken
+    }
+
     /// Ends a successful reload: its commit has set the trigger, or the node has left the index.
     pub fn succeed(mut self) {
         self.trigger.next = Next::Settled;

@@ -17,6 +17,7 @@
 //! 3. A wake during a poll is followed by another poll in the same job: an executor that runs jobs
 //!    at once would else nest them.
 //! 4. A future whose job was dropped, or whose poll has panicked, is dropped.
+//! 5. A future that nobody can wake any more is dropped by a job.
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
@@ -43,6 +44,18 @@ struct Task {
     state: AtomicU8,
     work: Mutex<Option<Work>>,
     execute: Box<dyn Fn(Job) + Send + Sync>,
+}
+
+/// The future has kept no waker, or its wakers are gone: nobody will wake it. A job drops it, since
+/// this may be the thread of whoever has dropped the last waker, with locks held.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(work) = self.work.lock().take() else { return };
+        let end = move || {
+            catch_user_panic(|| drop(work));
+        };
+        catch_user_panic(|| (self.execute)(Box::new(end)));
+    }
 }
 
 /// Runs a future by jobs that `execute` is given.

@@ -28,8 +28,11 @@ use crate::primitives::seeded;
 
 /// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
 const RELOADED: u64 = 1;
-/// In place of the instant: a reload is under way.
-const TAKEN: u64 = 2;
+
+/// In place of the instant: a reload is under way. It is the instant without its top bit.
+fn taken(instant: Timestamp) -> Timestamp {
+    Timestamp::from_raw((instant.raw() & !INSTANT).max(RELOADED + 1))
+}
 
 /// The words that say how long a node lives.
 #[derive(Clone, Copy)]
@@ -169,16 +172,20 @@ impl RefreshMark<'_> {
     /// node was replaced.
     #[inline]
     pub fn instant(self) -> Timestamp {
-        match self.0.load(Ordering::Acquire) {
-            RELOADED | TAKEN => NEVER,
-            instant => Timestamp::from_raw(instant),
-        }
+        let word = self.0.load(Ordering::Acquire);
+        if word & INSTANT == 0 { NEVER } else { Timestamp::from_raw(word) }
     }
 
     /// Whether a reload of a node that is in the index is under way. It is until its commit has
     /// ended, which marks the node before it is gone.
     pub fn is_under_way(self) -> bool {
-        matches!(self.0.load(Ordering::Acquire), TAKEN | RELOADED)
+        self.0.load(Ordering::Acquire) & INSTANT == 0
+    }
+
+    /// The instant, also while a reload is under way. The earliest of all once the node was
+    /// replaced by its reload.
+    pub fn stale_from(self) -> Timestamp {
+        Timestamp::from_raw(self.0.load(Ordering::Acquire) | INSTANT)
     }
 
     /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.
@@ -191,7 +198,7 @@ impl RefreshMark<'_> {
         if seeded("every-read-reloads") {
             return true;
         }
-        exchange(self.0, judged, Timestamp::from_raw(TAKEN))
+        exchange(self.0, judged, taken(judged))
     }
 
     /// Takes the trigger, whatever the instant is. Returns the instant; `None` if a reload is under
@@ -199,25 +206,27 @@ impl RefreshMark<'_> {
     pub fn take_any(self) -> Option<Timestamp> {
         loop {
             let word = self.0.load(Ordering::Acquire);
-            if matches!(word, RELOADED | TAKEN) {
+            if word & INSTANT == 0 {
                 return None;
             }
             let instant = Timestamp::from_raw(word);
-            if exchange(self.0, instant, Timestamp::from_raw(TAKEN)) {
+            if exchange(self.0, instant, taken(instant)) {
                 return Some(instant);
             }
         }
     }
 
     /// Notes that a reload replaces the node. Only for that reload, which has the trigger, and
-    /// under the bucket's lock, before the node is marked as unlinked.
-    pub fn note_reloaded(self) {
+    /// under the bucket's lock, before the node is marked as unlinked. Returns the instant.
+    pub fn note_reloaded(self) -> Timestamp {
+        let instant = self.stale_from();
         self.0.store(RELOADED, Ordering::Release);
+        instant
     }
 
     /// Takes [`note_reloaded`](Self::note_reloaded) back: the reload goes on.
-    pub fn note_taken(self) {
-        self.0.store(TAKEN, Ordering::Release);
+    pub fn note_taken(self, instant: Timestamp) {
+        self.0.store(taken(instant).raw(), Ordering::Release);
     }
 
     /// Whether a reload has replaced the node.

@@ -60,11 +60,12 @@ fn park(shared: &Shared, pace: Pace) -> bool {
     end_drain(shared);
     let now = shared.now_or(0);
     let mut jobs = shared.jobs.lock();
-    if jobs.stopping == Some(Stopping::Cancel) || jobs.stopping.is_some() && jobs.is_done() {
+    if jobs.is_over() {
         return false;
     }
     let mut until = jobs.next_look();
-    if jobs.has_stopped(now) && jobs.awaited_by > 0 {
+    let is_drained = matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now);
+    if is_drained && jobs.awaited_by > 0 {
         // Whoever waits for the end of the drain ends it.
         until = u64::MAX;
     }

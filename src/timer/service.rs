@@ -386,7 +386,8 @@ impl Timer {
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
     /// only jobs that are due by now fire. A drain in the background goes on, and ends, in
-    /// [`poll`](Self::poll).
+    /// [`poll`](Self::poll). A caller that waits for running jobs polls their futures itself. A
+    /// future that still runs when nobody waits or polls any more is dropped at its next wake-up.
     ///
     /// A clock that panics delays neither `Cancel` nor `FireAll`.
     ///

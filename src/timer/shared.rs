@@ -77,6 +77,21 @@ impl Jobs {
         self.waiting == 0 && self.running == 0
     }
 
+    /// Whether somebody polls the futures that run on the driver's thread, though the timer was
+    /// cancelled.
+    fn are_runs_polled(&self) -> bool {
+        self.running > 0 && (self.has_driver || self.awaited_by > 0)
+    }
+
+    /// Whether the driver's thread has nothing more to do.
+    pub fn is_over(&self) -> bool {
+        match self.stopping {
+            None => false,
+            Some(Stopping::Cancel) => !self.are_runs_polled(),
+            Some(Stopping::Drain(_) | Stopping::FireAll) => self.is_done(),
+        }
+    }
+
     /// Whether the driver hands out no more jobs at `now`.
     pub fn has_stopped(&self, now: u64) -> bool {
         match self.stopping {
@@ -92,7 +107,7 @@ impl Jobs {
         match self.stopping {
             None => next(),
             Some(Stopping::Drain(end)) => next().min(end),
-            Some(Stopping::FireAll) if self.core.waiting() > 0 => 0,
+            Some(Stopping::FireAll | Stopping::Cancel) if self.core.waiting() > 0 => 0,
             Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
         }
     }
@@ -218,7 +233,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// Returns the value if the timer begins no more jobs.
+    /// Returns the value if the timer has ended, and nobody polls the futures that still run.
     pub fn errand<T: Send + 'static>(
         &self,
         delay: Duration,
@@ -229,7 +244,7 @@ impl Shared {
         let now = catch_user_panic(|| self.scale.now());
         let deadline = now.map_or(0, |now| after(now, delay));
         let jobs = self.jobs.lock();
-        if jobs.stopping == Some(Stopping::Cancel) {
+        if jobs.stopping == Some(Stopping::Cancel) && !jobs.are_runs_polled() {
             return Err(value);
         }
         let body = Body::Errand(Box::new(move || errand(value)));
@@ -277,9 +292,9 @@ impl Shared {
         let mut jobs = self.jobs.lock();
         let now = match jobs.stopping {
             None => now,
-            Some(Stopping::Cancel) => return false,
             Some(Stopping::Drain(end)) => now.min(end),
-            Some(Stopping::FireAll) => u64::MAX,
+            // After a cancellation only errands are left.
+            Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
         };
         // A job that only cascades takes a look, too.
         let limit = (*budget).min(self.settings.max_batch);

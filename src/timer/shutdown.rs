@@ -10,7 +10,7 @@ use super::schedule::after;
 use super::series::Entry;
 use super::shared::{Shared, Stopping, UnfiredJobs};
 use crate::primitives::plain::Arc;
-use crate::primitives::seeded;
+use crate::primitives::{catch_user_panic, seeded};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -115,25 +115,22 @@ impl fmt::Debug for Unfired {
 
 /// Ends the timer. Returns the jobs that did not fire.
 pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
-    let (stopping, limit) = match stop {
-        Stop::Cancel => (Stopping::Cancel, Duration::ZERO),
-        Stop::Drain(limit) => (Stopping::Drain(after(shared.scale.now(), limit)), limit),
-        Stop::FireAll => (Stopping::FireAll, Duration::MAX),
+    let limit = match stop {
+        Stop::Cancel => Limit { end: 0, real: Duration::ZERO },
+        Stop::Drain(real) => Limit { end: after(shared.scale.now(), real), real },
+        Stop::FireAll => Limit { end: u64::MAX, real: Duration::MAX },
     };
     let waits = !is_inside(shared);
-    let left = if stop == Stop::Cancel {
-        take_unfired(shared, shared.jobs.lock())
-    } else {
-        let _awaited = waits.then(|| Awaited::new(shared));
-        begin_stop(shared, stopping);
-        if waits { wait_for_jobs(shared, stop, limit) } else { UnfiredJobs::new() }
+    let awaited = waits.then(|| Awaited::new(shared));
+    let left = match stop {
+        Stop::Cancel => take_unfired(shared, shared.jobs.lock()),
+        Stop::Drain(_) => begin_stop(shared, Stopping::Drain(limit.end), &limit, waits),
+        Stop::FireAll => begin_stop(shared, Stopping::FireAll, &limit, waits),
     };
     if waits && !matches!(stop, Stop::Drain(_)) && !seeded("timer-ends-without-waiting") {
-        let mut jobs = shared.jobs.lock();
-        while jobs.running > 0 || jobs.has_driver {
-            jobs = shared.done.wait(jobs);
-        }
+        wait_for_runs(shared);
     }
+    drop(awaited);
     let unfired = |(id, _, entry): (TimerId, u64, Entry)| Unfired {
         id,
         deadline: shared.scale.instant(entry.planned),
@@ -161,28 +158,56 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Begins to end the timer in this way, or in the stricter way of an earlier call.
-fn begin_stop(shared: &Shared, stopping: Stopping) {
+/// How long a call waits.
+struct Limit {
+    /// Until this instant of the timer's clock.
+    end: u64,
+    /// If that clock panics, as long as this.
+    real: Duration,
+}
+
+/// Begins to end the timer in this way, or in the stricter way of an earlier call. Returns the jobs
+/// that did not fire, if this call waits for the end.
+fn begin_stop(shared: &Arc<Shared>, by: Stopping, limit: &Limit, waits: bool) -> UnfiredJobs {
     let mut jobs = shared.jobs.lock();
-    jobs.stopping = Some(jobs.stopping.map_or(stopping, |before| before.stricter(stopping)));
+    jobs.stopping = Some(jobs.stopping.map_or(by, |before| before.stricter(by)));
     drop(jobs);
     shared.wake.notify_all();
     // Another caller may wait for the end of a later drain.
     shared.done.notify_all();
+    if waits { wait_for_jobs(shared, by, limit) } else { UnfiredJobs::new() }
+}
+
+/// Waits until no job runs, and the driver has ended. Without a driver, this caller polls the
+/// futures that run.
+fn wait_for_runs(shared: &Arc<Shared>) {
+    let mut jobs = shared.jobs.lock();
+    while jobs.running > 0 || jobs.has_driver {
+        if jobs.has_driver || jobs.core.waiting() == 0 {
+            jobs = shared.done.wait(jobs);
+        } else {
+            drop(jobs);
+            let _ = turn(shared, &mut Vec::new(), &mut u32::MAX.clone());
+            jobs = shared.jobs.lock();
+        }
+    }
 }
 
 /// Waits until all jobs have run or the timer stops, but no longer than the limit. Returns the jobs
 /// that did not fire. A drain returns none if another caller has asked for all jobs to fire.
-fn wait_for_jobs(shared: &Arc<Shared>, stop: Stop, limit: Duration) -> UnfiredJobs {
+fn wait_for_jobs(shared: &Arc<Shared>, by: Stopping, limit: &Limit) -> UnfiredJobs {
     let start = Instant::now();
     loop {
         let is_driver = drive(shared);
-        let now = shared.now_or(0);
+        let read = catch_user_panic(|| shared.scale.now());
+        let (now, rest) = match read {
+            Some(now) => (now, Duration::from_nanos(limit.end.saturating_sub(now))),
+            None => (0, limit.real.saturating_sub(start.elapsed())),
+        };
         let jobs = shared.jobs.lock();
-        let rest = limit.saturating_sub(start.elapsed());
         if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);
-            let is_others = fires_all && stop != Stop::FireAll;
+            let is_others = fires_all && by != Stopping::FireAll;
             return if is_others { UnfiredJobs::new() } else { take_unfired(shared, jobs) };
         }
         let next = if is_driver { jobs.next_look() } else { u64::MAX };

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{self, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
@@ -37,6 +37,29 @@ pub struct Own {
     flight: FlightGuard,
 }
 
+/// The loads of this call, until they land. They are dropped if the loader panics or the task is
+/// cancelled.
+pub struct OwnLoads(Vec<Own>);
+
+impl OwnLoads {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Drop for OwnLoads {
+    /// What the loader has deferred is delivered when all these loads have left the board: a
+    /// listener may load one of the keys.
+    fn drop(&mut self) {
+        let marks = marks_of(&self.0);
+        self.0.clear();
+        drop(marks);
+        if reentrancy::has_deferred() {
+            reentrancy::deliver_deferred();
+        }
+    }
+}
+
 /// A load of this call whose owner's code runs on this thread.
 struct Entered {
     position: usize,
@@ -59,9 +82,13 @@ impl<T> Drop for Frames<T> {
     }
 }
 
+fn marks_of(own: &[Own]) -> Frames<Option<ReentrancyMark>> {
+    Frames(own.iter().map(|own| own.flight.mark_poll()).collect())
+}
+
 /// Runs code on behalf of the owner of these loads, as one poll of it.
-pub fn polled<T>(own: &[Own], run: impl FnOnce() -> T) -> T {
-    let _marks = Frames(own.iter().map(|own| own.flight.mark_poll()).collect());
+pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
+    let _marks = marks_of(&own.0);
     run()
 }
 
@@ -140,8 +167,8 @@ where
 
     /// Begins the loads of all missing keys that no other call is loading. Returns also one of the
     /// other calls' loads, if there is one.
-    pub fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (Vec<Own>, Option<Arc<Flight>>) {
-        let mut own: Vec<Own> = Vec::new();
+    pub fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<Flight>>) {
+        let mut own = OwnLoads(Vec::new());
         // A comparison of keys that asks for a key of this call would wait for itself.
         let mut marks: Frames<Option<ReentrancyMark>> = Frames(Vec::new());
         let mut other = None;
@@ -156,7 +183,7 @@ where
                     match self.present_for_load(draft, &mut replaces) {
                         None => {
                             marks.0.push(mark);
-                            own.push(Own { position, flight });
+                            own.0.push(Own { position, flight });
                         }
                         Some(entry) => {
                             drop(mark);
@@ -166,7 +193,7 @@ where
                         }
                     }
                 }
-                Step::Wait(flight) => match own.iter().find(|own| own.flight.is_of(&flight)) {
+                Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
                     Some(own) => *slot = Wanted::SameAs(own.position),
                     None => other = Some(flight),
                 },
@@ -181,7 +208,7 @@ where
     fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
-        own: Vec<Own>,
+        own: OwnLoads,
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let own = enter(own);
@@ -198,7 +225,7 @@ where
     pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
-        own: Vec<Own>,
+        own: OwnLoads,
         timer: LoadTimer<'_, K, V, S>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
@@ -300,14 +327,14 @@ where
     }
 }
 
-fn enter(own: Vec<Own>) -> Frames<Entered> {
+fn enter(mut own: OwnLoads) -> Frames<Entered> {
     let enter = |Own { position, flight }| Entered { position, flight: flight.enter() };
-    Frames(own.into_iter().map(enter).collect())
+    Frames(own.0.drain(..).map(enter).collect())
 }
 
 /// The keys of these loads.
-pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &[Own]) -> Vec<&'w K> {
-    keys_at(wanted, own.iter().map(|own| own.position))
+pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &OwnLoads) -> Vec<&'w K> {
+    keys_at(wanted, own.0.iter().map(|own| own.position))
 }
 
 fn keys_at<K, V>(wanted: &[Wanted<K, V>], positions: impl Iterator<Item = usize>) -> Vec<&K> {

@@ -56,12 +56,13 @@ impl Core {
         self.notices.drop_later(ids);
     }
 
-    /// Leaves what there is to deliver and to drop to the executor. The caller holds no lock.
+    /// Leaves what there is to deliver and to drop to the executor. For the scheduler's thread,
+    /// which runs no code of the user's.
     pub fn submit_deliveries(&self) {
         if seeded("the-scheduler-wakes-receivers") {
             self.notices.receiving().inspect(|receiving| receiving.wake());
         }
-        self.notices.submit_deliveries();
+        self.notices.submit_deliveries_elsewhere();
     }
 
     /// Hands a job to the executor. No lock may be held.

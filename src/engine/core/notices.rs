@@ -206,15 +206,31 @@ impl Notices {
         }
     }
 
+    /// The same for a thread that runs no code of the user's.
+    pub fn submit_deliveries_elsewhere(&self) {
+        if self.has_deliveries()
+            && let Some(ticket) = self.handoff.request()
+            && let Some(job) = self.job(ticket)
+        {
+            self.executor.execute_elsewhere(job);
+        }
+    }
+
     pub fn submit(&self, ticket: Ticket) {
-        let Some(client) = self.client.get().cloned() else { return };
-        self.executor.execute(Box::new(move || {
+        if let Some(job) = self.job(ticket) {
+            self.executor.execute(job);
+        }
+    }
+
+    fn job(&self, ticket: Ticket) -> Option<Job> {
+        let client = self.client.get().cloned()?;
+        Some(Box::new(move || {
             let running = ticket.begin();
             // This may be the last handle. Then the cache ends here.
             if let Some(client) = client.upgrade() {
                 client.deliver_job(running);
             }
-        }));
+        }))
     }
 
     /// Hands a job to the executor. No lock may be held.

@@ -104,15 +104,22 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs the caller's share of the maintenance, after a write.
     #[inline]
     pub fn after_write(&self) {
+        self.maintain_after_write();
+        if let Some(limit) = self.core.notices.exceeded_limit() {
+            self.apply_back_pressure(limit);
+        }
+    }
+
+    /// [`after_write`](Self::after_write) of a caller that waits for no other thread: a reload may
+    /// run inside a read.
+    #[inline]
+    pub fn maintain_after_write(&self) {
         let core = &self.core;
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
-        }
-        if let Some(limit) = core.notices.exceeded_limit() {
-            self.apply_back_pressure(limit);
         }
     }
 
@@ -186,7 +193,15 @@ impl<K, V, S> Engine<K, V, S> {
     /// Tells the listeners of one removal.
     fn deliver(&self, notice: Notice) {
         let removed = removed(&self.core, &self.pool, notice);
-        let Some((last, others)) = self.hooks.listeners.split_last() else { return };
+        let Some((last, others)) = self.hooks.listeners.split_last() else {
+            // The notice of a receiver that nobody took may have the last count.
+            if !is_completed(|| drop(removed))
+                && let Some(recorder) = &self.core.recorder
+            {
+                recorder.drop_panicked();
+            }
+            return;
+        };
         for listener in others {
             self.tell(listener, removed.clone());
         }

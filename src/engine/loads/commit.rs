@@ -64,9 +64,11 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     }
 }
 
-/// The outcome of a load for its waiters. `ends` is the end of the value's life.
+/// The outcome of a load for its waiters. `ends` is the end of the value's life, or
+/// [`NEVER`](crate::clock::NEVER) if the value was refused.
 pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
-    LoadedNode { node: entry.node().raw().clone(), ends, is_made: entry.is_fresh() }
+    let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
+    LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }
 }
 
 /// The commit of a value that ended.
@@ -165,6 +167,9 @@ where
                 return Err(node);
             }
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
+            // Where reads change hard deadlines, hooks asked about a key that is read all the time
+            // would be asked again and again.
+            put.told = basis.told().filter(|_| answer.is_some() && !self.mode.asks());
             let done = match reload.filter(|_| living.is_some()) {
                 None => self.core.commit_put(found, &put, flight.clearance()),
                 Some(ReloadOf { read_at }) => {
@@ -186,6 +191,7 @@ where
                     let entry = fresh(node.handle(), put.now, put.deadline);
                     return Ok(Committed { entry, ends });
                 }
+                Err(Obstacle::EntryChanged) => return Err(node),
                 Err(_) => {}
             }
         }

@@ -401,7 +401,7 @@ where
         let now = self.core.ticker.now();
         let is_over = loaded.ends <= now && !seeded("joined-loads-are-not-judged");
         (!is_over).then(|| {
-            let deadline = loaded.ends.max(now);
+            let deadline = loaded.deadline.max(now);
             Entry::new(self.pool.handle(loaded.node), now, deadline, Origin::Found)
         })
     }

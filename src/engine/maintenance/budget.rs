@@ -83,6 +83,11 @@ impl Budget {
         self.run_by == By::Request
     }
 
+    /// The units that are left.
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
     /// Takes a unit; false if there is none left.
     #[inline]
     pub fn take_unit(&mut self) -> bool {

@@ -7,7 +7,7 @@
 //! have that hash than a pass may evict, a pass may meet nothing else.)
 
 use super::budget::{Budget, Stuck};
-use super::pass::Pass;
+use super::pass::{Pass, drain_limit};
 use super::unlink::UnlinkIf;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;
@@ -16,16 +16,34 @@ use crate::node::GONE;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
+/// Evictions that a pass may do beyond its drain limit, or beyond the writes that it drained if
+/// these are more.
+const EXTRA_EVICTIONS: u32 = 64;
 /// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
 const MAX_BUSY: u32 = 16;
 
 impl Pass<'_> {
+    /// Evicts. Evictions keep up with the writes that were drained, whatever the expirations cost.
+    /// A pass that a caller asked for evicts no more than that and the rest of its units. Any
+    /// other pass evicts more, since a capacity that was lowered, or a heavy entry, asks for that.
+    pub fn evict_within(&mut self, budget: &mut Budget, drained: usize) -> Stuck {
+        let (drained, rest) = (drained as u32, budget.units());
+        if !budget.is_asked_for() {
+            let limit = drain_limit(self.core.upkeep.writes.capacity()) as u32;
+            return self.evict(&mut Budget::of_units(drained.max(limit) + EXTRA_EVICTIONS));
+        }
+        let mut evictions = Budget::of_units(drained.saturating_add(rest));
+        let stuck = self.evict(&mut evictions);
+        budget.spend(rest.saturating_sub(evictions.units()));
+        stuck
+    }
+
     /// Evicts until the policy's weight is within its maximum, or the budget is used up.
     ///
     /// A victim that has to stay for now is set aside for the rest of the pass. Otherwise two of
     /// them could be each other's successors, and the pass would meet nothing else.
     #[inline(never)]
-    pub fn evict(&mut self, budget: &mut Budget) -> Stuck {
+    fn evict(&mut self, budget: &mut Budget) -> Stuck {
         self.restore_released(budget);
         let mut postponed = std::mem::take(&mut self.state.ids);
         let stuck = self.evict_or_postpone(&mut postponed, budget);

@@ -19,9 +19,6 @@ use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::{Patience, seeded};
 
-/// Evictions that a pass may do beyond its drain limit, or beyond the writes that it drained if
-/// these are more.
-const EXTRA_EVICTIONS: u32 = 64;
 /// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold this
 /// many events. More cores mean more stripes, but not longer passes.
 pub const MAX_DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
@@ -83,9 +80,7 @@ impl Core {
         }
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire(budget);
-        // Evictions keep up with the drained writes, whatever the expirations cost.
-        let evictions = drained.count.max(drain_limit(self.upkeep.writes.capacity()));
-        let stuck = pass.evict(&mut Budget::of_units(evictions as u32 + EXTRA_EVICTIONS));
+        let stuck = pass.evict_within(budget, drained.count);
         left.blocked = stuck != Stuck::Not;
         left.work |= pass.resize_index(drained.count);
         left.work |= pass.sweep(budget);

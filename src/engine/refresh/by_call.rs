@@ -117,6 +117,7 @@ where
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
             drop(engine.reload_catching(reloading, call));
+            engine.after_write();
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));
         }));

@@ -5,12 +5,13 @@ use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, FlightKind};
 use crate::engine::loads::{Begun, Replaces, once};
 use crate::engine::reentrancy;
+use crate::engine::reloads::Reloads;
 use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Leader, Outcome};
 use crate::loaded::LoaderResult;
 use crate::node::{GONE, Generation};
-use crate::pool::{Handle, OwnedDraft};
+use crate::pool::{Handle, OwnedDraft, RefreshMark};
 use crate::primitives::{Arc, catch_user_panic};
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -77,15 +78,24 @@ impl<K, V, T> QueuedLoad<K, V, T> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Waits while the node's reload is under way, until `deadline`. It waits for no node that has
-    /// left the index, since such a node stays marked. Inside user code it does not wait at all,
-    /// since the reload may be the caller's own.
+    /// The reloads of the cache, and the mark of a node that is stale and whose reload a caller may
+    /// wait for. Inside user code none may, since the reload may be the caller's own.
+    pub fn reload_to_await(
+        &self,
+        node: &Handle<K, V>,
+    ) -> Option<(&Reloads<K, V>, RefreshMark<'_>)> {
+        let (reloads, mark) = (self.reloads.as_ref()?, self.pool.raw().refresh(node.id())?);
+        // The clock is read only if a reload is under way.
+        let is_awaited = mark.is_under_way()
+            && !reentrancy::is_in_user_code()
+            && mark.stale_from() <= self.core.ticker.now();
+        is_awaited.then_some((&**reloads, mark))
+    }
+
+    /// Waits while the reload of a stale node is under way, until `deadline`. It waits for no node
+    /// that has left the index, since such a node stays marked.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
-        let (Some(reloads), Some(refresh)) = (&self.reloads, self.pool.raw().refresh(node.id()))
-        else {
-            return;
-        };
-        if !reentrancy::is_in_user_code() {
+        if let Some((reloads, refresh)) = self.reload_to_await(node) {
             let is_there = || node.meta().deadline() != GONE;
             reloads.wait_while(deadline, || refresh.is_under_way() && is_there());
         }

@@ -52,11 +52,13 @@ where
 {
     fn start(&self, reloading: Reloading<K, V>) {
         let Some(engine) = self.0.upgrade() else { return };
+        // Inline, a read may run this: it is not held back if too many notices wait.
         let Some(executed) = engine.executed() else { return engine.reload(reloading) };
         engine.core.execute(Box::new(move || {
             // If the cache is gone, nobody needs the value.
             if let Some(engine) = executed.upgrade() {
                 engine.reload(reloading);
+                engine.after_write();
             }
         }));
     }
@@ -119,11 +121,14 @@ where
         reloading: Reloading<K, V>,
         call: Call<'_, K, V>,
     ) -> Option<Entry<K, V>> {
-        self.run_reload(reloading, |node, read_at, flight| {
+        let made = self.run_reload(reloading, |node, read_at, flight| {
             self.fly_reload((node, read_at), flight, call)
-        })
+        });
+        self.after_write();
+        made
     }
 
+    /// The caller applies back-pressure, unless it must not wait.
     fn run_reload(
         &self,
         reloading: Reloading<K, V>,
@@ -136,7 +141,7 @@ where
         };
         let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
         let made = running.end(ended);
-        self.after_write();
+        self.maintain_after_write();
         made
     }
 
@@ -255,10 +260,14 @@ where
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
-                let raw = || node.raw().clone();
+                let node = || node.raw().clone();
                 // The loader made no value. So a caller with a condition judges the old one.
-                let outcome =
-                    prolonged.map(|ends| LoadedNode { node: raw(), ends, is_made: false });
+                let outcome = prolonged.map(|ends| LoadedNode {
+                    node: node(),
+                    ends,
+                    deadline: ends,
+                    is_made: false,
+                });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
                 if prolonged.is_some() { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
@@ -328,7 +337,10 @@ impl<K, V, S> Drop for Running<'_, K, V, S> {
         if (self.is_in_user_code || is_polling)
             && let Some(reloading) = self.reloading.take()
         {
-            self.engine.end_reload(*reloading, ReloadEnd::Failed(None));
+            // The clock may be the user's, and may be what has panicked.
+            let now = catch_user_panic(|| self.engine.core.ticker.now());
+            let now = now.unwrap_or_else(|| reloading.taken_from());
+            self.engine.fail_reload(*reloading, None, now);
         }
     }
 }
@@ -358,12 +370,17 @@ impl<K, V, S> Engine<K, V, S> {
                 None
             }
             ReloadEnd::Failed(reason) => {
-                let now = self.core.ticker.now();
-                let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
-                reloads.failures.note(id, (reason, now), is_there);
-                reloading.fail();
+                self.fail_reload(reloading, reason, self.core.ticker.now());
                 None
             }
+        }
+    }
+
+    fn fail_reload(&self, reloading: Reloading<K, V>, reason: Option<NoValue>, now: Timestamp) {
+        if let Some(reloads) = &self.reloads {
+            let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
+            reloads.failures.note(reloading.node.id(), (reason, now), is_there);
+            reloading.fail();
         }
     }
 }

@@ -6,7 +6,6 @@ use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
-use crate::engine::reentrancy;
 use crate::engine::refresh::{QueuedLoad, QueuedOutcome};
 use crate::entry::Entry;
 use crate::executor::spawn;
@@ -40,13 +39,7 @@ pub async fn until<T>(
 impl<K, V, S> Engine<K, V, S> {
     /// [`await_reload`](Self::await_reload) for tasks, until `limit` is ready.
     pub async fn await_reload_async(&self, node: &Handle<K, V>, limit: Pin<&mut impl Future>) {
-        let (Some(reloads), Some(refresh)) = (&self.reloads, self.pool.raw().refresh(node.id()))
-        else {
-            return;
-        };
-        if reentrancy::is_in_user_code() {
-            return;
-        }
+        let Some((reloads, refresh)) = self.reload_to_await(node) else { return };
         let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
         let mut wait = reloads.wait();
         let reload = pin!(poll_fn(|context| wait.poll(context, is_over)));

@@ -24,6 +24,9 @@ pub struct Put {
     pub generation: Generation,
     /// The generation of the entry from which the value was computed, if there was an entry.
     pub basis: Option<Generation>,
+    /// The hard deadline that the hooks were told of the entry that this node replaces. If that
+    /// entry has another one by now, the commit fails: the hooks must be asked again.
+    pub told: Option<Timestamp>,
     /// If set, the commit publishes nothing, and the value leaves at once with this cause.
     pub refused: Option<RemovalCause>,
 }
@@ -140,10 +143,10 @@ impl Core {
         }
         // This mark must come before the old node is gone: a read that finds it gone checks the
         // mark next.
-        mark.note_reloaded();
+        let instant = mark.note_reloaded();
         let done = self.publish(&mut locked, put);
         if done.is_err() {
-            mark.note_taken();
+            mark.note_taken(instant);
         }
         if let (Some(hard_deadline), Ok(CommitOutcome { published: true, .. })) =
             (hard_deadline, &done)
@@ -187,6 +190,11 @@ impl Core {
             // The hooks were called for an entry that was cleared since. An `invalidate_all` that
             // begins after this check finds the new node older than itself.
             return Err(Obstacle::Changed);
+        }
+        if let (Some(told), Some(old)) = (put.told, locked.id())
+            && self.hard_deadline(old) != told
+        {
+            return Err(Obstacle::EntryChanged);
         }
         let meta = self.pool.meta(put.id);
         if let Some(recorder) = &self.recorder {
@@ -236,6 +244,13 @@ impl Core {
             }
         };
         Ok(CommitOutcome { published: true, event: Some(event.pack()) })
+    }
+
+    /// When a node ends even if it is read.
+    #[cold]
+    fn hard_deadline(&self, id: NodeId) -> Timestamp {
+        let word = self.pool.hard_deadline(id);
+        word.map_or_else(|| self.pool.life(id).deadline(), HardDeadline::load)
     }
 
     /// Removes the node that was found. Returns the cause with which it left.

@@ -64,6 +64,14 @@ pub enum Basis<K, V> {
 }
 
 impl<K, V> Basis<K, V> {
+    /// The hard deadline that the hooks were told of the entry.
+    pub fn told(&self) -> Option<Timestamp> {
+        match self {
+            Self::Absent => None,
+            Self::Entry { ends, .. } => Some(*ends),
+        }
+    }
+
     /// Whether the key's entry is still the same.
     pub fn is_still(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
         match (self, living) {

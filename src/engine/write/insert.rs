@@ -1,6 +1,6 @@
 //! Inserts of single keys.
 
-use super::commit::CommitOutcome;
+use super::commit::{CommitOutcome, Put};
 use super::hooks::{Answer, Basis, FullTerms, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
@@ -162,7 +162,8 @@ where
         else {
             return slow(guard, node, answered, Obstacle::Changed);
         };
-        let put = self.prepare((&node, hash), old, terms, answered.answer);
+        let told = answered.basis.as_ref().and_then(Basis::told);
+        let put = Put { told, ..self.prepare((&node, hash), old, terms, answered.answer) };
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
                 // The event keeps both nodes. The pass that may follow must not hold up the epoch.
@@ -292,6 +293,7 @@ where
             return Err(Obstacle::EntryChanged);
         }
         let put = self.prepare_any((node, node.meta().hash()), old, attempt.terms, *answer);
+        let put = Put { told: basis.as_ref().and_then(Basis::told), ..put };
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
 

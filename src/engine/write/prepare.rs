@@ -57,7 +57,8 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        Put { id: node.id(), hash, now: present, deadline, generation, basis: None, refused }
+        let (id, now) = (node.id(), present);
+        Put { id, hash, now, deadline, generation, basis: None, told: None, refused }
     }
 
     /// [`prepare`](Self::prepare) for any cache. Inserts that do not wait take another path in a

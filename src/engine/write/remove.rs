@@ -165,10 +165,9 @@ where
         };
         let (entry, _) = self.stable_entry(hash, key);
         kept = entry.clone();
-        let removed = entry.filter(|entry| self.judge(entry.node(), condition));
-        if removed.is_some() {
-            self.remove_owned(hash, key);
-        }
+        let judged = entry.filter(|entry| self.judge(entry.node(), condition));
+        // It may have expired while the condition was asked.
+        let removed = judged.filter(|_| self.remove_owned(hash, key));
         flight.land();
         drop(kept);
         Step::Done(removed)
@@ -179,19 +178,21 @@ where
         condition(entry.key(), entry.value())
     }
 
-    /// Removes the entry of a key that this thread's flight owns.
-    pub fn remove_owned(&self, hash: Hash32, key: &K) {
+    /// Removes the entry of a key that this thread's flight owns. Returns false if it had expired
+    /// or was gone.
+    pub fn remove_owned(&self, hash: Hash32, key: &K) -> bool {
         let guard = crate::epoch::pin();
         loop {
             let (found, _) = self.search_exact(&guard, hash, key);
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, hash, now, cause, Clearance::Exclusive) {
-                Ok(Some((id, _))) => {
+                Ok(Some((id, cause))) => {
                     drop(guard);
-                    return self.core.write_event(Event::Removed(id).pack(), 0, now);
+                    self.core.write_event(Event::Removed(id).pack(), 0, now);
+                    return cause == RemovalCause::Explicit;
                 }
-                Ok(None) => return,
+                Ok(None) => return false,
                 Err(_) => {}
             }
         }
