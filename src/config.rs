@@ -228,16 +228,15 @@ impl Executor {
 }
 
 impl Executor {
-    /// [`execute`](Self::execute) for a thread that runs no code of the user's: a worker of the
-    /// process calls an executor of the user's, which may run the job at once.
-    pub fn execute_elsewhere(&self, job: Job) {
+    /// [`execute`](Self::execute) for a thread that runs no code of the user's. A thread of `other`
+    /// calls an executor of the user's, which may run the job at once.
+    pub fn execute_by(&self, other: &Self, job: Job) {
         match self {
-            #[cfg(not(cortado_loom))]
-            Self::Own(executor) => {
+            Self::Own(executor) if cfg!(not(cortado_loom)) => {
                 let executor = Arc::clone(executor);
-                Workers::global().execute(Box::new(move || executor.execute(job)));
+                other.execute(Box::new(move || executor.execute(job)));
             }
-            other => other.execute(job),
+            _ => self.execute(job),
         }
     }
 }

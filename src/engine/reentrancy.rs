@@ -20,7 +20,7 @@ use crate::links::NodeId;
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, PoisonError};
-use crate::primitives::seeded;
+use crate::primitives::{catch_user_panic, seeded};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Weak;
@@ -340,6 +340,9 @@ pub fn take_up_reloads_of(flight: FlightToken) {
 #[cold]
 fn take_up_slow(flight: FlightToken) {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    if left.iter().all(|it| it.flight != flight) {
+        return;
+    }
     let all = std::mem::take(&mut *left).into_iter();
     let own: Vec<LeftReloads>;
     (own, *left) = all.partition(|it| it.flight == flight);
@@ -359,8 +362,13 @@ pub fn deliver_deferred() {
     let _ = HAS_DEFERRED.try_with(|has| has.set(false));
     let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
     for (cache, reloads) in caches {
-        if let Some(cache) = cache.upgrade() {
-            cache.deliver_some(reloads);
+        let Some(cache) = cache.upgrade() else { continue };
+        let deliver = || cache.deliver_some(reloads);
+        if std::thread::panicking() {
+            // A second panic, of a clock of the user's, would abort the process.
+            catch_user_panic(deliver);
+        } else {
+            deliver();
         }
     }
 }

@@ -386,8 +386,10 @@ impl Timer {
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
     /// only jobs that are due by now fire. A drain in the background goes on, and ends, in
-    /// [`poll`](Self::poll). A caller that waits for running jobs polls their futures itself. A
-    /// future that still runs when nobody waits or polls any more is dropped at its next wake-up.
+    /// [`poll`](Self::poll). A caller that waits for running jobs polls their futures itself.
+    ///
+    /// With [`run_here`](super::Builder::run_here) and in manual mode, a future that still runs
+    /// when the timer has ended and nobody waits for it is dropped at its next wake-up.
     ///
     /// A clock that panics delays neither `Cancel` nor `FireAll`.
     ///

@@ -77,17 +77,18 @@ impl Jobs {
         self.waiting == 0 && self.running == 0
     }
 
-    /// Whether somebody polls the futures that run on the driver's thread, though the timer was
-    /// cancelled.
+    /// Whether the futures that run are polled on, though the timer was cancelled: as long as
+    /// somebody waits for their ends. A thread that went on without that might never end.
     fn are_runs_polled(&self) -> bool {
-        self.running > 0 && (self.has_driver || self.awaited_by > 0)
+        self.running > 0 && self.awaited_by > 0
     }
 
     /// Whether the driver's thread has nothing more to do.
     pub fn is_over(&self) -> bool {
         match self.stopping {
             None => false,
-            Some(Stopping::Cancel) => !self.are_runs_polled(),
+            // Errands may be left.
+            Some(Stopping::Cancel) => !self.are_runs_polled() && self.core.waiting() == 0,
             Some(Stopping::Drain(_) | Stopping::FireAll) => self.is_done(),
         }
     }

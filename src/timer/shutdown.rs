@@ -162,7 +162,7 @@ impl Drop for Awaited<'_> {
 struct Limit {
     /// Until this instant of the timer's clock.
     end: u64,
-    /// If that clock panics, as long as this.
+    /// As long as this, if that clock panics, or in manual mode.
     real: Duration,
 }
 
@@ -182,7 +182,7 @@ fn begin_stop(shared: &Arc<Shared>, by: Stopping, limit: &Limit, waits: bool) ->
 /// futures that run.
 fn wait_for_runs(shared: &Arc<Shared>) {
     let mut jobs = shared.jobs.lock();
-    while jobs.running > 0 || jobs.has_driver {
+    while jobs.running > 0 || jobs.has_driver || jobs.core.waiting() > 0 {
         if jobs.has_driver || jobs.core.waiting() == 0 {
             jobs = shared.done.wait(jobs);
         } else {
@@ -204,6 +204,9 @@ fn wait_for_jobs(shared: &Arc<Shared>, by: Stopping, limit: &Limit) -> UnfiredJo
             Some(now) => (now, Duration::from_nanos(limit.end.saturating_sub(now))),
             None => (0, limit.real.saturating_sub(start.elapsed())),
         };
+        // Without a thread, nobody may move the clock.
+        let real = limit.real.saturating_sub(start.elapsed());
+        let rest = if is_driver { rest.min(real) } else { rest };
         let jobs = shared.jobs.lock();
         if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);

@@ -132,8 +132,10 @@ fn a_value_that_is_not_kept_reaches_all_who_have_joined() {
                     joining(scope, &cache, seconds * SECOND, || unreachable!("it was loaded"))
                 });
                 assert_eq!(leader.end(value), value);
-                for waiter in waiters {
-                    assert_eq!(*waiter.join().unwrap(), value);
+                for (waiter, now) in waiters.into_iter().zip([0, 1, 100]) {
+                    let entry = waiter.join().unwrap();
+                    let left = life.saturating_sub(now * SECOND);
+                    assert_eq!((*entry, entry.expires_in()), (value, Some(left)));
                 }
             });
             assert_eq!(cache.get(&Name(1)), None);

@@ -5,8 +5,10 @@ use crate::common::audited::{Audited, audited};
 use crate::common::{HANG, kept, must_end, panic_of};
 use cortado::{Cache, Op, Removed};
 use std::cell::Cell;
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 /// The key of a computation, under which destructors count.
@@ -170,5 +172,43 @@ fn notifications_of_a_key_stay_in_order_inside_and_outside() {
             assert!(of_key.windows(2).all(|pair| pair[0] < pair[1]), "key {key}: {of_key:?}");
         }
         assert_eq!(told.len(), 3 * (3000 - 3) + 3 * (750 - 1));
+    });
+}
+
+/// A bulk load that is cancelled has left the board as a whole when the listener runs: the listener
+/// may load one of its keys.
+#[test]
+fn the_listener_of_a_cancelled_bulk_load_may_load_its_keys() {
+    must_end(|| {
+        for panics in [false, true] {
+            let slot = Arc::new(OnceLock::<Cache<u64, u64>>::new());
+            let inner = Arc::clone(&slot);
+            let loads = move |_| {
+                inner.get().unwrap().get_with(2, || 7);
+            };
+            let cache = audited(Cache::builder().removal_listener(loads).build());
+            slot.set(cache.clone()).unwrap();
+            cache.insert(9, 1);
+            let mut load = Box::pin(async {
+                let tasks = cache.future();
+                let values = tasks.get_many_with([1, 2, 3], |_| async {
+                    // The old value's removal is announced when the loads have ended.
+                    cache.insert(9, 2);
+                    assert!(!panics, "mine");
+                    pending::<Vec<(u64, u64)>>().await
+                });
+                values.await
+            });
+            let mut poll = || load.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if panics {
+                assert_eq!(panic_of(poll), "mine");
+            } else {
+                assert!(poll().is_pending());
+            }
+            drop(load);
+            assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(7)));
+            cache.invalidate_all();
+            kept(cache.clone());
+        }
     });
 }

@@ -4,6 +4,7 @@
 //! * [`listener`]: what a removal listener can rely on.
 //! * [`how_often_asked`], [`asked_key`]: how often hooks and conditions are called; the key that
 //!   they are asked about.
+//! * [`changed_meanwhile`]: what changes an entry while hooks and conditions are asked about it.
 //! * [`read_hooks`]: which read hooks are called by each read.
 //! * [`reentrancy`], [`writing_callbacks`]: callbacks that use the cache, and that write it each
 //!   time.
@@ -23,6 +24,7 @@
 mod common;
 
 mod asked_key;
+mod changed_meanwhile;
 mod closing;
 mod deferred_deliveries;
 mod how_often_asked;

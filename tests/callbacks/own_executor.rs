@@ -106,3 +106,27 @@ fn a_chain_of_listeners_on_an_executor_that_runs_jobs_at_once_does_not_grow_the_
         assert_eq!(told.load(SeqCst), LINKS);
     });
 }
+
+/// The scheduler's thread serves all caches of the process. So an executor that runs jobs at once
+/// runs them on another thread.
+#[test]
+fn the_scheduler_does_not_call_the_executor() {
+    must_end(|| {
+        let (told, names) = channel();
+        let name = || thread::current().name().map(str::to_owned);
+        let cache = audited(
+            Cache::<u64, u64>::builder()
+                .time_to_live(Duration::from_millis(5))
+                .scheduler(true)
+                .executor(move |job: Job| {
+                    told.send(name()).unwrap();
+                    job();
+                })
+                .removal_listener(|_| {})
+                .build(),
+        );
+        cache.insert(1, 1);
+        let name = names.recv().unwrap();
+        assert!(name.is_some() && name.as_deref() != Some("cortado-scheduler"), "{name:?}");
+    });
+}

@@ -177,3 +177,25 @@ fn with_a_scheduler_too() {
         std::thread::yield_now();
     }
 }
+
+/// Removals that nobody received are dropped with the cache, and so is everything else: also if a
+/// destructor panics.
+#[test]
+fn a_receiver_that_nobody_took_leaks_nothing() {
+    struct Fragile(bool, Arc<AtomicUsize>);
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, SeqCst);
+            assert!(!self.0, "planned");
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let cache = Cache::builder().removals(true).build();
+    for key in 0..3 {
+        cache.insert(key, Fragile(key == 0, Arc::clone(&drops)));
+    }
+    (0..2).for_each(|key| cache.invalidate(&key));
+    cache.run_pending_tasks();
+    drop(cache);
+    assert_eq!(drops.load(SeqCst), 3);
+}

@@ -20,6 +20,11 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_raw(nanos)
 }
 
+/// A time as caches have them, with the top bit.
+fn instant(nanos: u64) -> Timestamp {
+    at(1 << 63 | nanos)
+}
+
 fn free_ids(raw: &RawPool) -> BTreeSet<NodeId> {
     let mut free = Vec::new();
     raw.for_each_free(|id| free.push(id));
@@ -311,7 +316,6 @@ fn an_end_is_changed_and_claimed_only_as_judged() {
 fn acts_are_no_later_than_ends() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh).with(Column::End));
     let node = pool.draft(Hash32::FIRST, 1).fill(1);
-    let instant = |nanos: u64| at(1 << 63 | nanos);
     let (meta, life) = (node.meta(), pool.raw().life(node.id()));
     meta.init(instant(50), at(1), 1, Generation::FIRST.mark());
     life.begin(instant(50));
@@ -356,19 +360,25 @@ fn a_trigger_is_taken_once() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh));
     let node = pool.draft(Hash32::FIRST, 1).fill(1);
     let mark = pool.raw().refresh(node.id()).expect("there is a column");
-    mark.set(at(50));
-    assert_eq!((mark.instant(), mark.is_under_way()), (at(50), false));
-    assert!(!mark.take(at(49)), "not as judged");
-    assert_eq!((mark.instant(), mark.is_under_way()), (at(50), false));
-    assert!(mark.take(at(50)) && !mark.take(at(50)));
+    mark.set(instant(50));
+    assert_eq!((mark.instant(), mark.is_under_way()), (instant(50), false));
+    assert!(!mark.take(instant(49)), "not as judged");
+    assert_eq!((mark.instant(), mark.is_under_way()), (instant(50), false));
+    assert!(mark.take(instant(50)) && !mark.take(instant(50)));
     assert_eq!((mark.instant(), mark.is_under_way(), mark.take_any()), (NEVER, true, None));
-    mark.note_reloaded();
+    assert_eq!(mark.stale_from(), instant(50), "also while it is taken");
+    assert_eq!(mark.note_reloaded(), instant(50));
     assert!(mark.is_under_way() && mark.was_reloaded(), "until the commit has ended");
     assert_eq!((mark.instant(), mark.take_any()), (NEVER, None));
-    mark.note_taken();
+    mark.note_taken(instant(50));
     assert!(mark.is_under_way() && !mark.was_reloaded());
-    mark.set(at(70));
-    assert_eq!((mark.is_under_way(), mark.take_any()), (false, Some(at(70))));
+    assert_eq!(mark.stale_from(), instant(50));
+    // The earliest of all is no mark of another kind.
+    mark.set(instant(1));
+    assert_eq!((mark.take_any(), mark.was_reloaded()), (Some(instant(1)), false));
+    assert!(mark.is_under_way());
+    mark.set(instant(70));
+    assert_eq!((mark.is_under_way(), mark.take_any()), (false, Some(instant(70))));
     assert!(mark.is_under_way());
     let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = plain.draft(Hash32::FIRST, 1).fill(1);

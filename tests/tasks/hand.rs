@@ -135,7 +135,7 @@ pub async fn pends(mut times: u32) {
 
 /// Keeps futures waiting until it is opened.
 #[derive(Clone, Default)]
-pub struct Gate(Arc<Mutex<(bool, Vec<Waker>)>>);
+pub struct Gate(pub Arc<Mutex<(bool, Vec<Waker>)>>);
 
 impl Gate {
     pub async fn passed(&self) {

@@ -1,15 +1,16 @@
 //! Listeners that await.
 
 use crate::common::audited::{TasksAudited, tasks_audited};
-use crate::common::must_end;
+use crate::common::{kept as common_kept, must_end};
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use cortado::future::{Cache, FutureExt};
-use cortado::{Op, RemovalCause};
+use cortado::{Op, Overflow, RemovalCause};
 use pollster::block_on;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 
@@ -352,5 +353,43 @@ fn several_listeners_are_told() {
         assert_eq!(logs[1].values(), [0, 1, 2, 3, 4]);
         assert_eq!(logs[2].values(), [0, 1, 2, 3, 4]);
         assert_eq!(cache.stats().listener_panics, 1);
+    });
+}
+
+/// The writes of a listener that awaits are not held back, though another thread is in a further
+/// listener and notices wait.
+#[test]
+fn a_write_of_a_listener_is_not_held_back() {
+    must_end(|| {
+        let slot = Arc::new(OnceLock::<Cache<u64, u64>>::new());
+        let ((begun, beginning), (go, going)) = (channel(), channel::<()>());
+        let (inner, going) = (Arc::clone(&slot), Mutex::new(going));
+        let builder = Cache::builder().notification_limit(0, Overflow::Wait);
+        let builder = builder.async_eviction_listener(move |key: Arc<u64>, _: u64, _| {
+            let inner = Arc::clone(&inner);
+            let writes = async move {
+                if *key == 0 {
+                    inner.get().unwrap().insert(9, 1).await;
+                }
+            };
+            writes.boxed()
+        });
+        // It comes second: the first one has been told by then.
+        let builder = builder.removal_listener(move |_| {
+            begun.send(()).unwrap();
+            let _ = going.lock().unwrap().recv();
+        });
+        let cache = tasks_audited(builder.build());
+        slot.set(cache.clone()).unwrap();
+        cache.sync().insert_many([(0, 0), (9, 0)]);
+        let removes = cache.sync().clone();
+        let thread = std::thread::spawn(move || removes.invalidate(&0));
+        beginning.recv().unwrap();
+        // It polls the listener, whose write leaves a notice behind the one that is being told.
+        at_once(cache.get(&5));
+        assert_eq!(cache.peek(&9).map(|value| *value), Some(1));
+        drop(go);
+        thread.join().unwrap();
+        common_kept(cache.clone());
     });
 }

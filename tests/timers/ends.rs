@@ -1,11 +1,12 @@
 //! The end of a timer.
 
 use crate::jobs::{Bench, MS};
+use cortado::Clock;
 use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_cancelled_timer_returns_what_did_not_fire() {
@@ -250,4 +251,17 @@ fn the_end_of_a_drain_counts_jobs_only() {
     bench.walk(6);
     assert_eq!((bench.timer.waiting_in_the_wheel(), bench.timer.running()), (0, 0));
     assert_eq!(bench.timer.stats().cancelled, 0);
+}
+
+/// A drain lasts as long as it was told by the timer's clock, which may be a slow one.
+#[test]
+fn a_drain_ends_by_the_timers_clock() {
+    let start = Instant::now();
+    let clock = Clock::custom(move || start.elapsed() / 10);
+    let timer = Timer::builder().clock(clock).start().unwrap();
+    let (send, told) = channel();
+    timer.after(5 * MS, move |_| send.send(()).unwrap()).unwrap().detach();
+    // Due after fifty real milliseconds.
+    assert!(timer.shutdown(Stop::Drain(10 * MS)).is_empty());
+    assert_eq!(told.try_recv(), Ok(()));
 }

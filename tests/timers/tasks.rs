@@ -1,5 +1,6 @@
 //! Async jobs.
 
+use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use cortado::timer::{Cancel, Missed, Rejection, Repeat, Stop, Timer, TimerError};
 use std::future::{pending, poll_fn};
@@ -276,4 +277,61 @@ fn a_future_is_not_dropped_by_who_drops_its_waker() {
     assert_eq!(bench.timer.running(), 1);
     bench.step(0);
     assert_eq!((told.try_recv(), bench.timer.running()), (Ok(true), 0));
+}
+
+/// A cancelled timer waits for the futures that run, and polls them: on its thread, or where the
+/// caller is the driver.
+#[test]
+fn a_cancelled_timer_lets_its_futures_end() {
+    for manual in [false, true] {
+        let (gate, ended) = (Gate::default(), Arc::new(AtomicUsize::new(0)));
+        let builder = Timer::builder().run_here();
+        let timer = if manual { builder.manual() } else { builder.start().unwrap() };
+        let (begun, beginning) = channel();
+        let (inner, count) = (gate.clone(), Arc::clone(&ended));
+        let job = timer.after_async(Duration::ZERO, move |_| async move {
+            begun.send(()).unwrap();
+            inner.pass().await;
+            inner.pass().await;
+            count.fetch_add(1, SeqCst);
+        });
+        job.unwrap().detach();
+        while beginning.try_recv().is_err() {
+            if manual {
+                timer.poll(&mut u32::MAX.clone());
+            }
+            std::thread::yield_now();
+        }
+        let other = timer.clone();
+        let opener = std::thread::spawn(move || {
+            while other.after(MS, |_| ()).is_ok() {
+                std::thread::yield_now();
+            }
+            for _ in 0..2 {
+                while gate.0.lock().unwrap().1.is_none() {
+                    std::thread::yield_now();
+                }
+                gate.open();
+            }
+        });
+        drop(timer.shutdown(Stop::Cancel));
+        opener.join().unwrap();
+        assert_eq!((ended.load(SeqCst), timer.running()), (1, 0), "{manual}");
+    }
+}
+
+/// In manual mode nobody moves the clock while a drain waits for a future.
+#[test]
+fn a_drain_by_hand_does_not_wait_for_ever() {
+    must_end(|| {
+        let (bench, gate) = (Bench::new(), Gate::default());
+        let inner = gate.clone();
+        let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+        job.unwrap().detach();
+        bench.step(1);
+        let _later = bench.timer.after(MS, |_| ()).unwrap();
+        assert_eq!(bench.timer.shutdown(Stop::Drain(2 * MS)).len(), 1);
+        assert_eq!(bench.timer.running(), 1);
+        gate.open();
+    });
 }

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
@@ -51,12 +51,10 @@ impl Drop for OwnLoads {
     /// What the loader has deferred is delivered when all these loads have left the board: a
     /// listener may load one of the keys.
     fn drop(&mut self) {
-        let marks = marks_of(&self.0);
+        // The end of the outermost mark delivers.
+        let mark = |own: &Own| ReentrancyMark::flight(own.flight.token());
+        let _marks = Frames(self.0.iter().map(mark).collect());
         self.0.clear();
-        drop(marks);
-        if reentrancy::has_deferred() {
-            reentrancy::deliver_deferred();
-        }
     }
 }
 
@@ -82,13 +80,9 @@ impl<T> Drop for Frames<T> {
     }
 }
 
-fn marks_of(own: &[Own]) -> Frames<Option<ReentrancyMark>> {
-    Frames(own.iter().map(|own| own.flight.mark_poll()).collect())
-}
-
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
-    let _marks = marks_of(&own.0);
+    let _marks = Frames(own.0.iter().map(|own| own.flight.mark_poll()).collect());
     run()
 }
 

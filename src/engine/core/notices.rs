@@ -38,8 +38,9 @@ pub struct Notices {
     /// Keeps at most one job of the cache with the executor.
     handoff: Handoff,
     executor: Executor,
-    /// Whether callers, too, leave deliveries to the executor.
-    has_own_executor: bool,
+    /// If the executor is the user's: what calls it for the scheduler. Callers, too, leave
+    /// deliveries to the executor then.
+    caller_of_own: Option<Box<Executor>>,
     /// How many notices may wait before writers do, or before others are discarded.
     limit: Notifications,
     discarded: AtomicU64,
@@ -63,7 +64,8 @@ impl Notices {
                 .executor
                 .clone()
                 .unwrap_or_else(|| Executor::by_default(&config.clock)),
-            has_own_executor: config.executor.is_some(),
+            caller_of_own: (config.executor.as_ref())
+                .map(|_| Box::new(Executor::by_default(&config.clock))),
             limit: config.notifications,
             discarded: AtomicU64::new(0),
             backlogs: config.backlogs.clone().into(),
@@ -93,7 +95,7 @@ impl Notices {
     }
 
     pub fn has_own_executor(&self) -> bool {
-        self.has_own_executor
+        self.caller_of_own.is_some()
     }
 
     /// How many notices may wait before writers do. There is no limit while nobody can receive.
@@ -212,7 +214,10 @@ impl Notices {
             && let Some(ticket) = self.handoff.request()
             && let Some(job) = self.job(ticket)
         {
-            self.executor.execute_elsewhere(job);
+            match &self.caller_of_own {
+                Some(caller) => self.executor.execute_by(caller, job),
+                None => self.executor.execute(job),
+            }
         }
     }
 

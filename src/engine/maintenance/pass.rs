@@ -3,7 +3,8 @@
 //! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
 //! is due, evicts what exceeds the capacity, resizes the index, sweeps what `invalidate_all`
 //! left, and frees what no thread can see any more. Expirations, cascades and swept buckets cost
-//! units of the pass's [`Budget`]; evictions have a budget of their own. Work that does not fit is
+//! units of the pass's [`Budget`]; evictions have a budget of their own, unless a caller asked for
+//! the pass. Work that does not fit is
 //! carried forward: the drain status stays `REQUIRED`, so the next operation goes on.
 //!
 //! **Lock order**: [`engine`](crate::engine) states it. No user code runs under any lock: the pass

@@ -17,6 +17,7 @@ use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
+use std::thread::ThreadId;
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
@@ -52,13 +53,13 @@ where
 {
     fn start(&self, reloading: Reloading<K, V>) {
         let Some(engine) = self.0.upgrade() else { return };
-        // Inline, a read may run this: it is not held back if too many notices wait.
         let Some(executed) = engine.executed() else { return engine.reload(reloading) };
+        let caller = std::thread::current().id();
         engine.core.execute(Box::new(move || {
             // If the cache is gone, nobody needs the value.
             if let Some(engine) = executed.upgrade() {
                 engine.reload(reloading);
-                engine.after_write();
+                engine.after_job_of(caller);
             }
         }));
     }
@@ -128,7 +129,15 @@ where
         made
     }
 
-    /// The caller applies back-pressure, unless it must not wait.
+    /// Applies back-pressure after a reload, unless the executor has run it at once, on the thread
+    /// of a read.
+    pub(super) fn after_job_of(&self, caller: ThreadId) {
+        if std::thread::current().id() != caller {
+            self.after_write();
+        }
+    }
+
+    /// Applies no back-pressure: a read may run this.
     fn run_reload(
         &self,
         reloading: Reloading<K, V>,
@@ -337,10 +346,8 @@ impl<K, V, S> Drop for Running<'_, K, V, S> {
         if (self.is_in_user_code || is_polling)
             && let Some(reloading) = self.reloading.take()
         {
-            // The clock may be the user's, and may be what has panicked.
-            let now = catch_user_panic(|| self.engine.core.ticker.now());
-            let now = now.unwrap_or_else(|| reloading.taken_from());
-            self.engine.fail_reload(*reloading, None, now);
+            // The reason of an earlier failure may be dropped.
+            catch_user_panic(|| self.engine.fail_reload(*reloading, None));
         }
     }
 }
@@ -370,14 +377,17 @@ impl<K, V, S> Engine<K, V, S> {
                 None
             }
             ReloadEnd::Failed(reason) => {
-                self.fail_reload(reloading, reason, self.core.ticker.now());
+                self.fail_reload(reloading, reason);
                 None
             }
         }
     }
 
-    fn fail_reload(&self, reloading: Reloading<K, V>, reason: Option<NoValue>, now: Timestamp) {
+    fn fail_reload(&self, reloading: Reloading<K, V>, reason: Option<NoValue>) {
         if let Some(reloads) = &self.reloads {
+            // The clock may be the user's, and may be what has panicked.
+            let now = catch_user_panic(|| self.core.ticker.now());
+            let now = now.unwrap_or_else(|| reloading.taken_from());
             let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
             reloads.failures.note(reloading.node.id(), (reason, now), is_there);
             reloading.fail();

@@ -34,6 +34,9 @@ where
         let Some(reloading) = self.take_reload(&node) else { return false };
         if let Some(reloads) = &self.reloads {
             reloads.start(reloading);
+            if reloads.settings.inline {
+                self.after_write();
+            }
         }
         true
     }

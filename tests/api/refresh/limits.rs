@@ -174,3 +174,28 @@ fn a_loader_that_hangs_keeps_its_place_and_its_entry_is_served_to_its_end() {
         b.jobs.run();
     });
 }
+
+/// A reload that was asked for before its time keeps no caller waiting as long as the value is
+/// fresh.
+#[test]
+fn a_fresh_value_is_returned_at_once() {
+    watched(|watch| {
+        watch.begin("a reload of a fresh value".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        b.jobs.run();
+        assert!(b.cache.refresh(&7) && b.pending() == 1);
+        assert_eq!(b.cache.get_within(&7, AMPLE), Ok(2));
+        // Meanwhile it becomes stale, and the caller waits for the reload that is under way.
+        b.hand.advance(SOFT);
+        let hits = b.cache.stats().hits;
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| b.cache.get_within(&7, AMPLE));
+            while b.cache.stats().hits == hits {
+                thread::yield_now();
+            }
+            b.jobs.run();
+            assert_eq!(waiting.join().unwrap(), Ok(3));
+        });
+    });
+}

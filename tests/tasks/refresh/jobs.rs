@@ -2,10 +2,11 @@
 
 use super::bench::{Jobs, SOFT};
 use crate::common::audited::{tasks_audited, tasks_loading_audited};
-use crate::hand::at_once;
+use crate::hand::{Gate, at_once};
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Job, Loaded, ManualClock};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 /// Settings of a cache whose jobs wait, and something that lives as long as the cache.
 fn watched() -> (CacheBuilder<u32, u32>, ManualClock, Jobs, Arc<()>) {
@@ -44,4 +45,37 @@ fn a_job_that_waits_keeps_no_cache() {
     hand.advance(SOFT);
     assert_eq!(at_once(cache.load_refreshing(7, async { Loaded::new(2) })), 1);
     outlive(&jobs, &life, || drop(cache));
+}
+
+/// Says when it is dropped whether the gate is unlocked.
+struct LocksWhenDropped(Gate, Sender<bool>);
+
+impl Drop for LocksWhenDropped {
+    fn drop(&mut self) {
+        self.1.send(self.0.0.try_lock().is_ok()).unwrap();
+    }
+}
+
+/// The last waker may be dropped anywhere, with locks of its owner held. The loader's future is
+/// dropped by a job.
+#[test]
+fn a_loader_is_not_dropped_by_who_drops_its_waker() {
+    let (builder, hand, jobs, _life) = watched();
+    let (gate, (send, told)) = (Gate::default(), channel());
+    let upstream = gate.clone();
+    let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
+        let (gate, send) = (upstream.clone(), send.clone());
+        async move {
+            let _says = LocksWhenDropped(gate.clone(), send);
+            gate.passed().await;
+            Ok::<_, ()>(Loaded::new(key))
+        }
+    }));
+    at_once(cache.insert(7, 1));
+    hand.advance(SOFT);
+    assert_eq!((at_once(cache.get(&7)), jobs.run()), (Ok(1), 1));
+    gate.0.lock().unwrap().1.clear();
+    assert!(told.try_recv().is_err(), "under a lock that it needs");
+    assert_eq!((jobs.run(), told.try_recv()), (1, Ok(true)));
+    assert_eq!(cache.stats().reloads_under_way, 0);
 }

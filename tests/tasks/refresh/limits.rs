@@ -36,7 +36,10 @@ fn a_task_waits_for_the_reload_of_a_stale_value_until_its_timer() {
         assert_eq!(at_once(b.cache.get_within(&7, ready(()))), Ok(1));
         brings(&b);
         assert_eq!((waiting.end(), at_once(b.cache.get(&7))), (Ok(2), Ok(2)));
-        // A fresh value is there at once.
+        // A fresh value is there at once, also while a reload is under way that a call asked for.
+        assert_eq!(at_once(b.cache.get_within(&7, pending::<()>())), Ok(2));
+        let _asking = Task::waiting(b.cache.refresh(&7));
+        assert_eq!(b.under_way(), 1);
         assert_eq!(at_once(b.cache.get_within(&7, pending::<()>())), Ok(2));
     });
 }

@@ -1,14 +1,16 @@
 //! When a loader's code runs, and what callers with a condition get of it.
 
 use super::bench::{SOFT, bench};
-use crate::common::audited::{tasks_audited, tasks_loading_audited};
+use crate::common::audited::{loading_audited, tasks_audited, tasks_loading_audited};
 use crate::common::{must_end, watched};
 use crate::hand::{Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{AsyncLoader, Clock, Loaded, Reloaded};
+use cortado::{AsyncLoader, Clock, Job, Loaded, Overflow, Reloaded, RemovalCause};
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
 
 /// What a closure does before it returns its future is part of the load, which is another caller's
 /// here.
@@ -101,5 +103,94 @@ fn a_loader_that_panics_when_it_is_dropped_keeps_no_entry() {
         while Arc::strong_count(&value) > 1 {
             at_once(cache.run_pending_tasks());
         }
+    });
+}
+
+/// A read that runs a reload, inline or by an executor that runs it at once, is not held back while
+/// removals wait for their receiver, who may be the reader.
+#[test]
+fn a_read_that_reloads_is_not_held_back() {
+    must_end(|| {
+        for inline in [false, true] {
+            let (clock, hand) = Clock::manual();
+            let cache = loading_audited(
+                cortado::Cache::builder()
+                    .removals(true)
+                    .notification_limit(0, Overflow::Wait)
+                    .refresh_after_write(SOFT)
+                    .refresh_inline(inline)
+                    .executor(|job: Job| job())
+                    .clock(clock)
+                    .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+            );
+            let mut removals = cache.removals().unwrap();
+            cache.cache().insert(1, 0);
+            for by_task in [false, true] {
+                hand.advance(SOFT);
+                let tasks = cache.cache().future();
+                let read = if by_task { at_once(tasks.get(&1)) } else { cache.get(&1).ok() };
+                assert!(read.is_some());
+                assert_eq!(removals.try_recv().map(|it| it.cause()), Some(RemovalCause::Replaced));
+            }
+        }
+    });
+}
+
+/// A reload that a load of a task has deferred starts when that load ends, on whatever thread: also
+/// if it is of another cache.
+#[test]
+fn a_deferred_reload_goes_with_its_task() {
+    must_end(|| {
+        for own in [true, false] {
+            let (clock, hand) = Clock::manual();
+            let loading = || {
+                let builder = cortado::Cache::builder().refresh_after_write(SOFT);
+                let builder = builder.refresh_inline(true).clock(clock.clone());
+                builder.build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(key + 1)))
+            };
+            let (cache, other) = (loading(), loading());
+            cache.cache().insert(1, 0);
+            hand.advance(SOFT);
+            let tasks = if own { cache.cache().future() } else { other.cache().future() };
+            let inner = cache.cache().clone();
+            let mut load = Task::waiting(async move {
+                let loaded = async {
+                    inner.get(&1);
+                    pends(2).await;
+                    5
+                };
+                tasks.get_with(2, loaded).await
+            });
+            // Another operation of this thread takes nothing away, nor starts what is not its own.
+            other.cache().insert(3, 3);
+            assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (0, 1));
+            thread::scope(|scope| scope.spawn(|| load.run()).join().unwrap());
+            let stats = cache.stats();
+            assert_eq!((stats.reloads, stats.reloads_under_way), (1, 0), "{own}");
+        }
+    });
+}
+
+/// A bulk load that is cancelled starts what it has deferred.
+#[test]
+fn a_cancelled_bulk_load_leaves_no_deferred_reload_behind() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let builder = cortado::Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+        let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
+        let cache = loading_audited(builder.clock(clock).build_with_loader(load));
+        cache.cache().insert(1, 0);
+        hand.advance(SOFT);
+        let (tasks, inner) = (cache.cache().future(), cache.cache().clone());
+        let load = Task::waiting(async move {
+            let load = |_: &[&u32]| async {
+                inner.get(&1);
+                pending::<Vec<(u32, u32)>>().await
+            };
+            tasks.get_many_with([2, 3], load).await
+        });
+        assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (0, 1));
+        drop(load);
+        assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (1, 0));
     });
 }
