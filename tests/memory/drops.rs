@@ -190,7 +190,7 @@ fn a_receiver_that_nobody_took_leaks_nothing() {
         }
     }
     let drops = Arc::new(AtomicUsize::new(0));
-    let cache = Cache::builder().removals(true).build();
+    let cache = audited(Cache::builder().removals(true).build());
     for key in 0..3 {
         cache.insert(key, Fragile(key == 0, Arc::clone(&drops)));
     }

@@ -65,7 +65,7 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
 }
 
 /// The outcome of a load for its waiters. `ends` is the end of the value's life, or
-/// [`NEVER`](crate::clock::NEVER) if the value was refused.
+/// [`NEVER`] if the value was refused.
 pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
     let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
     LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }

@@ -143,10 +143,11 @@ fn a_deferred_reload_goes_with_its_task() {
     must_end(|| {
         for own in [true, false] {
             let (clock, hand) = Clock::manual();
+            let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
             let loading = || {
                 let builder = cortado::Cache::builder().refresh_after_write(SOFT);
                 let builder = builder.refresh_inline(true).clock(clock.clone());
-                builder.build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(key + 1)))
+                loading_audited(builder.build_with_loader(load))
             };
             let (cache, other) = (loading(), loading());
             cache.cache().insert(1, 0);
