@@ -108,7 +108,11 @@ where
                 CompResult::Unchanged(entry)
             }
             (Op::Remove, Some(entry)) => {
-                self.remove_owned(hash, draft.key());
+                if !self.remove_owned(hash, draft.key()) {
+                    // It has expired since it was looked at, and leaves as such.
+                    drop(entry);
+                    return CompResult::StillNone(Key::of_draft(draft));
+                }
                 drop(draft);
                 CompResult::Removed(entry)
             }
