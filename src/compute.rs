@@ -58,8 +58,7 @@ pub enum CompResult<K, V> {
     Removed(Entry<K, V>),
     /// This entry was left as it is.
     Unchanged(Entry<K, V>),
-    /// There was no entry for this key, and there is none. Or there was one that was to be removed,
-    /// and it expired while the closure ran.
+    /// There was no entry for this key, and there is none.
     StillNone(Key<K, V>),
 }
 

@@ -113,6 +113,23 @@ fn a_heavy_entry_displaces_the_others_piece_by_piece() {
     assert!(cache.weighted_size() <= CAPACITY);
 }
 
+/// A slice of one unit evicts one entry.
+#[test]
+fn a_unit_is_an_eviction() {
+    let _alone = alone();
+    let cache: Tested<u32, u32> = tested(|builder| builder.max_capacity(100));
+    (0..100).for_each(|key| cache.insert(key, key));
+    cache.settle();
+    cache.set_max_capacity(90);
+    let before = cache.stats().evicted();
+    for slices in 1..=5 {
+        assert!(!cache.run_pending_tasks_within(1).is_done());
+        assert_eq!(cache.stats().evicted() - before, slices);
+    }
+    assert!(!cache.run_pending_tasks_within(0).is_done());
+    assert_eq!(cache.stats().evicted() - before, 5);
+}
+
 /// Runs `then` while the keys are being computed.
 fn within_computations(cache: &Cache<u32, u32>, keys: &[u32], then: &dyn Fn()) {
     match keys {

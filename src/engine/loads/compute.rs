@@ -108,11 +108,8 @@ where
                 CompResult::Unchanged(entry)
             }
             (Op::Remove, Some(entry)) => {
-                if !self.remove_owned(hash, draft.key()) {
-                    // It has expired since it was looked at, and leaves as such.
-                    drop(entry);
-                    return CompResult::StillNone(Key::of_draft(draft));
-                }
+                // If it has expired since, it was there when the closure was called.
+                self.remove_owned(hash, draft.key());
                 drop(draft);
                 CompResult::Removed(entry)
             }

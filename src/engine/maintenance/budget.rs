@@ -96,6 +96,11 @@ impl Budget {
         left
     }
 
+    /// Returns a unit that was taken for work that was not there.
+    pub fn return_unit(&mut self) {
+        self.units += 1;
+    }
+
     /// Takes units for work that is done.
     pub fn spend(&mut self, units: u32) {
         self.units = self.units.saturating_sub(units);

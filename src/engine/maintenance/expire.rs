@@ -51,7 +51,11 @@ impl Pass<'_> {
             match poll {
                 Poll::Due(id) => return Some(id),
                 Poll::Exhausted => {}
-                Poll::Idle => break,
+                Poll::Idle => {
+                    // A look that finds nothing costs nothing: a pass of one unit still evicts.
+                    budget.return_unit();
+                    break;
+                }
             }
         }
         None
