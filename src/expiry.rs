@@ -77,7 +77,8 @@ pub(crate) mod default_hook {
 ///
 /// An operation calls a hook once, with two exceptions:
 /// * With the system's clock, the first `now` is a coarse reading, which may lag by some
-///   milliseconds. If the returned lifetime is under 4.3 s, the hook is called a second time with a
+///   milliseconds. If the entry then has less than 4.3 s to live, be it by the returned lifetime or
+///   by a `time_to_live` or `time_to_idle` of the cache, the hook is called a second time with a
 ///   precise `now`; that answer counts.
 /// * If the key's own entry changed meanwhile, the hook is called once more; by a load, once more
 ///   for each change. Writes to other keys never cause a call.

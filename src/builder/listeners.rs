@@ -36,8 +36,9 @@ where
     ///   that runs on a tokio runtime, in its `spawn_blocking`;
     /// * wherever your [`executor`](Self::executor) runs jobs.
     ///
-    /// The listener never runs inside a load, a computation or a callback. It may call anything on
-    /// the cache; removals that it causes are announced after it returns. A panic is caught and
+    /// The listener never runs inside a load, a computation or a callback, unless the last handle
+    /// of its cache is dropped there. It may call anything on the cache; removals that it
+    /// causes are announced after it returns. A panic is caught and
     /// counted ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is
     /// announced.
     ///

@@ -259,7 +259,8 @@ where
     ///
     /// *Callbacks*: the thread runs no listener, no destructor and no
     /// [`executor`](Self::executor); worker threads do. Of the user's code, the thread runs only a
-    /// clock.
+    /// clock. (If a cache ends while the thread looks after it, its clock and its executor may be
+    /// dropped there.)
     ///
     /// *Fork*: a forked child has no such thread. Inherited caches work in the child as caches
     /// without a scheduler. When the child builds a cache with a scheduler, the thread starts anew,

@@ -39,6 +39,9 @@ impl Refresh {
         hooks: &Hooks<K, V>,
         has_executor: bool,
     ) -> Result<Option<RefreshSettings>, BuildError> {
+        if self.limit == 0 {
+            return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));
+        }
         let setting = match (self.after_write, &hooks.refresh) {
             (Some(_), _) => Some("refresh_after_write"),
             (None, Some(_)) => Some("refresh_after"),
@@ -52,9 +55,6 @@ impl Refresh {
         {
             let reason = "reloads need a place to run: set `executor` or `refresh_inline`";
             return Err(BuildError::new(setting, reason));
-        }
-        if self.limit == 0 {
-            return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));
         }
         Ok(Some(RefreshSettings {
             after_write: self.after_write.map_or(Nanos::FOREVER, nanos),

@@ -199,6 +199,9 @@ where
     /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
     /// then.
     ///
+    /// Inside a load, a computation or a callback of any cache, the call waits for no reload: it
+    /// gets the stale value at once.
+    ///
     /// On an executor, calls for one key share one job, however many of them have given up. A
     /// thread of the executor that calls this for a key without a value needs another one to be
     /// free for the load, or times out. Other methods do not wait for a job that has not begun.
@@ -234,7 +237,8 @@ where
         let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
         let engine = self.cache.engine();
         if let Some(entry) = self.cache.get_entry(key) {
-            engine.await_reload(entry.node(), soft);
+            // A time limit that is `None` never comes.
+            engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
             drop(entry);
             if let Some(present) = self.cache.peek(key) {
                 return Ok(present.into_value());
@@ -285,9 +289,10 @@ where
 /// Time limits of a call that may have to wait for a loader; see [`LoadingCache::get_within`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadLimits {
-    /// Past this, a caller takes the stale value, if there is one.
+    /// Past this, a caller takes the stale value, if there is one. (Past `hard`, if that is
+    /// sooner.)
     pub soft: Duration,
-    /// Past this, the call fails.
+    /// Past this, a call without a value fails.
     pub hard: Duration,
 }
 

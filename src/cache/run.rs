@@ -16,7 +16,8 @@ where
     /// It applies recorded reads and writes, removes every entry that is due, evicts down to the
     /// capacity, sweeps after an `invalidate_all`, releases memory that no thread can be reading,
     /// and delivers all notifications. (In a cache with a [receiver](crate::Builder::removals),
-    /// removals stay in the queue until they are received.)
+    /// removals stay in the queue until they are received.) If another thread is delivering, that
+    /// one delivers the rest, and this call does not wait for its listener.
     ///
     /// No program has to call this: operations do the same work piece by piece, and so does the
     /// background thread of a [`scheduler`](crate::Builder::scheduler). The call serves tests, and

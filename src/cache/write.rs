@@ -37,7 +37,8 @@ where
     ///
     /// # Panics
     /// Panics of the weigher, the expiry policy, the clock, `Hash` and `Eq` reach the caller; the
-    /// insert has then not happened.
+    /// insert has then not happened. (If the clock panics in the maintenance that follows, the
+    /// insert has happened.)
     ///
     /// It also panics when it is called for the key of a computation from within that computation,
     /// or for the key of a callback (hook, weigher, condition) from within that callback.

@@ -47,9 +47,10 @@ pub struct Flight {
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
-    /// Whether the loader has returned, so that its value may be in the cache. Relaxed: the owner
+    /// Whether the owner may have an entry to share: while it looks for one, and when the loader
+    /// has returned. Relaxed: the owner
     /// stores it before it takes the bucket's lock; others read it after holding that lock.
-    is_committing: AtomicBool,
+    may_share: AtomicBool,
     /// Whether a load that was handed to the executor has begun. Relaxed: it publishes no other
     /// data. An operation that changes it from [`QUEUED`] runs a loader or a computation next.
     stage: AtomicU8,
@@ -134,9 +135,15 @@ impl Flight {
         self.overtaken.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the loader has returned.
-    pub fn begin_commit(&self) {
-        self.is_committing.store(true, Ordering::Relaxed);
+    /// Notes whether the flight's owner may have an entry to share: while it looks for one, and
+    /// from when the loader has returned.
+    fn set_may_share(&self, may_share: bool) {
+        self.may_share.store(may_share, Ordering::Relaxed);
+    }
+
+    /// Whether this is a load that waits in the executor.
+    pub fn is_queued(&self) -> bool {
+        self.stage.load(Ordering::Relaxed) == QUEUED
     }
 
     /// Bypasses a load that waits in the executor, because the executor's only thread may be the
@@ -146,14 +153,10 @@ impl Flight {
     }
 
     /// Whether a call that joins this flight may get the key's entry with the lifetime that it had
-    /// before a change. A call that has just changed the lifetime then overtakes the flight. A
-    /// reload has no entry to share until its commit begins.
+    /// before a change. A call that has just changed the lifetime then overtakes the flight. While
+    /// the loader runs there is no entry to share.
     pub fn may_share_entry(&self) -> bool {
-        match self.kind {
-            FlightKind::Load | FlightKind::Queued => true,
-            FlightKind::Reload => self.is_committing.load(Ordering::Relaxed),
-            FlightKind::Exclusive => false,
-        }
+        self.kind != FlightKind::Exclusive && self.may_share.load(Ordering::Relaxed)
     }
 
     /// Notes that the eviction of this node waits for the computation. Returns false if another
@@ -368,7 +371,8 @@ impl FlightGuard {
             kind,
             generation,
             overtaken: AtomicBool::new(false),
-            is_committing: AtomicBool::new(false),
+            // A load looks at the entry first, which it may share.
+            may_share: AtomicBool::new(kind != FlightKind::Reload),
             stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
             postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
@@ -392,6 +396,11 @@ impl FlightGuard {
         let (from, to) = (QUEUED, BEGUN);
         let begun = flight.stage.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
         (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
+    }
+
+    /// Notes that the owner has found no entry to share, before the loader runs.
+    pub fn begin_loader(&self) {
+        self.flight().set_may_share(false);
     }
 
     /// What marks the owner's code on a thread's stack.
@@ -423,7 +432,7 @@ impl Drop for FlightGuard {
             self.flights.remove(self.hash, self.flight());
         }
         self.leader.abandon();
-        reentrancy::take_up_reloads_of(self.token());
+        reentrancy::take_up_from(self.token());
         // The future's polls deferred deliveries to the end of the flight. If the owner failed or
         // was cancelled, the end is here.
         if reentrancy::has_deferred() {
@@ -454,7 +463,12 @@ impl EnteredFlight {
 
     /// Notes that the loader has returned, before the commit.
     pub fn begin_commit(&self) {
-        self.guard.flight().begin_commit();
+        self.guard.flight().set_may_share(true);
+    }
+
+    /// The guard, as before it was entered.
+    pub fn guard(&self) -> &FlightGuard {
+        &self.guard
     }
 
     /// The clearance by which the owner of a load commits it.

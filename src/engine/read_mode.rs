@@ -70,9 +70,11 @@ impl ReadMode {
     }
 
     /// Follows a change of the idle time. `coarsely` says whether it may be counted from a coarse
-    /// reading.
-    pub fn change_idle(&self, idle: Nanos, coarsely: bool) {
+    /// reading. `store` stores it where writes find it: of two changes, one is the last in both
+    /// places.
+    pub fn change_idle(&self, idle: Nanos, coarsely: bool, store: impl FnOnce()) {
         let mut facts = self.facts.lock();
+        store();
         (facts.idle, facts.idles_coarsely) = (Some(idle), coarsely);
         self.set(&facts, self.asks());
     }

@@ -148,7 +148,7 @@ impl ReentrancyMark {
     }
 
     /// One poll of the future of a load or a computation. What it defers waits for the end of the
-    /// flight, on whatever thread that is. Deliveries may come with an operation before.
+    /// flight, on whatever thread that is; or for an operation that comes before on this thread.
     pub fn poll(token: FlightToken) -> Option<Self> {
         Self::push(Frame::Poll(token))
     }
@@ -204,7 +204,7 @@ impl Drop for ReentrancyMark {
             return;
         }
         match self.frame {
-            Frame::Poll(flight) => leave_reloads_to(flight),
+            Frame::Poll(flight) => leave_to(flight),
             frame if frame.delivers_at_its_end() => deliver_deferred(),
             _ => {}
         }
@@ -299,39 +299,43 @@ pub fn has_deferred() -> bool {
     HAS_DEFERRED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Reloads that polls have deferred, and the flights at whose ends they are to start. The next poll
-/// may be on another thread. Nearly always empty.
-static LEFT: Mutex<Vec<LeftReloads>> = Mutex::new(Vec::new());
-/// Whether there are any. A flight that has some was polled before by who ends it, so that one sees
-/// it; others may see an older answer.
+/// What polls have deferred, and the flights at whose ends it is due: the next poll may be on
+/// another thread. Nearly always empty.
+static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+/// Whether there is anything. A flight that has left something was polled before by who ends it, so
+/// that one sees it; others may see an older answer.
 static HAS_LEFT: GuardedBool = GuardedBool::new(false);
 
-struct LeftReloads {
+struct Left {
     flight: FlightToken,
     cache: Weak<dyn Deliver>,
-    count: usize,
+    reloads: usize,
 }
 
-/// Leaves the reloads that this thread has deferred to the end of this flight, unless a frame still
-/// defers them. Deliveries stay: any operation makes them.
+/// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,
+/// or a view does. Deliveries stay here, too: any operation on this thread makes them.
 #[cold]
-fn leave_reloads_to(flight: FlightToken) {
-    if defers_deliveries() {
+fn leave_to(flight: FlightToken) {
+    if defers_deliveries() || crate::epoch::is_pinned() {
         return;
     }
     let _ = DEFERRED.try_with(|deferred| {
-        for (cache, reloads) in deferred.borrow_mut().iter_mut().filter(|(_, count)| *count > 0) {
-            let (cache, count) = (Weak::clone(cache), std::mem::take(reloads));
-            let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-            left.push(LeftReloads { flight, cache, count });
-            HAS_LEFT.store(true, Relaxed);
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        for (cache, reloads) in deferred.borrow_mut().iter_mut() {
+            let reloads = std::mem::take(reloads);
+            let is_same = |it: &&mut Left| it.flight == flight && Weak::ptr_eq(&it.cache, cache);
+            match left.iter_mut().find(is_same) {
+                Some(known) => known.reloads += reloads,
+                None => left.push(Left { flight, cache: Weak::clone(cache), reloads }),
+            }
         }
+        HAS_LEFT.store(!left.is_empty(), Relaxed);
     });
 }
 
-/// Has this thread start the reloads that polls of this flight have left. The flight ends.
+/// Has this thread do what polls of this flight have left. The flight ends.
 #[inline]
-pub fn take_up_reloads_of(flight: FlightToken) {
+pub fn take_up_from(flight: FlightToken) {
     if HAS_LEFT.load(Relaxed) {
         take_up_slow(flight);
     }
@@ -344,12 +348,12 @@ fn take_up_slow(flight: FlightToken) {
         return;
     }
     let all = std::mem::take(&mut *left).into_iter();
-    let own: Vec<LeftReloads>;
+    let own: Vec<Left>;
     (own, *left) = all.partition(|it| it.flight == flight);
     HAS_LEFT.store(!left.is_empty(), Relaxed);
     drop(left);
-    for LeftReloads { cache, count, .. } in own {
-        defer_delivery(&cache, count);
+    for Left { cache, reloads, .. } in own {
+        defer_delivery(&cache, reloads);
     }
 }
 

@@ -185,8 +185,8 @@ impl<K, V, S> Engine<K, V, S> {
         if !core.lifetimes.has_idle() {
             return false;
         }
-        core.lifetimes.set_idle(idle);
-        self.mode.change_idle(idle, core.ticker.may_begin_coarsely(idle));
+        let is_coarse = core.ticker.may_begin_coarsely(idle);
+        self.mode.change_idle(idle, is_coarse, || core.lifetimes.set_idle(idle));
         true
     }
 

@@ -19,9 +19,12 @@ where
     /// order. The operation of a task that ends while removals wait awaits the listener, unless
     /// another operation does. If that operation is dropped, a later one goes on with the same
     /// call. An
-    /// operation of a thread ([`Cache::sync`](super::Cache::sync)) and the
-    /// [`scheduler`](Self::scheduler) leave the removals to the next operation of a task, of
-    /// which [`run_pending_tasks`](super::Cache::run_pending_tasks) is one.
+    /// operation of a thread ([`Cache::sync`](super::Cache::sync)), the
+    /// [`scheduler`](Self::scheduler), a job of the [`executor`](Self::executor), and an operation
+    /// inside a load or a computation of any cache leave the removals to the next operation of a
+    /// task outside of these, of which [`run_pending_tasks`](super::Cache::run_pending_tasks)
+    /// is one. So a cache that is only used in the loaders of another one needs such a call now
+    /// and then.
     ///
     /// *Bound*: the [`notification_limit`](Self::notification_limit) counts the removals that wait
     /// for this listener, too. With [`Overflow::Discard`](crate::Overflow::Discard) further ones
@@ -66,7 +69,8 @@ where
     /// Builds a cache for tasks that makes missing values itself, by a stored loader, and reloads
     /// stale ones; otherwise like the method of this name for threads.
     ///
-    /// A reload on the [`executor`](Self::executor) is one job per poll. A loader that needs a
+    /// A reload on the [`executor`](Self::executor) is one job per poll; if the loader is woken
+    /// while it is polled, the same job polls it again. A loader that needs a
     /// runtime's timers or I/O needs jobs that run inside the runtime's context, as those of the
     /// example do.
     ///

@@ -60,7 +60,8 @@ where
     }
 
     /// See [`crate::Cache::run_pending_tasks`]. The work is done at the first poll, however much
-    /// there is.
+    /// there is. It awaits the deliveries of other threads. What another task is telling a listener
+    /// that awaits, that task awaits.
     pub async fn run_pending_tasks(&self) {
         as_task(|| self.cache.run_pending_tasks());
         self.engine().announce_all_async().await;
@@ -68,7 +69,8 @@ where
     }
 
     /// See [`crate::Cache::close`]. The work is done at the first poll, however much there is. If
-    /// another thread is running the listener, the call awaits it.
+    /// another thread is running the listener, the call awaits it. What another task is telling a
+    /// listener that awaits, that task awaits.
     pub async fn close(&self) {
         as_task(|| self.cache.close());
         self.engine().announce_all_async().await;

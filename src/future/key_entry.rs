@@ -73,10 +73,15 @@ macro_rules! differences {
             judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
             let engine = self.cache.engine();
-            let result = match engine.$read(self.key, judge) {
-                Ok(entry) => Ok(entry),
-                Err(unmade) => engine.make_async(&mut Some(unmade), loader, result_of).await,
+            let unmade = match engine.$read(self.key, judge) {
+                Ok(entry) => {
+                    // A hit writes nothing, so it is not held back.
+                    self.cache.tell_listeners().await;
+                    return Ok(entry);
+                }
+                Err(unmade) => unmade,
             };
+            let result = engine.make_async(&mut Some(unmade), loader, result_of).await;
             self.cache.tell().await;
             result
         }
@@ -91,11 +96,11 @@ macro_rules! differences {
         {
             let engine = self.cache.engine();
             let unmade = match engine.$read_value(self.key) {
-                Ok(value) if !engine.tells_after_write() => return Ok(value),
+                Ok(value) if !engine.tells_after_read() => return Ok(value),
                 Ok(value) => {
                     // The future has no room for a value.
                     let value = Box::new(value);
-                    self.cache.tell().await;
+                    self.cache.tell_listeners().await;
                     return Ok(*value);
                 }
                 Err(unmade) => unmade,

@@ -260,6 +260,9 @@ impl Builder {
         let ticker = Ticker::new(self.clock.clone());
         let pace = if ticker.real_delay(ticker.now()).is_some() { Pace::Real } else { Pace::Users };
         self.check_clock()?;
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::new("thread_name", "it must not contain a zero byte"));
+        }
         let name = self.thread_name.clone();
         let shared = self.shared(Executor::Elsewhere(workers()), ticker);
         shared.jobs.lock().has_driver = true;

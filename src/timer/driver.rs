@@ -19,14 +19,31 @@ pub enum Pace {
     Users,
 }
 
-/// Takes one batch of due jobs and hands them out. Returns how many, and whether there may be more.
-pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> (usize, bool) {
+/// What was handed out in one batch.
+pub struct Turn {
+    /// Jobs and errands.
+    taken: usize,
+    pub jobs: usize,
+    /// Whether there may be more.
+    has_more: bool,
+}
+
+impl Turn {
+    /// Whether nothing is due.
+    pub fn is_idle(&self) -> bool {
+        self.taken == 0 && !self.has_more
+    }
+}
+
+/// Takes one batch of due jobs and hands them out.
+pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> Turn {
     let has_more = shared.collect(batch, budget);
     let taken = batch.len();
+    let jobs = batch.iter().filter(|due| !due.is_errand).count();
     for due in batch.drain(..) {
         dispatch(shared, due);
     }
-    (taken, has_more)
+    Turn { taken, jobs, has_more }
 }
 
 /// The main loop of the driver's thread.
@@ -37,8 +54,7 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
         // A source of time of the user's may panic.
         let goes_on = catch_user_panic(|| {
             let mut budget = shared.settings.max_batch;
-            let (_, has_more) = turn(shared, &mut batch, &mut budget);
-            has_more || park(shared, pace)
+            turn(shared, &mut batch, &mut budget).has_more || park(shared, pace)
         });
         match goes_on {
             Some(true) => {}

@@ -4,7 +4,7 @@ use super::body::Body;
 use super::driver::turn;
 use super::end::{end_drain, stop_now};
 use super::error::TimerError;
-use super::execute::is_inside;
+use super::execute::{Inside, is_inside};
 use super::handle::Handle;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
@@ -32,9 +32,10 @@ use std::time::{Duration, Instant};
 ///
 /// # Promises
 ///
-/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`]. It is handed to
-///   the executor at its time, rounded up to a whole tick. Zero and past delays run at the next
-///   wake-up, never inside the caller. A delay of more than 292 years means never.
+/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`], or by a clock that
+///   has gone back: what is added before such a clock has caught up counts from its latest reading.
+///   A job is handed to the executor at its time, rounded up to a whole tick. Zero and past delays
+///   run at the next wake-up, never inside the caller. A delay of more than 292 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends
@@ -295,7 +296,7 @@ impl Timer {
     /// # Errors
     ///
     /// [`NotFound`](TimerError::NotFound) if there is none: the job has ended, or it is the one run
-    /// of `after` or `at` that is in progress.
+    /// of `after` or `at` that is in progress. Also once the timer is being shut down.
     pub fn reschedule(&self, id: TimerId, delay: Duration) -> Result<(), TimerError> {
         if self.shared().reschedule(id, delay) { Ok(()) } else { Err(TimerError::NotFound) }
     }
@@ -351,9 +352,10 @@ impl Timer {
         }
         let (mut batch, mut handed_out) = (Vec::new(), 0);
         loop {
-            let (taken, has_more) = turn(self.shared(), &mut batch, budget);
-            handed_out += taken;
-            if !has_more && taken == 0 {
+            let turn = turn(self.shared(), &mut batch, budget);
+            handed_out += turn.jobs;
+            if turn.is_idle() {
+                let _inside = Inside::enter(self.shared());
                 end_drain(self.shared());
                 return handed_out;
             }

@@ -158,6 +158,7 @@ pub struct Due {
     pub ticket: u32,
     /// Whether it runs on the driver's thread.
     pub here: bool,
+    pub is_errand: bool,
 }
 
 /// A run that has begun.
@@ -243,7 +244,8 @@ impl Shared {
     ) -> Result<(), T> {
         // If the clock panics, the errand is due at once. Passing the panic on would lose it.
         let now = catch_user_panic(|| self.scale.now());
-        let deadline = now.map_or(0, |now| after(now, delay));
+        // Not in the next tick: the clock may stand.
+        let deadline = now.map_or(0, |now| after(now - now % self.tick, delay));
         let jobs = self.jobs.lock();
         if jobs.stopping == Some(Stopping::Cancel) && !jobs.are_runs_polled() {
             return Err(value);
@@ -306,7 +308,9 @@ impl Shared {
                     if let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) {
                         entry.state = State::Queued;
                         entry.ticket = entry.ticket.wrapping_add(1);
-                        batch.push(Due { id, ticket: entry.ticket, here: entry.runs_here });
+                        let (ticket, here, is_errand) =
+                            (entry.ticket, entry.runs_here, entry.is_errand);
+                        batch.push(Due { id, ticket, here, is_errand });
                     }
                 }
                 Poll::Exhausted => break true,
@@ -423,7 +427,7 @@ impl Shared {
             Rejection::Retry(delay) if !runs_here => {
                 after(now, delay.max(Duration::from_nanos(self.tick)))
             }
-            _ => now,
+            _ => now - now % self.tick,
         };
         (entry.state, entry.runs_here) = (State::Waiting, runs_here);
         jobs.core.schedule(due.id, deadline);

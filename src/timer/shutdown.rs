@@ -198,7 +198,7 @@ fn wait_for_runs(shared: &Arc<Shared>) {
 fn wait_for_jobs(shared: &Arc<Shared>, by: Stopping, limit: &Limit) -> UnfiredJobs {
     let start = Instant::now();
     loop {
-        let is_driver = drive(shared);
+        let is_driver = drive(shared, || start.elapsed() >= limit.real);
         let read = catch_user_panic(|| shared.scale.now());
         let (now, rest) = match read {
             Some(now) => (now, Duration::from_nanos(limit.end.saturating_sub(now))),
@@ -228,14 +228,15 @@ fn wait_for_jobs(shared: &Arc<Shared>, by: Stopping, limit: &Limit) -> UnfiredJo
     }
 }
 
-/// If the timer has no thread, the caller is its driver and hands out what is due now. Returns
-/// false if there is a thread, or if the timer was cancelled.
-fn drive(shared: &Arc<Shared>) -> bool {
+/// If the timer has no thread, the caller is its driver and hands out what is due now, until it is
+/// late. Returns false if there is a thread, or if the timer was cancelled.
+fn drive(shared: &Arc<Shared>, is_late: impl Fn() -> bool) -> bool {
     let jobs = shared.jobs.lock();
     let is_driver = !jobs.has_driver && jobs.stopping != Some(Stopping::Cancel);
     drop(jobs);
     if is_driver {
-        while turn(shared, &mut Vec::new(), &mut u32::MAX.clone()) != (0, false) {}
+        // One by one: a job may take long.
+        while !is_late() && !turn(shared, &mut Vec::new(), &mut 1).is_idle() {}
     }
     is_driver
 }

@@ -236,8 +236,9 @@ impl<T> Slab<T> {
             if self.spare == Some(number) {
                 self.spare = None;
             }
-            // The first chunk grows with its queue. The others get their memory at once.
-            if number > 0 {
+            // The first chunk grows with its queue. The others get their memory at once, unless a
+            // reservation has given them some.
+            if number > 0 && chunk.slots.capacity() == 0 {
                 chunk.reserve(CHUNK);
             }
         }

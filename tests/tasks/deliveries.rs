@@ -193,3 +193,35 @@ fn loads_and_computations_may_be_nested() {
         assert_eq!(at_once(cache.get(&KEY)), Some(1001));
     });
 }
+
+/// What one thread has deferred, and another thread ends, is delivered there: also of another
+/// cache, and if the future is dropped.
+#[test]
+fn deliveries_go_with_the_task() {
+    must_end(|| {
+        for ends in [true, false] {
+            let (bench, other) = (bench(), tasks_audited(Cache::new(100)));
+            let mut load = Task::new(async {
+                let load = other.get_with(7, async {
+                    bench.replace_another().await;
+                    pends(1).await;
+                    7
+                });
+                load.await
+            });
+            std::thread::scope(|scope| {
+                let polls = || {
+                    assert!(!load.poll());
+                    assert_eq!(bench.told(), 0);
+                };
+                scope.spawn(polls).join().unwrap();
+            });
+            if ends {
+                assert_eq!(load.end(), 7);
+            } else {
+                drop(load);
+            }
+            assert!(bench.told() > 0, "{ends}");
+        }
+    });
+}

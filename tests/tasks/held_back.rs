@@ -252,3 +252,17 @@ fn a_task_that_waits_for_a_driver_takes_over_when_that_is_dropped() {
         assert_eq!(cache.stats().pending_notifications, 0);
     });
 }
+
+/// A load that finds the value writes nothing. So it does not wait for a receiver, who may be the
+/// caller.
+#[test]
+fn a_load_that_hits_is_not_held_back() {
+    let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+    let cache = tasks_audited(builder.build());
+    (0..3).for_each(|value| at_once(cache.insert(1, value)));
+    let _removals = cache.removals().unwrap();
+    assert_eq!(at_once(cache.get_with(1, async { 9 })), 2);
+    assert_eq!(at_once(cache.try_get_with(1, async { Err::<u64, _>("unused") })), Ok(2));
+    assert_eq!(*at_once(cache.entry(1).or_insert(9)), 2);
+    drop(Task::waiting(cache.get_with(2, async { 9 })));
+}

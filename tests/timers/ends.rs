@@ -1,11 +1,14 @@
 //! The end of a timer.
 
+use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use cortado::Clock;
 use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -264,4 +267,43 @@ fn a_drain_ends_by_the_timers_clock() {
     // Due after fifty real milliseconds.
     assert!(timer.shutdown(Stop::Drain(10 * MS)).is_empty());
     assert_eq!(told.try_recv(), Ok(()));
+}
+
+/// The destructor of a job that the end of a drain drops may end the timer, and waits for nothing:
+/// it is code that the timer runs.
+#[test]
+fn a_destructor_that_ends_the_timer_waits_for_nothing() {
+    struct Ends(Timer);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            drop(self.0.shutdown(Stop::Cancel));
+        }
+    }
+    must_end(|| {
+        let bench = Bench::new();
+        let waits = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&waits);
+        let job = bench.timer.after_async(MS, move |_| {
+            poll_fn(move |context| {
+                *kept.lock().unwrap() = Some(context.waker().clone());
+                Poll::<()>::Pending
+            })
+        });
+        job.unwrap().detach();
+        let timer = bench.timer.clone();
+        let drains = bench.timer.after(MS, move |_| drop(timer.shutdown(Stop::Drain(10 * MS))));
+        drains.unwrap().detach();
+        let ends = Ends(bench.timer.clone());
+        bench.timer.after(50 * MS, move |_| _ = &ends).unwrap().detach();
+        bench.step(1);
+        bench.step(20);
+        assert_eq!(bench.timer.len(), 0);
+    });
+}
+
+/// A name that no thread can have is refused.
+#[test]
+fn a_thread_name_with_a_zero_byte_is_an_error() {
+    let refused = Timer::builder().thread_name("a\0b").start();
+    assert_eq!(refused.expect_err("refused").setting(), "thread_name");
 }

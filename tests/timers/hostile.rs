@@ -261,12 +261,12 @@ fn a_drain_that_unwinds_is_not_awaited_for_ever() {
     };
     let timer = Timer::builder().clock(clock).executor(executor).manual();
     timer.after(Duration::ZERO, |_| ()).unwrap().detach();
-    timer.after(MS * 1000, |_| ()).unwrap().detach();
-    let ending = AssertUnwindSafe(|| timer.shutdown(Stop::Drain(MS)).len());
+    timer.after(MS * 1_000_000, |_| ()).unwrap().detach();
+    let ending = AssertUnwindSafe(|| timer.shutdown(Stop::Drain(MS * 100_000)).len());
     assert!(catch_unwind(ending).is_err(), "the clock breaks while the first job is handed over");
     is_broken.store(false, SeqCst);
     assert_eq!(timer.len(), 1);
-    reading.store(2, SeqCst);
+    reading.store(100_001, SeqCst);
     timer.poll(&mut 100);
     assert_eq!(timer.len(), 0, "the drain is over, and nobody waits for what it leaves");
 }

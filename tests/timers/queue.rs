@@ -361,3 +361,17 @@ fn memory_is_flat_in_an_hour_of_churn() {
     }
     assert!(most > 2_000 && capacity <= most + 4 * 1024, "{capacity} places for {most}");
 }
+
+/// A reservation holds to its last item, also if that is in a part of its own.
+#[test]
+fn what_was_reserved_is_there() {
+    for items in [1, 1023, 1030, 2049] {
+        let mut queue = DelayQueue::new();
+        queue.reserve(items);
+        let capacity = queue.capacity();
+        for item in 0..items {
+            queue.insert(item, MS);
+        }
+        assert_eq!(queue.capacity(), capacity, "{items}");
+    }
+}

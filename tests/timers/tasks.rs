@@ -3,7 +3,7 @@
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use cortado::timer::{Cancel, Missed, Rejection, Repeat, Stop, Timer, TimerError};
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -333,5 +333,50 @@ fn a_drain_by_hand_does_not_wait_for_ever() {
         assert_eq!(bench.timer.shutdown(Stop::Drain(2 * MS)).len(), 1);
         assert_eq!(bench.timer.running(), 1);
         gate.open();
+    });
+}
+
+/// Ready after so many polls; wakes itself.
+fn ready_after(mut polls: u32) -> impl Future<Output = ()> + Send {
+    poll_fn(move |context| {
+        if polls == 0 {
+            return Poll::Ready(());
+        }
+        polls -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+/// A wake-up is no job, and does not wait for the next tick, though the clock stands between two.
+#[test]
+fn a_wake_up_needs_no_tick_and_is_no_job() {
+    let bench = Bench::new();
+    bench.timer.after_async(MS, |_| ready_after(3)).unwrap().detach();
+    bench.hand.advance(MS + MS / 2);
+    assert_eq!(bench.timer.poll(&mut 100), 1);
+    assert_eq!(bench.timer.running(), 0);
+    // Nor does a run that its executor has refused.
+    let refuses = |builder: cortado::timer::Builder| {
+        builder.executor(drop::<cortado::Job>).rejection(Rejection::RunHere)
+    };
+    let bench = Bench::with(refuses);
+    bench.hand.advance(MS / 2);
+    bench.timer.after(Duration::ZERO, |_| ()).unwrap().detach();
+    bench.hand.advance(MS);
+    while bench.timer.poll(&mut 100) > 0 {}
+    assert_eq!(bench.timer.stats().fired, 1);
+}
+
+/// A drain by hand ends at its limit, also if a future wakes itself for ever.
+#[test]
+fn a_drain_by_hand_ends_beside_a_busy_future() {
+    must_end(|| {
+        let bench = Bench::new();
+        bench.timer.after_async(MS, |_| ready_after(u32::MAX)).unwrap().detach();
+        bench.hand.advance(MS);
+        bench.timer.poll(&mut 3);
+        assert!(bench.timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
+        assert_eq!(bench.timer.running(), 1);
     });
 }

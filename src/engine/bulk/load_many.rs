@@ -174,7 +174,7 @@ where
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
                     let mark = flight.mark_poll();
-                    match self.present_for_load(draft, &mut replaces) {
+                    match self.present_for_load(&flight, draft, &mut replaces) {
                         None => {
                             marks.0.push(mark);
                             own.0.push(Own { position, flight });

@@ -328,7 +328,7 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
-        if let Some(entry) = self.present_for_load(&draft, replaces) {
+        if let Some(entry) = self.present_for_load(flight.guard(), &draft, replaces) {
             flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
             drop(draft);
             return Ok(entry);
@@ -355,11 +355,16 @@ where
     /// The key's entry, with the caller's flight on the board, unless it is to be replaced.
     pub fn present_for_load(
         &self,
+        flight: &FlightGuard,
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         let (entry, _) = self.stable_entry(draft.hash(), draft.key());
-        entry.filter(|entry| !self.is_replaced(entry, replaces))
+        let present = entry.filter(|entry| !self.is_replaced(entry, replaces));
+        if present.is_none() {
+            flight.begin_loader();
+        }
+        present
     }
 
     /// Commits a loaded value and ends its flight.
@@ -372,6 +377,7 @@ where
     ) -> Entry<K, V> {
         let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
+        flight.begin_commit();
         let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
         flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();

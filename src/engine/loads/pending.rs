@@ -100,7 +100,7 @@ where
         let present = {
             // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();
-            self.present_for_load(draft, &mut Replaces::none())
+            self.present_for_load(&flight, draft, &mut Replaces::none())
         };
         let Some(entry) = present else { return Ok(flight) };
         let outcome = || Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline())));

@@ -303,12 +303,16 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.hot.is_cleared(node.meta()) {
             return self.pool.raw().life(node.id).deadline() == node.seen;
         }
-        // A writer that replaces an entry stores the new id before it marks the old node. So a node
-        // that was replaced in time may not bear the mark yet.
+        self.pool.raw().life(node.id).claim(node.seen) && self.is_indexed(node)
+    }
+
+    /// Whether the index has a node whose expiry this thread has claimed. A writer that replaces an
+    /// entry stores the new id before it marks the old node. So a node that was replaced in time
+    /// may not bear the mark yet.
+    #[cold]
+    pub fn is_indexed(&self, node: NodeRef<'_, K, V>) -> bool {
         let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
-        let hash = node.meta().hash();
-        self.pool.raw().life(node.id).claim(node.seen)
-            && self.core.index.find(&crate::epoch::pin(), hash, is_there).is_some()
+        self.core.index.find(&crate::epoch::pin(), node.meta().hash(), is_there).is_some()
     }
 
     /// Whether a node that the caller holds, with this deadline, is in the cache and alive.

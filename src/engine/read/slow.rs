@@ -188,7 +188,13 @@ impl<K, V, S> Engine<K, V, S> {
                 return match ours {
                     // It was alive when this read prolonged it.
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
-                    None if life.claim(deadline) => Renewed::Over,
+                    None if life.claim(deadline) => {
+                        if self.is_indexed(node) {
+                            Renewed::Over
+                        } else {
+                            Renewed::Gone
+                        }
+                    }
                     // Another thread has prolonged the life in time.
                     None => continue,
                 };

@@ -182,7 +182,7 @@ where
     }
 
     /// The job of a load that was queued.
-    fn run_queued<R: LoaderResult<V>>(
+    pub(super) fn run_queued<R: LoaderResult<V>>(
         &self,
         queued: QueuedLoad<K, V, Result<Entry<K, V>, R::Reason>>,
         load: impl FnOnce(&K) -> R,

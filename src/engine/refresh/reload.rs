@@ -42,6 +42,15 @@ pub enum ReloadEnd<K, V> {
     Failed(Option<NoValue>),
 }
 
+/// What keeps a reload from its key.
+pub enum Hindered {
+    /// A computation, or a load that has begun.
+    ByAnother,
+    /// A load that waits in the executor. Such a load was begun when the key had no entry, and
+    /// nothing has been written since. So the reload's entry has ended.
+    ByQueued,
+}
+
 /// Starts reloads by a stored loader: inline, or on the executor.
 pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
 
@@ -144,9 +153,12 @@ where
         fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> ReloadEnd<K, V>,
     ) -> Option<Entry<K, V>> {
         let mut running = Running::new(self, Box::new(reloading));
-        let Some(flight) = self.begin_reload(&running.reloading().node) else {
-            running.leave_to_another();
-            return None;
+        let flight = match self.begin_reload(&running.reloading().node) {
+            Ok(flight) => flight,
+            Err(hindered) => {
+                running.end_hindered(hindered);
+                return None;
+            }
         };
         let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
         let made = running.end(ended);
@@ -154,27 +166,32 @@ where
         made
     }
 
-    /// Registers the reload. Returns `None` if the key has a computation, or another load that has
-    /// begun. A load that is still queued is bypassed. A reload of the node's predecessor is
-    /// overtaken here, since it has nothing left to commit: it has published this node itself, the
-    /// write that did so overtook it, or it began later and ends when it looks at its entry.
-    pub fn begin_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
+    /// Registers the reload. A reload of the node's predecessor is overtaken here, since it has
+    /// nothing left to commit: it has published this node itself, the write that did so overtook
+    /// it, or it began later and ends when it looks at its entry.
+    ///
+    /// # Errors
+    /// If the key has a computation or another load.
+    pub fn begin_reload(&self, node: &Handle<K, V>) -> Result<FlightGuard, Hindered> {
         let (hash, key) = (node.meta().hash(), node.key());
         loop {
             match self.flight_of(hash, key) {
                 (_, Some(other)) => {
+                    if other.is_queued() && !other.is_overtaken(self.core.hot.generation()) {
+                        return Err(Hindered::ByQueued);
+                    }
                     let is_outdated = other.kind() == FlightKind::Reload
                         && other.key_node().meta().deadline() == GONE
                         && node.meta().deadline() != GONE;
                     let on_load = if is_outdated { OnLoad::Overtake } else { OnLoad::Wait };
                     if !self.dismiss_overtaken(hash, &other, on_load) {
-                        return None;
+                        return Err(Hindered::ByAnother);
                     }
                 }
                 (seen, None) => {
                     let share = node.raw().clone();
                     if let Some(flight) = self.register(FlightKind::Reload, share, seen) {
-                        return Some(flight);
+                        return Ok(flight);
                     }
                 }
             }
@@ -269,22 +286,32 @@ where
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
-                let node = || node.raw().clone();
+                let count = || node.raw().clone();
                 // The loader made no value. So a caller with a condition judges the old one.
                 let outcome = prolonged.map(|ends| LoadedNode {
-                    node: node(),
+                    node: count(),
                     ends,
                     deadline: ends,
                     is_made: false,
                 });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if prolonged.is_some() { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                Self::ended(node, prolonged.is_some())
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.remove_gone(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                if is_removed { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                Self::ended(node, is_removed)
             }
+        }
+    }
+
+    /// The end of a reload without a new value. If another operation has taken the old node out,
+    /// there is nothing left to reload.
+    fn ended(node: &Handle<K, V>, is_done: bool) -> ReloadEnd<K, V> {
+        if is_done || node.meta().deadline() == GONE {
+            ReloadEnd::Done(None)
+        } else {
+            ReloadEnd::Overtaken
         }
     }
 }
@@ -323,13 +350,16 @@ impl<'e, K, V, S> Running<'e, K, V, S> {
         self.is_polling = Some(is_polling);
     }
 
-    /// Leaves the trigger to a later read, after the retry delay, since the key has a load or a
-    /// computation.
-    pub fn leave_to_another(mut self) {
-        match self.reloading.take() {
-            Some(reloading) if seeded("reloads-end-in-taken-triggers") => reloading.succeed(),
-            Some(reloading) => reloading.postpone(),
-            None => {}
+    /// Ends a reload without a flight. If the key has another load or a computation, this leaves
+    /// the trigger to a later read, after the retry delay.
+    pub fn end_hindered(mut self, by: Hindered) {
+        match (by, self.reloading.take()) {
+            (_, Some(reloading)) if seeded("reloads-end-in-taken-triggers") => reloading.succeed(),
+            (Hindered::ByAnother, Some(reloading)) => reloading.postpone(),
+            (Hindered::ByQueued, Some(reloading)) => {
+                self.engine.end_reload(*reloading, ReloadEnd::Nothing);
+            }
+            (_, None) => {}
         }
     }
 

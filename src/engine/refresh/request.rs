@@ -1,9 +1,12 @@
 //! Reloads that a call asks for.
 
+use super::limits::QueuedLoad;
 use crate::engine::Engine;
 use crate::engine::failures::Failed;
+use crate::engine::flights::FlightKind;
+use crate::engine::loads::{Begun, Replaces};
+use crate::engine::step::Step;
 use crate::loaded::LoaderResult;
-use crate::primitives::catch_user_panic;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -19,7 +22,10 @@ where
         &self,
         key: &K,
         load: impl FnOnce(&K) -> R + Send + 'static,
-    ) -> bool {
+    ) -> bool
+    where
+        R::Reason: Clone + Send + Sync + 'static,
+    {
         let hash = self.hash(key);
         self.check_key(hash, key);
         let generation = self.core.hot.generation();
@@ -41,26 +47,36 @@ where
         true
     }
 
-    /// Loads a key where reloads run.
+    /// Loads a key where reloads run. A load that waits in the executor is on the board, as in
+    /// [`load_until`](Self::load_until): so it begins once, however often it is asked for.
     fn load_elsewhere<R: LoaderResult<V> + 'static>(
         &self,
         key: K,
         load: impl FnOnce(&K) -> R + Send + 'static,
-    ) -> bool {
+    ) -> bool
+    where
+        R::Reason: Clone + Send + Sync + 'static,
+    {
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
-        let wanted = key.clone();
-        match self.executed() {
-            None => drop(self.load_after_miss(key, || load(&wanted))),
-            Some(engine) => self.core.execute(Box::new(move || {
-                if let Some(engine) = engine.upgrade() {
-                    // If the loader panics, a waiter leads next. The panic must not reach the
-                    // executor.
-                    catch_user_panic(|| drop(engine.load_after_miss(key, || load(&wanted))));
-                }
-                drop(place);
-            })),
-        }
+        let Some(engine) = self.executed() else {
+            let wanted = key.clone();
+            drop(self.load_after_miss(key, || load(&wanted)));
+            return true;
+        };
+        let (draft, mut joined) = (self.draft_for_load(key), None);
+        let replaces = &mut Replaces::none();
+        let begun =
+            self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces);
+        let Step::Done(begun) = begun else { return false };
+        let Begun::Leading(flight) = self.look_again(begun, &draft) else { return false };
+        let queued = QueuedLoad::new(flight, draft);
+        self.core.execute(Box::new(move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.run_queued(queued, load);
+            }
+            drop(place);
+        }));
         true
     }
 

@@ -283,7 +283,7 @@ where
     ) -> Led<'_, K, V, S, N> {
         let present = {
             let _mark = flight.mark_poll();
-            replaces.lend(|replaces| self.present_for_load(&draft, replaces))
+            replaces.lend(|replaces| self.present_for_load(&flight, &draft, replaces))
         };
         if let Some(entry) = present {
             flight

@@ -95,9 +95,12 @@ where
     ) -> Result<(Running<'_, K, V, S>, FlightGuard), Option<Entry<K, V>>> {
         // Dropped after the flight: from then on a read may trigger the next reload.
         let mut running = Running::new(self, reloading);
-        let Some(flight) = self.begin_reload(&running.reloading().node) else {
-            running.leave_to_another();
-            return Err(None);
+        let flight = match self.begin_reload(&running.reloading().node) {
+            Ok(flight) => flight,
+            Err(hindered) => {
+                running.end_hindered(hindered);
+                return Err(None);
+            }
         };
         let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
         let Err(present) = checked else { return Ok((running, flight)) };

@@ -43,8 +43,9 @@ pub enum Outcome {
     /// By its timeout.
     Expired,
     /// By [`cancel_key`](super::DelayedOps::cancel_key),
-    /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the timer or the end of the
-    /// [`DelayedOps`](super::DelayedOps).
+    /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the
+    /// [`DelayedOps`](super::DelayedOps), or the end of the timer, if the operation has a timeout
+    /// there (`Duration::MAX` is none).
     Cancelled,
 }
 

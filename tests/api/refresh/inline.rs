@@ -4,7 +4,7 @@
 use super::bench::{Bench, SOFT, bench};
 use crate::common::SECOND;
 use crate::common::audited::{Audited, audited};
-use cortado::{Cache, Expiry, LoadLimits, Loaded, Op, Reloaded};
+use cortado::{Cache, Expiry, GuardResult, LoadLimits, Loaded, Op, Reloaded};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -234,4 +234,17 @@ fn after_a_computation_of_the_key_itself() {
     assert_eq!((b.asked(), b.cache.get(&7), b.pending()), (vec![], Ok(50), 0));
     b.advance(1);
     assert_eq!(b.cache.expires_in(&7).due(), Some(99 * SECOND));
+}
+
+/// A load that begins under a view, by a guard, takes nothing of the view's.
+#[test]
+fn the_end_of_a_view_reloads_though_a_load_was_begun_under_it() {
+    let b = stale();
+    let view = b.cache.pin();
+    assert_eq!(view.get(&7), Some(&1));
+    let GuardResult::Guard(guard) = b.cache.get_value_or_guard(&9, None) else { panic!() };
+    assert_eq!(b.asked(), []);
+    drop(view);
+    b.is_reloaded("end of the view");
+    drop(guard);
 }

@@ -199,3 +199,15 @@ fn a_fresh_value_is_returned_at_once() {
         });
     });
 }
+
+/// Past the hard limit nobody waits, whatever the soft one is.
+#[test]
+fn the_hard_limit_ends_the_wait_for_a_reload() {
+    watched(|watch| {
+        watch.begin("a soft limit beyond the hard one".to_owned());
+        let b = bench(|builder| builder);
+        b.trigger();
+        let limits = LoadLimits { soft: HANG, hard: Duration::ZERO };
+        assert_eq!(b.cache.get_within(&7, limits), Ok(1));
+    });
+}

@@ -102,12 +102,9 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 enum Job {
     /// `soft` is when the entry was, or is, stale without this reload.
-    Reload {
-        key: u32,
-        id: u32,
-        soft: Time,
-    },
-    Load(u32),
+    Reload { key: u32, id: u32, soft: Time },
+    /// It stands until an operation overtakes it or goes past it.
+    Load { key: u32, stands: bool },
 }
 
 #[derive(Debug, Default)]
@@ -166,12 +163,24 @@ impl Model {
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
+    fn overtake(&mut self, wanted: impl Fn(u32) -> bool) {
+        for job in &mut self.jobs {
+            if let Job::Load { key, stands } = job
+                && wanted(*key)
+            {
+                *stands = false;
+            }
+        }
+    }
+
     fn refresh(&mut self, key: u32) -> bool {
-        if !self.place() {
+        let is_loading =
+            |job: &Job| matches!(job, Job::Load { key: of, stands: true } if *of == key);
+        if self.jobs.iter().any(is_loading) || !self.place() {
             return false;
         }
         match self.nodes.get(&key).copied() {
-            None => self.jobs.push_back(Job::Load(key)),
+            None => self.jobs.push_back(Job::Load { key, stands: true }),
             Some(node) if node.soft == NEVER => return false,
             Some(node) => self.take(key, node),
         }
@@ -195,8 +204,8 @@ impl Model {
     fn run(&mut self, brings: Brings, made: u32) {
         let (key, id, was) = match self.jobs.pop_front() {
             None => return,
-            Some(Job::Load(key)) => {
-                if self.value(key).is_none() {
+            Some(Job::Load { key, stands }) => {
+                if stands {
                     self.put(key, made, HARD.as_secs());
                 }
                 return;
@@ -332,6 +341,7 @@ fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
                 Some(found) if reloaded => model.value(key).unwrap_or(found),
                 Some(found) => found,
                 None => {
+                    model.overtake(|of| of == key);
                     model.put(key, made, HARD.as_secs());
                     made
                 }
@@ -346,6 +356,15 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
     let seconds = Duration::from_secs;
     let hard = HARD.as_secs();
     let cache = b.cache.cache();
+    match step {
+        Step::Insert(key)
+        | Step::InsertFor(key, _)
+        | Step::Remove(key)
+        | Step::Put(key)
+        | Step::Look(key) => model.overtake(|of| of == key),
+        Step::Clear => model.overtake(|_| true),
+        _ => {}
+    }
     match step {
         Step::Advance(by) => {
             b.advance(by);
@@ -448,6 +467,8 @@ pub fn run(is_inline: bool, program: &[u64]) {
             std::panic::resume_unwind(panic);
         }
     }
+    // A load that waits is in progress, which no cache may be at its end.
+    b.jobs.drop_all();
 }
 
 fn random_programs(is_inline: bool) {

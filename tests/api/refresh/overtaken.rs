@@ -1,6 +1,6 @@
 //! A reload that begins after its entry was replaced, and the reload of the new entry.
 
-use super::bench::{HARD, Jobs, SOFT};
+use super::bench::{HARD, Jobs, SOFT, bench};
 use crate::common::audited::loading_audited;
 use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
 use std::hash::{Hash, Hasher};
@@ -76,4 +76,20 @@ fn a_late_reload_of_a_replaced_entry_keeps_no_other_away() {
     assert!(*none.lock().unwrap(), "the late one compares keys");
     assert_eq!((jobs.len(), &*asked.0.lock().unwrap()), (0, &vec![20]));
     assert_eq!(cache.get(&key), Ok(21));
+}
+
+/// A reload that brings no value, and whose entry was written meanwhile, has ended like any other.
+#[test]
+fn a_reload_of_a_replaced_entry_is_counted() {
+    for outcome in [Reloaded::not_modified(), Reloaded::gone()] {
+        let b = bench(|builder| builder);
+        b.trigger();
+        b.plan(Ok(outcome));
+        let cache = b.cache.cache().clone();
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.insert(7, 50)));
+        b.jobs.run();
+        let stats = b.cache.stats();
+        assert_eq!((stats.reloads, stats.reload_failures, b.pending()), (1, 0, 0));
+        assert_eq!(b.cache.get(&7), Ok(50));
+    }
 }
