@@ -466,6 +466,11 @@ impl EnteredFlight {
         self.guard.flight().set_may_share(true);
     }
 
+    /// Whether another operation has overtaken the load or reload.
+    pub fn is_overtaken(&self, generation: Generation) -> bool {
+        self.guard.flight().is_overtaken(generation)
+    }
+
     /// The guard, as before it was entered.
     pub fn guard(&self) -> &FlightGuard {
         &self.guard

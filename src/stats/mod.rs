@@ -82,7 +82,8 @@ pub struct Stats {
     /// the cache has a [receiver](crate::Builder::removals).
     pub refused_after_close: u64,
     /// Reloads of stale entries that have ended: with a new value, with "not modified" or "gone",
-    /// or because the entry was another one by then. Counted also without
+    /// or because the entry was another one, or was removed, by then. (If the loader brings no
+    /// value and the entry has expired meanwhile, that counts nowhere.) Counted also without
     /// [`record_stats`](crate::Builder::record_stats), as the next two.
     pub reloads: u64,
     /// Reloads whose loader failed or panicked. The old value stayed.

@@ -286,6 +286,7 @@ where
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
+                let is_over = prolonged.is_some() || self.is_taken_out(node, &flight);
                 let count = || node.raw().clone();
                 // The loader made no value. So a caller with a condition judges the old one.
                 let outcome = prolonged.map(|ends| LoadedNode {
@@ -295,24 +296,20 @@ where
                     is_made: false,
                 });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                Self::ended(node, prolonged.is_some())
+                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.remove_gone(node, &flight);
+                let is_over = is_removed || self.is_taken_out(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                Self::ended(node, is_removed)
+                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
         }
     }
 
-    /// The end of a reload without a new value. If another operation has taken the old node out,
-    /// there is nothing left to reload.
-    fn ended(node: &Handle<K, V>, is_done: bool) -> ReloadEnd<K, V> {
-        if is_done || node.meta().deadline() == GONE {
-            ReloadEnd::Done(None)
-        } else {
-            ReloadEnd::Overtaken
-        }
+    /// Whether another operation has taken the old node out: then nothing is left to reload.
+    fn is_taken_out(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
+        flight.is_overtaken(self.core.hot.generation()) && node.meta().deadline() == GONE
     }
 }
 
