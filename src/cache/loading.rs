@@ -160,7 +160,8 @@ where
     /// It runs where reloads run: on the builder's [`executor`](crate::Builder::executor), or on
     /// this thread. Readers get the old value meanwhile. It is no read of the entry.
     ///
-    /// A failure leaves the old value, and is counted.
+    /// A failure leaves the old value, and is counted. If another call loads a missing key while
+    /// this load waits for the executor, this load does not begin.
     ///
     /// ```
     /// use cortado::{Cache, Loaded};
@@ -199,8 +200,8 @@ where
     /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
     /// then.
     ///
-    /// Inside a load, a computation or a callback of any cache, the call waits for no reload: it
-    /// gets the stale value at once.
+    /// Inside a load, a computation, a callback or a listener of any cache, the call waits for no
+    /// reload: it gets the stale value at once.
     ///
     /// On an executor, calls for one key share one job, however many of them have given up. A
     /// thread of the executor that calls this for a key without a value needs another one to be

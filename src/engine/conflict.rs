@@ -114,15 +114,18 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Overtakes a load of the key, if there is one.
+    /// Overtakes a load of the key, if there is one, after the call has changed or ended the life
+    /// of the key's entry. A load that has no entry to share goes on, unless the key has no
+    /// entry any more: that was a removal.
     #[cold]
     pub fn overtake_load<Q>(&self, hash: Hash32, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if let (_, Some(flight)) = self.flight_of(hash, key)
-            && flight.may_share_entry()
-        {
+        let Some(flight) = self.flight_of(hash, key).1 else { return };
+        let is_load = matches!(flight.kind(), FlightKind::Load | FlightKind::Queued);
+        let is_removed = || is_load && self.find(&crate::epoch::pin(), hash, key).is_none();
+        if flight.may_share_entry() || is_removed() {
             flight.overtake();
         }
     }

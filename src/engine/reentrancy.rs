@@ -148,7 +148,8 @@ impl ReentrancyMark {
     }
 
     /// One poll of the future of a load or a computation. What it defers waits for the end of the
-    /// flight, on whatever thread that is; or for an operation that comes before on this thread.
+    /// flight, on whatever thread that is. An operation of the cache in question may deliver
+    /// before.
     pub fn poll(token: FlightToken) -> Option<Self> {
         Self::push(Frame::Poll(token))
     }
@@ -319,18 +320,17 @@ fn leave_to(flight: FlightToken) {
     if defers_deliveries() || crate::epoch::is_pinned() {
         return;
     }
-    let _ = DEFERRED.try_with(|deferred| {
-        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-        for (cache, reloads) in deferred.borrow_mut().iter_mut() {
-            let reloads = std::mem::take(reloads);
-            let is_same = |it: &&mut Left| it.flight == flight && Weak::ptr_eq(&it.cache, cache);
-            match left.iter_mut().find(is_same) {
-                Some(known) => known.reloads += reloads,
-                None => left.push(Left { flight, cache: Weak::clone(cache), reloads }),
-            }
+    let _ = HAS_DEFERRED.try_with(|has| has.set(false));
+    let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    for (cache, reloads) in caches {
+        let is_same = |it: &&mut Left| it.flight == flight && Weak::ptr_eq(&it.cache, &cache);
+        match left.iter_mut().find(is_same) {
+            Some(known) => known.reloads += reloads,
+            None => left.push(Left { flight, cache, reloads }),
         }
-        HAS_LEFT.store(!left.is_empty(), Relaxed);
-    });
+    }
+    HAS_LEFT.store(!left.is_empty(), Relaxed);
 }
 
 /// Has this thread do what polls of this flight have left. The flight ends.
@@ -344,12 +344,10 @@ pub fn take_up_from(flight: FlightToken) {
 #[cold]
 fn take_up_slow(flight: FlightToken) {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    if left.iter().all(|it| it.flight != flight) {
-        return;
+    let mut own = Vec::new();
+    while let Some(position) = left.iter().position(|it| it.flight == flight) {
+        own.push(left.swap_remove(position));
     }
-    let all = std::mem::take(&mut *left).into_iter();
-    let own: Vec<Left>;
-    (own, *left) = all.partition(|it| it.flight == flight);
     HAS_LEFT.store(!left.is_empty(), Relaxed);
     drop(left);
     for Left { cache, reloads, .. } in own {

@@ -176,8 +176,8 @@ where
     /// in this task and is given up then: the next task that reads the stale value reloads it. The
     /// same applies to a load whose job the executor drops.
     ///
-    /// Inside a load, a computation or a callback of any cache, the call waits for no reload: it
-    /// gets the stale value at once. On an executor, calls
+    /// Inside a load, a computation, a callback or a listener (but one that awaits) of any cache,
+    /// the call waits for no reload: it gets the stale value at once. On an executor, calls
     /// for one key share one load, however many of them were dropped; other methods do not wait
     /// for one whose first job has not begun.
     ///

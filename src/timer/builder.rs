@@ -254,7 +254,7 @@ impl Builder {
     ///   With `Clock::tokio`, either leave the clock out and run the jobs by `on_tokio`, or poll a
     ///   `cortado::timer::tokio::DelayQueue` in a task: it sleeps by the runtime, also while that
     ///   is paused. A thread cannot wait for a runtime's clock.
-    /// * `thread_name`: the system refused to start the thread.
+    /// * `thread_name`: it contains a zero byte, or the system refused to start the thread.
     pub fn start(self) -> Result<Timer, BuildError> {
         self.check()?;
         let ticker = Ticker::new(self.clock.clone());

@@ -342,8 +342,9 @@ impl Timer {
     }
 
     /// Hands out the jobs that are due by the timer's clock, and returns how many. Takes one from
-    /// `budget` for each job that it looks at. For [manual mode](super::Builder::manual), where
-    /// jobs run in this call.
+    /// `budget` for each job that it looks at, and for each wake-up of a future. (So a future that
+    /// wakes itself without end uses the budget up.) For [manual mode](super::Builder::manual),
+    /// where jobs run in this call.
     ///
     /// In a job of this timer it does nothing: jobs do not run inside each other.
     pub fn poll(&self, budget: &mut u32) -> usize {
@@ -387,8 +388,9 @@ impl Timer {
     /// runs, and the rest is dropped.
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
-    /// only jobs that are due by now fire. A drain in the background goes on, and ends, in
-    /// [`poll`](Self::poll). A caller that waits for running jobs polls their futures itself.
+    /// only jobs that are due by now fire, as far as they do within the limit. A drain in the
+    /// background goes on, and ends, in [`poll`](Self::poll). A caller that waits for running
+    /// jobs polls their futures itself.
     ///
     /// With [`run_here`](super::Builder::run_here) and in manual mode, a future that still runs
     /// when the timer has ended and nobody waits for it is dropped at its next wake-up.

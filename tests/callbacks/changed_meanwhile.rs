@@ -116,20 +116,23 @@ fn what_expires_while_the_condition_is_asked_is_not_removed_by_it() {
 }
 
 /// A load by a condition replaces the value that the condition refuses, though that gets another
-/// lifetime while the loader runs.
+/// lifetime while the loader runs. A lifetime of zero is a removal, which overtakes the load.
 #[test]
 fn a_lifetime_that_is_set_amid_a_load_by_condition_is_of_the_old_value() {
     must_end(|| {
-        let cache = audited(Cache::<u32, u32>::new(100));
-        cache.insert(1, 1);
-        let sets = || {
-            thread::scope(|scope| {
-                scope.spawn(|| assert!(cache.set_ttl(&1, MINUTE))).join().unwrap();
-            });
-            2
-        };
-        let loaded = cache.entry(1).or_insert_with_if(sets, |value| *value == 1);
-        assert_eq!((*loaded, loaded.is_fresh(), cache.get(&1)), (2, true, Some(2)));
-        assert_eq!(cache.expires_in(&1), Expiration::Never);
+        for life in [MINUTE, Duration::ZERO] {
+            let cache = audited(Cache::<u32, u32>::new(100));
+            cache.insert(1, 1);
+            let sets = || {
+                thread::scope(|scope| {
+                    scope.spawn(|| assert!(cache.set_ttl(&1, life))).join().unwrap();
+                });
+                2
+            };
+            let loaded = cache.entry(1).or_insert_with_if(sets, |value| *value == 1);
+            assert_eq!((*loaded, loaded.is_fresh()), (2, true));
+            let kept = if life.is_zero() { Expiration::NoEntry } else { Expiration::Never };
+            assert_eq!(cache.expires_in(&1), kept);
+        }
     });
 }

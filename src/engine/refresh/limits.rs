@@ -157,7 +157,9 @@ where
             let (cell, engine, load) = (queued.cell(), engine.clone(), load.clone());
             self.core.execute(Box::new(move || {
                 if let Some(engine) = engine.upgrade() {
-                    engine.run_queued(queued, load);
+                    // If the caller has given up, the result is nobody's, and its destructor may
+                    // panic.
+                    catch_user_panic(|| engine.run_queued(queued, load));
                 }
             }));
             let resubmit = Instant::now() + RESUBMIT;

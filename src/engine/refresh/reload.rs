@@ -46,8 +46,8 @@ pub enum ReloadEnd<K, V> {
 pub enum Hindered {
     /// A computation, or a load that has begun.
     ByAnother,
-    /// A load that waits in the executor. Such a load was begun when the key had no entry, and
-    /// nothing has been written since. So the reload's entry has ended.
+    /// A load that waits in the executor. It has found that the key has no entry, and nothing has
+    /// been written since. So the reload's entry has ended.
     ByQueued,
 }
 
@@ -177,7 +177,8 @@ where
         loop {
             match self.flight_of(hash, key) {
                 (_, Some(other)) => {
-                    if other.is_queued() && !other.is_overtaken(self.core.hot.generation()) {
+                    let stands = !other.is_overtaken(self.core.hot.generation());
+                    if other.is_queued() && stands && !other.may_share_entry() {
                         return Err(Hindered::ByQueued);
                     }
                     let is_outdated = other.kind() == FlightKind::Reload

@@ -7,6 +7,7 @@ use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
 use crate::engine::step::Step;
 use crate::loaded::LoaderResult;
+use crate::primitives::catch_user_panic;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -73,7 +74,8 @@ where
         let queued = QueuedLoad::new(flight, draft);
         self.core.execute(Box::new(move || {
             if let Some(engine) = engine.upgrade() {
-                engine.run_queued(queued, load);
+                // The result is nobody's, and its destructor may panic.
+                catch_user_panic(|| engine.run_queued(queued, load));
             }
             drop(place);
         }));
