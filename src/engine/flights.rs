@@ -48,8 +48,8 @@ pub struct Flight {
     generation: Generation,
     overtaken: AtomicBool,
     /// Whether the owner may have an entry to share: while it looks for one, and when the loader
-    /// has returned. Relaxed: the owner
-    /// stores it before it takes the bucket's lock; others read it after holding that lock.
+    /// has returned. Relaxed: the owner stores `true` before it takes the bucket's lock;
+    /// others read it after they have held that lock.
     may_share: AtomicBool,
     /// Whether a load that was handed to the executor has begun. Relaxed: it publishes no other
     /// data. An operation that changes it from [`QUEUED`] runs a loader or a computation next.

@@ -301,7 +301,7 @@ pub fn has_deferred() -> bool {
 }
 
 /// What polls have deferred, and the flights at whose ends it is due: the next poll may be on
-/// another thread. Nearly always empty.
+/// another thread. It has one entry for each pending flight and cache that was put off.
 static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
 /// Whether there is anything. A flight that has left something was polled before by who ends it, so
 /// that one sees it; others may see an older answer.
@@ -314,7 +314,7 @@ struct Left {
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,
-/// or a view does. Deliveries stay here, too: any operation on this thread makes them.
+/// or a view does. Operations of the cache in question may deliver before.
 #[cold]
 fn leave_to(flight: FlightToken) {
     if defers_deliveries() || crate::epoch::is_pinned() {
