@@ -43,6 +43,7 @@ pub enum ReloadEnd<K, V> {
 }
 
 /// What keeps a reload from its key.
+#[derive(Debug)]
 pub enum Hindered {
     /// A computation, or a load that has begun.
     ByAnother,
