@@ -32,10 +32,11 @@ use std::time::{Duration, Instant};
 ///
 /// # Promises
 ///
-/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`], or by a clock that
-///   has gone back: what is added before such a clock has caught up counts from its latest reading.
-///   A job is handed to the executor at its time, rounded up to a whole tick. Zero and past delays
-///   run at the next wake-up, never inside the caller. A delay of more than 292 years means never.
+/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`], or after the clock
+///   has gone back: a job that is added then, and is due before the latest time the clock has
+///   shown, starts at once. A job is handed to the executor at its time, rounded up to a whole
+///   tick. Zero and past delays run at the next wake-up, never inside the caller. A delay of more
+///   than 292 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends
