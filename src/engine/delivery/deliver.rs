@@ -105,6 +105,12 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline]
     pub fn after_write(&self) {
         self.maintain_after_write();
+        self.hold_back_writer();
+    }
+
+    /// Keeps a writer while too many notices wait.
+    #[inline]
+    pub fn hold_back_writer(&self) {
         if let Some(limit) = self.core.notices.exceeded_limit() {
             self.apply_back_pressure(limit);
         }

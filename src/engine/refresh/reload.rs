@@ -135,7 +135,7 @@ where
         let made = self.run_reload(reloading, |node, read_at, flight| {
             self.fly_reload((node, read_at), flight, call)
         });
-        self.after_write();
+        self.hold_back_writer();
         made
     }
 
@@ -143,7 +143,7 @@ where
     /// of a read.
     pub(super) fn after_job_of(&self, caller: ThreadId) {
         if std::thread::current().id() != caller {
-            self.after_write();
+            self.hold_back_writer();
         }
     }
 

@@ -42,7 +42,7 @@ where
         if let Some(reloads) = &self.reloads {
             reloads.start(reloading);
             if reloads.settings.inline {
-                self.after_write();
+                self.hold_back_writer();
             }
         }
         true
