@@ -220,7 +220,11 @@ impl Shared {
             (jobs.waiting >= self.settings.max_pending).then_some(TimerError::Full)
         };
         let inserted = match refused {
-            Some(error) => Err((error, entry)),
+            Some(error) => {
+                // The destructors of what is refused may use the timer.
+                drop(jobs);
+                Err((error, entry))
+            }
             None => self.link(jobs, deadline, entry),
         };
         let id = inserted.map_err(|(error, entry)| {

@@ -307,3 +307,29 @@ fn a_thread_name_with_a_zero_byte_is_an_error() {
     let refused = Timer::builder().thread_name("a\0b").start();
     assert_eq!(refused.expect_err("refused").setting(), "thread_name");
 }
+
+/// What a refused job holds may use the timer when it is dropped.
+#[test]
+fn the_destructor_of_a_refused_job_may_use_the_timer() {
+    struct Asks(Handle, Arc<AtomicUsize>);
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.reschedule(MS);
+            self.1.fetch_add(1, SeqCst);
+        }
+    }
+    must_end(|| {
+        let told = Arc::new(AtomicUsize::new(0));
+        let bench = Bench::with(|builder| builder.max_pending(2));
+        let mut holders = [1, 2]
+            .map(|_| Asks(bench.timer.after(MS, |_| ()).unwrap(), Arc::clone(&told)))
+            .into_iter();
+        let full = holders.next();
+        let refused = bench.timer.after(MS, move |_| drop(full));
+        assert_eq!((refused.unwrap_err(), told.load(SeqCst)), (TimerError::Full, 1));
+        bench.timer.shutdown(Stop::Cancel).into_iter().for_each(drop);
+        let stopped = holders.next();
+        let refused = bench.timer.after(MS, move |_| drop(stopped));
+        assert_eq!((refused.unwrap_err(), told.load(SeqCst)), (TimerError::Stopped, 2));
+    });
+}
