@@ -98,16 +98,19 @@ impl EvictionPolicy {
         Self(Eviction::TinyLfu)
     }
 
-    /// Segmented LRU: the least recently used entry goes, and entries that were read at least once
-    /// since they were inserted go after those that were not.
+    /// Segmented LRU: the least recently used entry goes, and entries that were read or written
+    /// again since they were inserted go after those that were not. Of those, as many are kept
+    /// apart as fill four fifths of the capacity: beyond that, the ones that were used least
+    /// recently count as never read. A use is what it is for [`lru`](Self::lru).
     #[must_use]
     pub fn segmented_lru() -> Self {
         Self(Eviction::SegmentedLru)
     }
 
-    /// LRU: the least recently used entry goes. A read counts as a use at most once per *record
-    /// period*, a fraction of the time in which the cache's content changes. So among entries that
-    /// were read lately, the order is approximate.
+    /// LRU: the least recently used entry goes. Every write counts as a use. A read does at most
+    /// once per *record period*, which is over when a quarter of the content has changed, or
+    /// before. So among entries that were read lately, the order is approximate. While an eighth of
+    /// the capacity is free, reads do not count.
     #[must_use]
     pub fn lru() -> Self {
         Self(Eviction::Lru)

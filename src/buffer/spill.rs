@@ -76,7 +76,16 @@ impl Spill {
 
     /// Stores the event if there is room for it. Returns whether it did.
     pub fn push(&self, event: u64, weight: u32) -> bool {
-        let (most, heaviest) = (self.most.load(Relaxed), self.heaviest.load(Relaxed));
+        self.push_within((self.most.load(Relaxed), self.heaviest.load(Relaxed)), event, weight)
+    }
+
+    /// Stores an event without weight, as long as a spill may hold it at all. Returns whether it
+    /// did.
+    pub fn push_weightless(&self, event: u64) -> bool {
+        self.push_within((MAX_EVENTS, MAX_WEIGHT), event, 0)
+    }
+
+    fn push_within(&self, (most, heaviest): (u64, u64), event: u64, weight: u32) -> bool {
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
             let fits = count_of(after) <= most && weight_of(after) <= heaviest;

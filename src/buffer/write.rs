@@ -160,6 +160,12 @@ impl WriteBuffer {
         self.spill.push(event, weight)
     }
 
+    /// [`spill`](Self::spill) of an event that changes no weight, and whose caller must not wait.
+    /// There is room for [`MAX_EVENTS`](super::spill::MAX_EVENTS), whatever the limits.
+    pub fn spill_weightless(&self, event: u64) -> bool {
+        self.spill.push_weightless(event)
+    }
+
     /// How many events are pending in the spill.
     #[inline]
     pub fn spilled(&self) -> usize {

@@ -117,13 +117,21 @@ impl Policy {
 
     /// Creates a policy that never rejects a newcomer: a segmented LRU.
     pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
-        let rules = Rules { heavy_duel_first: false, ..Rules::OPEN };
+        let rules = Rules { rejects_newcomers: false, ..Rules::OPEN };
         Self::with_rules(max_weight, rules, Choice::Fixed, Admission::of_all(seed))
     }
 
     fn with_rules(max_weight: u64, rules: Rules, choice: Choice, admission: Admission) -> Self {
         let queues = Queues::new(max_weight, rules);
         Self { queues, admission, choice, has_evicted: false }
+    }
+
+    /// Whether an update counts as a use however short the time since the last use. That is so
+    /// where no newcomer is rejected: the order of the last uses decides, and what was just written
+    /// must not go first.
+    #[inline]
+    pub fn counts_every_update(&self) -> bool {
+        self.queues.keeps_newcomers()
     }
 
     /// The weight of all nodes in the policy.
@@ -182,11 +190,11 @@ impl Policy {
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
     /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, `new` is hit
-    /// as a node of probation is.
+    /// as the victim that it was.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None if self.queues.regions.aside.remove(store, store.node(old)) => {
-                self.hit(store, (new, store.node(new)), Region::Probation);
+                self.hit(store, (new, store.node(new)), self.queues.region_of_victims());
             }
             Region::None => self.add(store, new),
             region => self.hit(store, (new, store.node(new)), region),

@@ -60,6 +60,23 @@ impl Queues {
         self.window_target
     }
 
+    /// Whether the window is all there is: a plain LRU.
+    fn is_lru(&self) -> bool {
+        self.window_target == self.max_weight
+    }
+
+    /// Whether no newcomer is rejected.
+    #[inline]
+    pub fn keeps_newcomers(&self) -> bool {
+        !self.rules.rejects_newcomers || self.is_lru()
+    }
+
+    /// The region where victims come from. In a plain LRU the main region has no room, so what is
+    /// put there goes before all other nodes.
+    pub fn region_of_victims(&self) -> Region {
+        if self.is_lru() { Region::Window } else { Region::Probation }
+    }
+
     /// Changes the maximum weight. If the weight is over it now, [`Queues::take_victim`] names the
     /// nodes to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
@@ -111,6 +128,7 @@ impl Queues {
     ) {
         let to = match from {
             Region::Probation => Region::Protected,
+            Region::Window if !self.rules.rejects_newcomers => Region::Protected,
             Region::Weightless => Region::Window,
             other => other,
         };
@@ -145,14 +163,20 @@ impl Queues {
     /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
     /// chosen.
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        if self.regions.main_victim().is_none()
+        let victims = self.region_of_victims();
+        if victims == Region::Probation
+            && self.regions.main_victim().is_none()
             && let Some(other) = self.regions.of(Region::Window).list.back()
         {
             // If the node were alone in the main region, it would be the next victim again.
             self.regions.move_to_front(store, other, Region::Probation);
         }
         let node = store.node(id);
-        let to = if node.weight() == 0 { Region::Weightless } else { Region::Protected };
+        let to = match victims {
+            _ if node.weight() == 0 => Region::Weightless,
+            Region::Probation => Region::Protected,
+            window => window,
+        };
         self.regions.insert(store, (id, node), to, End::Front);
         self.ghost.fit(self.regions.len());
     }
@@ -183,7 +207,7 @@ impl Queues {
         let weight = u64::from(node.weight());
         let (to, end) = match region {
             _ if weight == 0 => (Region::Weightless, End::Front),
-            Region::Window if weight > self.window_target && self.rules.heavy_duel_first => {
+            Region::Window if weight > self.window_target && self.rules.rejects_newcomers => {
                 (Region::Window, End::Back)
             }
             Region::Protected if weight > self.protected_target => (Region::Probation, End::Front),

@@ -13,25 +13,26 @@ pub struct Rules {
     /// One in this many of the keys that come back is let in although its frequency is not higher
     /// than the victim's.
     pub chance: u64,
-    /// Whether a node that is heavier than the window's target duels at once. Where no newcomer is
-    /// rejected it must not: nodes that came before it would outlive it.
-    pub heavy_duel_first: bool,
+    /// Whether a newcomer may be rejected. If so, a node that is heavier than the window's target
+    /// duels at once. If not, it must not, since nodes that came before it would outlive it; and a
+    /// hit in the window counts for as much as one in probation.
+    pub rejects_newcomers: bool,
 }
 
 impl Rules {
     /// The main region dominates, but a key that comes back soon has a good chance. For large
     /// caches and mixed workloads.
     pub const OPEN: Self =
-        Self { window: 0.02, recall: Region::Protected, chance: 2, heavy_duel_first: true };
+        Self { window: 0.02, recall: Region::Protected, chance: 2, rejects_newcomers: true };
     /// Frequently requested keys stay. For loops, scans, and popularity that does not change.
     pub const STRICT: Self =
-        Self { window: 0.02, recall: Region::Probation, chance: 8, heavy_duel_first: true };
+        Self { window: 0.02, recall: Region::Probation, chance: 8, rejects_newcomers: true };
     /// A compromise. For popular keys together with keys that are popular for a while.
     pub const BROAD: Self =
-        Self { window: 0.25, recall: Region::Probation, chance: 2, heavy_duel_first: true };
+        Self { window: 0.25, recall: Region::Probation, chance: 2, rejects_newcomers: true };
     /// Nearly LRU. For bursts.
     pub const RECENT: Self =
-        Self { window: 0.95, recall: Region::Probation, chance: 2, heavy_duel_first: true };
+        Self { window: 0.95, recall: Region::Probation, chance: 2, rejects_newcomers: true };
 
     /// All sets that compete. The first set is in force at the start.
     pub const ALL: [Self; 4] = [Self::OPEN, Self::STRICT, Self::BROAD, Self::RECENT];

@@ -26,9 +26,9 @@ fn core(cache: &Cache<u64, u64>) -> &Core {
     &cache.engine().core
 }
 
-/// How many victims the policy has named in this record period.
+/// How many victims the policy has named.
 fn named(cache: &Cache<u64, u64>) -> u64 {
-    core(cache).upkeep.state.lock().evictions_in_period
+    core(cache).upkeep.state.lock().victims_named
 }
 
 /// Runs passes as callers do, until none is required.

@@ -4,9 +4,10 @@
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::engine::Core;
+use crate::expiry::Expiry;
 use crate::primitives::thread;
 use crate::scheduler::Scheduled;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A cache with this many applied entries, an index that need not grow, and a clock that stands
 /// still.
@@ -237,5 +238,44 @@ fn a_held_view_is_not_polled() {
         assert!(begun.elapsed() < Duration::from_secs(30), "memory kept by the view is not freed");
         thread::yield_now();
     }
+    cache.audit();
+}
+
+/// The first read ends a life that would last for ever.
+struct UntilRead;
+
+impl Expiry<u32, u32> for UntilRead {
+    fn expire_after_read(
+        &self,
+        _: &u32,
+        _: &u32,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        current.or(Some(Duration::from_secs(1)))
+    }
+}
+
+/// A read hook that makes lives shorter records that. However many do, a read waits for no lock.
+#[test]
+fn readers_that_shorten_lives_go_on_while_a_pass_is_held_up() {
+    let builder = Cache::builder().max_capacity(u64::from(2 * MANY)).clock(Clock::manual().0);
+    let builder = builder.weigher(|_: &u32, _: &u32| 1).expire_after(UntilRead);
+    let cache: Cache<u32, u32> = builder.build();
+    (0..MANY).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let lock = core(&cache).upkeep.state.lock();
+    let reader = cache.clone();
+    let reader = thread::spawn(move || (0..MANY).for_each(|key| _ = reader.get(&key)));
+    while !reader.is_finished() {
+        assert!(!core(&cache).upkeep.has_lock_waiters(), "the reader waits for the lock");
+        thread::yield_now();
+    }
+    assert!(core(&cache).upkeep.writes.spilled() > 0, "nothing was spilled");
+    drop(lock);
+    reader.join().expect("no panic");
+    cache.run_pending_tasks();
+    assert_eq!(cache.expires_in(&(MANY - 1)).due(), Some(Duration::from_secs(1)));
     cache.audit();
 }

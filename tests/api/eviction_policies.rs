@@ -3,7 +3,7 @@
 use crate::common::audited::audited;
 use crate::common::crowd::draw;
 use crate::common::{Tested, tested};
-use cortado::{Builder, Cache, EvictionPolicy, RemovalCause};
+use cortado::{Builder, Cache, EvictionPolicy, Op, RemovalCause};
 
 fn bounded(policy: EvictionPolicy, capacity: u64) -> Tested<u64, u64> {
     tested(|builder: Builder<u64, u64>| builder.max_capacity(capacity).eviction_policy(policy))
@@ -221,4 +221,111 @@ fn the_coldest_are_those_that_leave_next() {
     unbounded.insert(1, 1);
     unbounded.run_pending_tasks();
     assert!(unbounded.coldest(9).is_empty() && unbounded.hottest(9).is_empty());
+}
+
+/// The weight that exceeds the bound does not grow with the number of heavy newcomers.
+#[test]
+fn heavy_newcomers_do_not_pile_up() {
+    const BOUND: u64 = 100_000;
+    for (policy, heavy) in [
+        (EvictionPolicy::lru(), 50_000),
+        (EvictionPolicy::segmented_lru(), 50_000),
+        // Each is less than a stripe of the write buffer may hold, and more than a pass evicts.
+        (EvictionPolicy::lru(), 1_500),
+    ] {
+        let builder = Cache::<u32, u32>::builder().max_capacity(BOUND);
+        let cache = audited(builder.eviction_policy(policy).weigher(|_, weight| *weight).build());
+        (0..BOUND as u32).for_each(|key| cache.insert(key, 1));
+        cache.run_pending_tasks();
+        for n in 0..40 {
+            cache.insert(1_000_000 + n, heavy);
+            let held: u64 = cache.entries().map(|entry| u64::from(entry.weight())).sum();
+            assert!(held <= BOUND + BOUND / 16 + u64::from(heavy), "{held} after {n} of {heavy}");
+        }
+    }
+}
+
+/// A lower capacity is no reason to make one writer evict all that is beyond it.
+#[test]
+fn a_writer_does_not_wait_for_a_lower_capacity() {
+    let cache =
+        audited(Cache::<u32, u32>::builder().max_capacity(100_000).weigher(|_, w| *w).build());
+    (0..100_000).for_each(|key| cache.insert(key, 1));
+    cache.run_pending_tasks();
+    cache.set_max_capacity(1_000);
+    cache.insert(0, 900);
+    cache.insert(1, 900);
+    assert!(cache.entry_count() > 50_000, "{}", cache.entry_count());
+    cache.run_pending_tasks();
+    assert!(cache.weighted_size() <= 1_000);
+}
+
+fn put(cache: &Cache<u32, u32>, key: u32, value: u32) {
+    cache.insert(key, value);
+    cache.run_pending_tasks();
+}
+
+#[test]
+fn an_lru_keeps_what_was_written_last() {
+    let lru = || {
+        audited(Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru()).build())
+    };
+    let cache = lru();
+    (0..100).for_each(|key| put(&cache, key, 0));
+    put(&cache, 0, 1);
+    (1000..1099).for_each(|key| put(&cache, key, 0));
+    put(&cache, 0, 2);
+    put(&cache, 2000, 0);
+    assert_eq!(cache.get(&0), Some(2));
+    // Written while there was room.
+    let cache = lru();
+    (0..80).for_each(|key| put(&cache, key, 0));
+    put(&cache, 0, 1);
+    (100..121).for_each(|key| put(&cache, key, 0));
+    assert!(cache.contains_key(&0) && !cache.contains_key(&1));
+}
+
+/// Nothing else is read, so reads alone do not end the periods in which a read counts once.
+#[test]
+fn an_lru_keeps_the_one_key_that_is_read() {
+    let cache =
+        audited(Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru()).build());
+    put(&cache, 0, 0);
+    for n in 1..1000 {
+        put(&cache, n, 0);
+        assert!(cache.get(&0).is_some(), "gone at {n}");
+        cache.run_pending_tasks();
+    }
+}
+
+/// The entry was named as a victim while it was computed, and is the newest afterwards: with a new
+/// value, and as it was before.
+#[test]
+fn an_lru_keeps_what_was_computed_last() {
+    for puts in [true, false] {
+        let cache = audited(
+            Cache::builder().max_capacity(10).eviction_policy(EvictionPolicy::lru()).build(),
+        );
+        (0..10).for_each(|key| put(&cache, key, key));
+        let _ = cache.entry(0).and_compute_with(|_| {
+            put(&cache, 100, 0);
+            if puts { Op::Put(1_000) } else { Op::Nop }
+        });
+        (101..105).for_each(|key| put(&cache, key, 0));
+        assert_eq!(cache.peek(&0).map(|entry| *entry), Some(if puts { 1_000 } else { 0 }));
+    }
+}
+
+#[test]
+fn a_segmented_lru_knows_a_read_that_follows_the_insert() {
+    let policy = EvictionPolicy::segmented_lru();
+    let cache = audited(Cache::builder().max_capacity(100).eviction_policy(policy).build());
+    (0..100).for_each(|key| put(&cache, key, 0));
+    put(&cache, 500, 0);
+    assert!(cache.get(&500).is_some());
+    cache.run_pending_tasks();
+    for key in 1000..1200 {
+        put(&cache, key, 0);
+        assert!(cache.contains_key(&500), "it went before unread ones, at {key}");
+    }
 }

@@ -17,4 +17,4 @@ pub use notices::{Notice, Notices};
 pub use receiving::Receiving;
 pub use shared::{Core, Search};
 pub use state::{Batch, Dead, Maintenance, Sweep};
-pub use upkeep::PASS_DELAY;
+pub use upkeep::{PASS_DELAY, SLACK_SHARE};

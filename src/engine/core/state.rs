@@ -20,11 +20,17 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
+    /// How much of what exceeds the capacity is due to a lower capacity. Passes evict it little by
+    /// little, and no writer has to wait for that.
+    pub tolerated_excess: u64,
     /// Whether the cache is gone. No pass runs any more.
     pub ended: bool,
     /// Reads that were drained, and entries that were evicted, in this record period.
-    pub reads_in_period: u64,
-    pub evictions_in_period: u64,
+    pub reads_in_period: u32,
+    pub evictions_in_period: u32,
+    /// Victims that the policy has ever named.
+    #[cfg(test)]
+    pub victims_named: u64,
     /// Dead nodes that are not yet handed to the epoch.
     pub dead: Dead,
     /// Batches of dead nodes that were handed to the epoch, oldest first. The cache still has its
@@ -53,9 +59,12 @@ impl Maintenance {
             policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
             count: 0,
             weight: 0,
+            tolerated_excess: 0,
             ended: false,
             reads_in_period: 0,
             evictions_in_period: 0,
+            #[cfg(test)]
+            victims_named: 0,
             dead: Dead::new(now),
             in_grace: VecDeque::new(),
             yields: 0,

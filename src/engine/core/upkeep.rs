@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The share of the capacity that recorded writes may hold, as the builder's documentation
 /// promises: writes that wait for a pass, and writes that a pass has taken out and not yet made
 /// room for, in all stripes of the write buffer together.
-const SLACK_SHARE: u64 = 16;
+pub const SLACK_SHARE: u64 = 16;
 
 /// How long a scheduled cache lets recorded writes wait for a pass.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);

@@ -103,7 +103,8 @@ impl Pass<'_> {
 
     fn apply_read(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        self.state.reads_in_period += 1;
+        let reads = &mut self.state.reads_in_period;
+        *reads = reads.saturating_add(1);
         if meta.life() & life::LINKED != 0
             && let Some(policy) = &mut self.state.policy
         {
@@ -167,10 +168,13 @@ impl Pass<'_> {
             // An update counts as a use at most once per period, as a read does. But it always
             // counts if the weights differ or the policy does not have the old node.
             let period = self.core.hot.record_period();
-            let recorded = period == NO_PERIOD || before.record_period() == period;
+            // (An LRU promises the order of the last uses, so there every update counts.)
+            let recorded = (period == NO_PERIOD || before.record_period() == period)
+                && !policy.counts_every_update();
             meta.set_record_period(period);
             if !recorded || !policy.replace_uncounted(pool, before, (new, meta)) {
-                self.state.reads_in_period += 1;
+                let reads = &mut self.state.reads_in_period;
+                *reads = reads.saturating_add(1);
                 policy.replace(pool, old, new);
             }
         }

@@ -9,13 +9,14 @@ pub const UNITS_PER_LOOK: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Caller,
+    Reader,
+    Writer,
     Scheduler,
     Request,
 }
 
 /// How much a pass may do.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Budget {
     units: u32,
     run_by: By,
@@ -28,13 +29,13 @@ impl Budget {
     /// For a pass that a caller runs beside a read.
     pub fn of_reader() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Caller, exact: false, waits: false, yields: false }
+        Self { units, run_by: By::Reader, exact: false, waits: false, yields: false }
     }
 
     /// For a pass that a caller runs beside a write. After it the caller may have to yield its
     /// core, unless it holds a guard. (A read waits for no other thread, so it does not yield.)
     pub fn of_writer() -> Self {
-        Self { yields: !crate::epoch::is_pinned(), ..Self::of_reader() }
+        Self { yields: !crate::epoch::is_pinned(), run_by: By::Writer, ..Self::of_reader() }
     }
 
     /// So many units, for a pass that nobody waits for.
@@ -75,7 +76,12 @@ impl Budget {
 
     /// Whether a caller runs the pass beside its operation.
     pub fn is_of_caller(&self) -> bool {
-        self.run_by == By::Caller
+        matches!(self.run_by, By::Reader | By::Writer)
+    }
+
+    /// Whether a caller runs the pass beside its write.
+    pub fn is_of_writer(&self) -> bool {
+        self.run_by == By::Writer
     }
 
     /// Whether a caller asked for the pass, and for all that it can do.
@@ -129,6 +135,9 @@ pub struct Leftover {
     pub expirations: bool,
     /// By how much the weight is over the maximum.
     pub excess: u64,
+    /// The weight is over the maximum by more than the promised slack, and evictions can change
+    /// that. A writer then runs another pass.
+    pub over_slack: bool,
     /// Something has to wait for a computation.
     pub blocked: bool,
     /// The pass skipped a bucket that another thread had locked, or an event that its writer was
@@ -138,6 +147,8 @@ pub struct Leftover {
     pub deferred: bool,
     /// The writer that ran the pass must yield its core: guards hold many dead nodes back.
     pub yields: bool,
+    /// No pass ran for so long that the grace period of what left is to be looked at.
+    pub grace_check: bool,
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }

@@ -70,7 +70,10 @@ impl Pass<'_> {
                 return if progress || postponed.is_empty() { Stuck::Not } else { stuck(busy) };
             }
             let Some(id) = policy.take_victim(&*core.pool) else { return stuck(busy) };
-            self.state.evictions_in_period += 1;
+            let evictions = &mut self.state.evictions_in_period;
+            *evictions = evictions.saturating_add(1);
+            #[cfg(test)]
+            (self.state.victims_named += 1);
             self.prefetch_victims();
             let meta = core.pool.meta(id);
             let unlinked = match meta.deadline() {

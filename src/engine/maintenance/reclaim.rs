@@ -175,6 +175,14 @@ impl Core {
         }
     }
 
+    /// Whether nodes wait for their grace period, and no pass ran for so long that nobody else is
+    /// likely to end it.
+    pub fn is_grace_check_due(&self, now: Timestamp, last_pass: Timestamp) -> bool {
+        !self.upkeep.scheduled
+            && self.waits_for_grace()
+            && now.saturating_since(last_pass) >= GRACE_CHECK_DELAY
+    }
+
     /// Whether batches have come through their grace period and were not reclaimed. A hint: the
     /// thread on which a grace period ends marks the batch first and counts it then.
     pub fn is_grace_over(&self) -> bool {

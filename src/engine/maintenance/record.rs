@@ -98,6 +98,23 @@ impl Core {
         }
     }
 
+    /// Records that a read has made a life shorter. A read waits for no lock, so where its stripe
+    /// is full the event is spilled. The read requires a pass, and runs it when its guard is
+    /// gone.
+    pub fn read_event(&self, event: Packed, now: Timestamp) {
+        let event = event.word();
+        let refused = match self.upkeep.writes.push(event, 0) {
+            Ok(Pressure::Low) => return,
+            Ok(_) => false,
+            Err(_) => !self.upkeep.writes.spill_weightless(event),
+        };
+        if refused {
+            self.pass_now(now, Some(event));
+        }
+        self.require_pass();
+        self.upkeep.wake_within(PASS_DELAY);
+    }
+
     /// Records an event that the write buffer has refused. A pass makes room, and applies the event
     /// itself: it must not evict for an entry that this event removes. While another thread, which
     /// may be off its core, has the maintenance lock, the event is spilled instead.

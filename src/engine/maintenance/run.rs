@@ -24,6 +24,8 @@ pub const PATIENT_UNITS: u32 = 4096;
 /// After this many flushes of the epoch that bring nothing back, the rest is left to later passes:
 /// some thread holds a guard.
 pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
+/// A caller flushes the epoch at most this often, as long as each flush brings something back.
+const CALLER_FLUSHES: u32 = 8;
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
@@ -42,23 +44,44 @@ impl Core {
 
     /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
     /// event that the write buffer has refused. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), mut budget: Budget) -> bool {
-        let guard = crate::epoch::pin();
-        let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let left = self.pass_under(&guard, state, at, &mut budget);
-        drop(guard);
-        Self::yield_to_guards(&left);
-        true
+    ///
+    /// A writer runs passes until the weight is within the promised bounds: a heavy entry may take
+    /// the room of more entries than one pass evicts, and the next write may bring another one.
+    pub(super) fn pass_if_free(
+        &self,
+        (now, mut refused): (Timestamp, Option<u64>),
+        budget: Budget,
+    ) -> bool {
+        let mut ran = false;
+        loop {
+            let guard = crate::epoch::pin();
+            let Some(state) = self.upkeep.state.try_lock() else { return ran };
+            let left = self.pass_under(&guard, state, (now, refused.take()), &mut { budget });
+            drop(guard);
+            Self::yield_to_guards(&left);
+            ran = true;
+            if !left.over_slack || !budget.is_of_writer() {
+                if left.grace_check {
+                    self.hasten_grace();
+                }
+                return true;
+            }
+        }
     }
 
     /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
-    pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) {
-        let mut budget = Budget::of_writer().patiently();
-        let guard = crate::epoch::pin();
-        let state = self.upkeep.lock();
-        let left = self.pass_under(&guard, state, (now, refused), &mut budget);
-        drop(guard);
-        Self::yield_to_guards(&left);
+    pub(super) fn pass_now(&self, now: Timestamp, mut refused: Option<u64>) {
+        loop {
+            let mut budget = Budget::of_writer().patiently();
+            let guard = crate::epoch::pin();
+            let state = self.upkeep.lock();
+            let left = self.pass_under(&guard, state, (now, refused.take()), &mut budget);
+            drop(guard);
+            Self::yield_to_guards(&left);
+            if !left.over_slack {
+                return;
+            }
+        }
     }
 
     /// Yields the writer's core, if the pass says so. The caller holds no guard.
@@ -113,6 +136,15 @@ impl Core {
     /// Runs passes until no work is left but what has to wait for another thread.
     pub fn finish_work(&self) {
         while self.pass_of_units(PATIENT_UNITS).work {}
+    }
+
+    /// Flushes the epoch as long as each flush brings something back, within limits. The epoch
+    /// advances by flushes. Where there are few operations, no other thread flushes.
+    pub fn hasten_grace(&self) {
+        let mut flushes = 0;
+        while self.waits_for_grace() && flushes < CALLER_FLUSHES && self.advance_epoch() {
+            flushes += 1;
+        }
     }
 
     /// Flushes the epoch. True if a pass can reclaim something now.

@@ -233,7 +233,7 @@ impl<K, V, S> Engine<K, V, S> {
                     continue;
                 }
                 if new < deadline {
-                    self.core.write_event(Event::Rescheduled(node.id()).pack(), 0, now);
+                    self.core.read_event(Event::Rescheduled(node.id()).pack(), now);
                     *due = true;
                 }
             }
