@@ -75,6 +75,17 @@ impl<K, V> AsyncListener<K, V> {
     }
 }
 
+impl<K, V> Drop for AsyncListener<K, V> {
+    /// Drops what was not told. A panic of a destructor must not keep the others from running.
+    fn drop(&mut self) {
+        let begun = self.desk.lock().begun.take();
+        catch_user_panic(|| drop(begun));
+        while let Some(removed) = self.queue.pop() {
+            catch_user_panic(|| drop(removed));
+        }
+    }
+}
+
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// Tells what waits. If another task is at it, this one waits until at most `limit` notices
     /// are in the queue. Without a limit it does not wait.

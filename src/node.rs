@@ -6,7 +6,7 @@
 //! | field | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
 //! | `deadline` | the inserter before publication; then any thread by compare-exchange; [`GONE`] by the thread that unlinks the node, under its bucket's lock | all threads | AcqRel / Acquire. Extending, [claiming](Meta::claim) and expiring compete for this one word. `GONE` releases the index entry that replaced the node to a reader that found the node too late |
-//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; later two bits of `generation`: one by a thread that makes the deadline earlier, before it does so, one by a thread that sets a hard deadline | all threads | Relaxed: the index's publication of the id carries the fields. The exchange of the deadline carries the first bit. The second bit is Release / Acquire |
+//! | `created`, `hash`, `weight`, `generation` | the inserter before publication; later `created` by a reload that finds the value not modified, under the bucket's lock, and two bits of `generation`: one by a thread that makes the deadline earlier, before it does so, one by a thread that sets a hard deadline | all threads | Relaxed: the index's publication of the id carries the fields. The exchange of the deadline carries the first bit. The second bit is Release / Acquire |
 //! | `refs` | handles, and the cache for its own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last decrement happens after all uses |
 //! | `record_period` | readers | readers | Relaxed: a hint. Two readers may both record a read. A lost record is made again in a later record period |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
@@ -254,6 +254,11 @@ impl Meta {
         let deadline = self.deadline.load(Ordering::Relaxed);
         self.deadline.store(GONE.raw(), Ordering::Release);
         Timestamp::from_raw(deadline)
+    }
+
+    /// Sets the time of the write from which the life counts. The caller holds the bucket.
+    pub fn set_created(&self, created: Timestamp) {
+        self.created.store(created.raw(), Ordering::Relaxed);
     }
 
     #[inline]

@@ -19,10 +19,11 @@ where
     /// listeners were set.
     ///
     /// A listener sees each value once, one value at a time, and the values of one key in the
-    /// order of their removals. There are four exceptions; each is counted or asked for:
+    /// order of their removals. There are these exceptions; each is counted or asked for:
     ///
     /// * Values that are still inside when the last handle is dropped.
-    ///   ([`close`](crate::Cache::close) announces them.)
+    ///   ([`close`](crate::Cache::close) announces them.) A listener that awaits is not told either
+    ///   what waits for it then.
     /// * A value whose key was removed, or the cache cleared, while a loader made it
     ///   ([`get_with`](crate::Cache::get_with)). It was never inside.
     /// * Notifications beyond a limit of your choice ([`Overflow::Discard`]).
@@ -133,7 +134,9 @@ where
     /// * With [`Overflow::Wait`], a writer that finds more than `limit` notifications waiting helps
     ///   to deliver after its operation, or waits for the thread that delivers. It never waits
     ///   inside a callback, a load or a computation. Expiry and eviction are not held back. So the
-    ///   queue may exceed the limit by as many notifications as the cache holds entries.
+    ///   queue may exceed the limit by as many notifications as the cache holds entries. While it
+    ///   does, reads trigger no reloads, and stale values stay
+    ///   ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)).
     /// * With [`Overflow::Discard`], further notifications are dropped and counted
     ///   ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)).
     ///

@@ -104,8 +104,9 @@ where
     /// default they run on the [`executor`](Self::executor).
     ///
     /// That read takes as long as the loader. `get` and `get_entry` of a
-    /// [`LoadingCache`] return the new value then. Those of a [`Cache`] and other reads return the
-    /// old one, which they have found before the loader runs. Other readers do not wait.
+    /// [`LoadingCache`] return the new value then, also one that the cache does not keep. Those of
+    /// a [`Cache`] and other reads return the old one, which they have found before the loader
+    /// runs. Other readers do not wait.
     ///
     /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
     /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,
@@ -120,7 +121,9 @@ where
     /// default 64.
     ///
     /// Beyond the limit a read triggers nothing, and the entry stays stale. That is counted
-    /// ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)). A later read tries again.
+    /// ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)). A later read tries again. The
+    /// same applies while more notifications wait than a
+    /// [`notification_limit`](Self::notification_limit) allows.
     ///
     /// A reload has its place until its loader returns. A loader that hangs keeps the place for
     /// ever, since a thread cannot be interrupted. While all places are kept so, nothing
@@ -164,8 +167,10 @@ where
     /// Builds a cache that makes missing values itself, by a stored loader, and reloads stale ones.
     ///
     /// [`refresh_after_write`](Self::refresh_after_write) and
-    /// [`refresh_after`](Self::refresh_after) say when an entry is stale. Without them, only
-    /// [`refresh`](LoadingCache::refresh) reloads.
+    /// [`refresh_after`](Self::refresh_after) say when an entry is stale, and so may the loader
+    /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)). Otherwise only
+    /// [`refresh`](LoadingCache::refresh) reloads. Without an [`executor`](Self::executor), reloads
+    /// run inline.
     ///
     /// *Cost*: 16 bytes per entry, as with a soft deadline.
     ///

@@ -48,9 +48,9 @@ where
     ///
     /// A stale value is returned at once, and one of its readers triggers a reload
     /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If this very call runs the
-    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it returns the new value, or
-    /// the stale one if the reload fails. A load is one of [`Cache::try_get_with`]: one caller
-    /// runs the loader, and the others share its outcome.
+    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it returns the new value, which
+    /// the cache need not have kept, or the stale one if the reload fails. A load is one of
+    /// [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
     /// way, if the key has no value. A hit waits for nothing, except for the loader if this
@@ -76,8 +76,8 @@ where
         match self.cache.engine().read_clone_only(key) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
-                self.cache.engine().after_read();
-                return Ok(self.renewed(key).map_or(value, Entry::into_value));
+                let made = self.cache.engine().after_own_read();
+                return Ok(self.renewed(key, made).map_or(value, Entry::into_value));
             }
             (None, true) => self.cache.engine().after_read(),
             (None, false) => {}
@@ -102,9 +102,10 @@ where
     where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
-        if let Some(entry) = self.cache.get_entry(key) {
+        let [found, made] = self.cache.read_entry(key);
+        if let Some(entry) = found {
             if entry.node().meta().deadline() == GONE
-                && let Some(renewed) = self.renewed(key)
+                && let Some(renewed) = self.renewed(key, made)
             {
                 return Ok(renewed);
             }
@@ -113,13 +114,17 @@ where
         self.load_uncounted(key.to_owned())
     }
 
-    /// The key's entry after a read that may have reloaded it on this thread.
+    /// The key's entry after a read that may have reloaded it on this thread. If the cache has none
+    /// now, the entry that the reload made: the cache need not have kept it.
     #[cold]
-    fn renewed<Q>(&self, key: &Q) -> Option<Entry<K, V>>
+    fn renewed<Q>(&self, key: &Q, made: Option<Entry<K, V>>) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        if self.cache.engine().reloads_inline() { self.cache.peek(key) } else { None }
+        if !self.cache.engine().reloads_inline() {
+            return None;
+        }
+        self.cache.peek(key).or_else(|| made.filter(|made| key.equivalent(made.key())))
     }
 
     /// Loads a key that a read has just found without a value.
@@ -155,7 +160,8 @@ where
     /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Does not
     /// wait for the executor. Returns whether this call has begun a reload or load: false if one of
     /// the key is under way, or if too many reloads are
-    /// ([`refresh_limit`](crate::Builder::refresh_limit)).
+    /// ([`refresh_limit`](crate::Builder::refresh_limit)), or if it would run on the executor while
+    /// more notifications wait than a limit allows.
     ///
     /// It runs where reloads run: on the builder's [`executor`](crate::Builder::executor), or on
     /// this thread. Readers get the old value meanwhile. It is no read of the entry.
@@ -201,7 +207,8 @@ where
     /// then.
     ///
     /// Inside a load, a computation, a callback or a listener of any cache, the call waits for no
-    /// reload: it gets the stale value at once.
+    /// reload: it gets the stale value at once. So it does while the thread holds a view, if
+    /// reloads run inline.
     ///
     /// On an executor, calls for one key share one job, however many of them have given up. A
     /// thread of the executor that calls this for a key without a value needs another one to be
@@ -237,12 +244,16 @@ where
         let begun = Instant::now();
         let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
         let engine = self.cache.engine();
-        if let Some(entry) = self.cache.get_entry(key) {
+        let [found, made] = self.cache.read_entry(key);
+        if let Some(entry) = found {
             // A time limit that is `None` never comes.
             engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
             drop(entry);
             if let Some(present) = self.cache.peek(key) {
                 return Ok(present.into_value());
+            }
+            if let Some(made) = self.renewed(key, made) {
+                return Ok(made.into_value());
             }
         }
         let loader = Arc::clone(&self.loader);

@@ -74,6 +74,20 @@ where
         entry
     }
 
+    /// [`get_entry`](Self::get_entry), and the entry of the value that a reload, which the read has
+    /// triggered and run, has made. It may be that of another key.
+    pub(super) fn read_entry<Q>(&self, key: &Q) -> [Option<Entry<K, V>>; 2]
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let (entry, due) = {
+            let guard = crate::epoch::pin();
+            let lookup = self.engine().read(&guard, key);
+            (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
+        };
+        [entry, if due { self.engine().after_own_read() } else { None }]
+    }
+
     /// Returns a handle on the key's living entry, without a trace.
     ///
     /// It changes no statistics, counts no use, prolongs no life and runs no maintenance.

@@ -28,8 +28,8 @@ use std::sync::Weak;
 /// A cache that can deliver later.
 pub trait Deliver: Send + Sync {
     /// Delivers notifications and drops reclaimed values, as much as a caller does after an
-    /// operation. Then starts so many reloads, which the thread has left.
-    fn deliver_some(&self, reloads: usize);
+    /// operation. Then starts the reloads of these nodes, which the thread has left.
+    fn deliver_some(&self, reloads: Vec<NodeId>);
 
     /// The same for a job of the executor, which does more at a time.
     fn deliver_job(&self, running: Running);
@@ -75,8 +75,10 @@ enum Frame {
     /// A poll of the future that a flight is for. The flight goes on when the poll has ended.
     Poll(FlightToken),
     Delivery(CacheId),
+    /// The end of a load, a computation or a reload, until all that belongs to it is over.
+    Ending,
     /// A poll of a listener that awaits.
-    Telling(CacheId),
+    Telling,
     /// An operation of a task, which must not block its thread for another one.
     Task,
 }
@@ -84,18 +86,21 @@ enum Frame {
 impl Frame {
     /// Whether deliveries wait until this frame has ended.
     fn defers_deliveries(self) -> bool {
-        !matches!(self, Self::Delivery(_) | Self::Telling(_) | Self::Task)
+        !matches!(self, Self::Delivery(_) | Self::Telling | Self::Task)
     }
 
     /// Whether the end of this frame delivers what waits, if it is the outermost one.
     fn delivers_at_its_end(self) -> bool {
-        matches!(self, Self::Callback(_) | Self::Flight(_))
+        matches!(self, Self::Callback(_) | Self::Flight(_) | Self::Ending)
     }
 
     fn is_callback(self) -> bool {
         matches!(self, Self::Callback(_) | Self::ReadHook(_))
     }
 }
+
+/// A cache that delivers later, and the nodes that it reloads then.
+type Deferred = (Weak<dyn Deliver>, Vec<NodeId>);
 
 // The first frame has a cell of its own without a destructor. Most stacks are one frame high, so
 // most frames cost a few instructions. The cell also outlives the thread's other locals.
@@ -107,7 +112,7 @@ crate::primitives::thread_cells! {
 }
 crate::primitives::thread_local! {
     static REST: RefCell<Vec<Frame>> = RefCell::default();
-    static DEFERRED: RefCell<Vec<(Weak<dyn Deliver>, usize)>> = RefCell::default();
+    static DEFERRED: RefCell<Vec<Deferred>> = RefCell::default();
 }
 
 /// A frame on the stack; dropping it pops the frame. It stays on its thread.
@@ -138,13 +143,18 @@ impl ReentrancyMark {
     }
 
     /// A poll of the cache's listeners that await.
-    pub fn telling(cache: CacheId) -> Option<Self> {
-        Self::push(Frame::Telling(cache))
+    pub fn telling() -> Option<Self> {
+        Self::push(Frame::Telling)
     }
 
     /// A load or a computation, until its end.
     pub fn flight(token: FlightToken) -> Option<Self> {
         Self::push(Frame::Flight(token))
+    }
+
+    /// The end of a flight, and of what belongs to it: deliveries come after that.
+    pub fn ending() -> Option<Self> {
+        Self::push(Frame::Ending)
     }
 
     /// One poll of the future of a load or a computation. What it defers waits for the end of the
@@ -266,14 +276,15 @@ pub fn delivers(cache: CacheId) -> bool {
     any(|other| *other == Frame::Delivery(cache)).unwrap_or(false)
 }
 
-/// Whether this thread polls a listener of this cache that awaits.
-pub fn tells(cache: CacheId) -> bool {
-    any(|other| *other == Frame::Telling(cache)).unwrap_or(false)
+/// Whether this thread polls a listener that awaits, of any cache. Such a listener waits for no
+/// other one: two of them might wait for each other.
+pub fn tells() -> bool {
+    any(|frame| matches!(frame, Frame::Telling)).unwrap_or(false)
 }
 
 /// Whether user code runs on this thread, beside the tasks and the listeners that are being polled.
 pub fn is_in_user_code() -> bool {
-    any(|frame| !matches!(frame, Frame::Task | Frame::Telling(_))).unwrap_or(true)
+    any(|frame| !matches!(frame, Frame::Task | Frame::Telling)).unwrap_or(true)
 }
 
 /// Whether the stack of this thread has any frame.
@@ -281,17 +292,18 @@ pub fn is_anything_under_way() -> bool {
     FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
 }
 
-/// Remembers a cache, and so many of its reloads, for the end of the outermost callback, load or
-/// computation.
-pub fn defer_delivery(cache: &Weak<dyn Deliver>, reloads: usize) {
-    let _ = DEFERRED.try_with(|deferred| {
+/// Remembers a cache, and its reloads of these nodes, for the end of the outermost callback, load
+/// or computation. Returns false while the thread destroys its locals.
+pub fn defer_delivery(cache: &Weak<dyn Deliver>, reloads: Vec<NodeId>) -> bool {
+    let remembered = DEFERRED.try_with(|deferred| {
         let mut deferred = deferred.borrow_mut();
         match deferred.iter_mut().find(|(known, _)| Weak::ptr_eq(known, cache)) {
-            Some((_, left)) => *left += reloads,
+            Some((_, left)) => left.extend(reloads),
             None => deferred.push((Weak::clone(cache), reloads)),
         }
         let _ = HAS_DEFERRED.try_with(|has| has.set(true));
     });
+    remembered.is_ok()
 }
 
 /// Whether this thread has deferred deliveries.
@@ -310,7 +322,7 @@ static HAS_LEFT: GuardedBool = GuardedBool::new(false);
 struct Left {
     flight: FlightToken,
     cache: Weak<dyn Deliver>,
-    reloads: usize,
+    reloads: Vec<NodeId>,
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,
@@ -326,7 +338,7 @@ fn leave_to(flight: FlightToken) {
     for (cache, reloads) in caches {
         let is_same = |it: &&mut Left| it.flight == flight && Weak::ptr_eq(&it.cache, &cache);
         match left.iter_mut().find(is_same) {
-            Some(known) => known.reloads += reloads,
+            Some(known) => known.reloads.extend(reloads),
             None => left.push(Left { flight, cache, reloads }),
         }
     }
@@ -351,7 +363,7 @@ fn take_up_slow(flight: FlightToken) {
     HAS_LEFT.store(!left.is_empty(), Relaxed);
     drop(left);
     for Left { cache, reloads, .. } in own {
-        defer_delivery(&cache, reloads);
+        let _ = defer_delivery(&cache, reloads);
     }
 }
 

@@ -14,24 +14,29 @@ use super::core::Core;
 use super::failures::Failures;
 use crate::clock::{Nanos, Timestamp};
 use crate::config::RefreshSettings;
+use crate::entry::Entry;
 use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::Handle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, catch_user_panic, plain, seeded};
+use crate::primitives::{Arc, Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
 use std::sync::Weak;
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+
+/// A reload that has waited so long for the thread that has just read the entry waits in vain.
+const ABANDONED: Nanos = Nanos::from_raw(1_000_000_000);
 
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
 /// Starts reloads by a stored loader. It must not keep the cache.
 pub trait Start<K, V>: Send + Sync {
-    /// Runs the reload inline, or hands it to the executor.
-    fn start(&self, reloading: Reloading<K, V>);
+    /// Runs the reload inline, and returns the new value's entry if it brought a value. Or hands it
+    /// to the executor.
+    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>>;
 }
 
 /// See the [module](self).
@@ -41,9 +46,27 @@ pub struct Reloads<K, V> {
     pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
     places: Arc<Places>,
     /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
-    waiting: SegQueue<Reloading<K, V>>,
+    left: Mutex<Vec<Left<K, V>>>,
     starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
     pub failures: Failures,
+}
+
+/// A reload that a read has left.
+struct Left<K, V> {
+    reloading: Reloading<K, V>,
+    /// The read's thread.
+    thread: ThreadId,
+    /// Whether that thread starts it at the end of a callback, a load or a view.
+    is_deferred: bool,
+}
+
+impl<K, V> Left<K, V> {
+    /// Whether its reader has panicked, as far as the time can tell: it would have started the
+    /// reload at once.
+    fn is_abandoned(&self, now: Timestamp) -> bool {
+        let since = self.reloading.read_at.unwrap_or(now);
+        !self.is_deferred && now.saturating_since(since) >= ABANDONED
+    }
 }
 
 /// Counts of reloads that are under way, and of those that were.
@@ -123,7 +146,7 @@ impl<K, V> Reloads<K, V> {
             policy,
             loader,
             places: Arc::new(Places::new()),
-            waiting: SegQueue::new(),
+            left: Mutex::new(Vec::new()),
             starter: plain::OnceLock::new(),
             failures: Failures::new(),
         }
@@ -161,14 +184,30 @@ impl<K, V> Reloads<K, V> {
         is_taken.is_ok()
     }
 
-    /// Takes a place, and then the trigger by `take`, which returns the instant that it took. The
-    /// caller has a count on the node, or a guard protects it.
+    /// Whether no reload may begin on the executor or beside a read, since too many notices wait.
+    /// Counts a skipped one then.
+    pub fn is_held_back(&self, core: &Core) -> bool {
+        let is_over = core.is_over_notification_limit();
+        if is_over {
+            self.places.skipped.fetch_add(1, Relaxed);
+        }
+        is_over
+    }
+
+    /// Takes a place, and then the trigger by `take`, which returns the instant that it took.
+    /// A read takes none while too many notices wait. The caller has a count on the node, or a
+    /// guard protects it.
     pub fn take(
         &self,
         core: &plain::Arc<Core>,
         take: impl FnOnce() -> Option<(Handle<K, V>, Timestamp)>,
         read_at: Option<Timestamp>,
     ) -> Option<Reloading<K, V>> {
+        // Reloads are not held back at their end: a read may run one, or the very thread that
+        // receives the notices. So they do not begin.
+        if read_at.is_some() && self.is_held_back(core) {
+            return None;
+        }
         let place = self.place()?;
         let (node, instant) = take()?;
         let trigger = Trigger {
@@ -185,29 +224,53 @@ impl<K, V> Reloads<K, V> {
 
     /// Leaves a reload to be started when the reader has dropped its guard.
     pub fn start_later(&self, reloading: Reloading<K, V>) {
-        self.waiting.push(reloading);
+        let thread = std::thread::current().id();
+        self.left.lock().push(Left { reloading, thread, is_deferred: false });
     }
 
-    pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Takes out what reads have left for the executor.
+    pub fn take_all(&self) -> impl Iterator<Item = Reloading<K, V>> + use<K, V> {
+        std::mem::take(&mut *self.left.lock()).into_iter().map(|left| left.reloading)
     }
 
-    /// Starts the reloads that wait; at most `most` of them if they run inline. The caller holds no
-    /// guard and no lock.
-    #[cold]
-    pub fn start_waiting(&self, most: usize) {
-        let most = if self.settings.inline { most } else { usize::MAX };
-        for _ in 0..most {
-            let Some(reloading) = self.waiting.pop() else { return };
-            self.start(reloading);
+    /// Takes out what reads of this thread have left and not deferred, the last one last; before
+    /// that at most one whose reader has panicked.
+    pub fn take_own(&self, now: Timestamp) -> Vec<Reloading<K, V>> {
+        let mut left = self.left.lock();
+        let thread = std::thread::current().id();
+        let is_own = |it: &Left<K, V>| !it.is_deferred && it.thread == thread;
+        let abandoned = left.iter().position(|it| !is_own(it) && it.is_abandoned(now));
+        let mut taken: Vec<_> = abandoned.map(|at| left.remove(at)).into_iter().collect();
+        taken.extend(left.extract_if(.., |it| is_own(it)));
+        drop(left);
+        taken.into_iter().map(|left| left.reloading).collect()
+    }
+
+    /// Takes out those of these nodes.
+    pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading<K, V>> {
+        let mut left = self.left.lock();
+        let taken: Vec<_> =
+            left.extract_if(.., |it| nodes.contains(&it.reloading.node.id())).collect();
+        drop(left);
+        taken.into_iter().map(|left| left.reloading).collect()
+    }
+
+    /// Has this thread keep what its reads have left, if it can: `keep` gets the nodes, and returns
+    /// whether it has remembered them.
+    pub fn defer_own(&self, keep: impl FnOnce(Vec<NodeId>) -> bool) {
+        let mut left = self.left.lock();
+        let thread = std::thread::current().id();
+        let is_own = |it: &Left<K, V>| !it.is_deferred && it.thread == thread;
+        let nodes: Vec<_> =
+            left.iter().filter(|it| is_own(it)).map(|it| it.reloading.node.id()).collect();
+        if !nodes.is_empty() && keep(nodes) {
+            left.iter_mut().filter(|it| is_own(it)).for_each(|it| it.is_deferred = true);
         }
     }
 
     /// Starts a reload. The caller holds no guard and no lock.
-    pub fn start(&self, reloading: Reloading<K, V>) {
-        if let Some(starter) = self.starter.get() {
-            starter.start(reloading);
-        }
+    pub fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+        self.starter.get()?.start(reloading)
     }
 
     /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.

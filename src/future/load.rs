@@ -248,8 +248,12 @@ where
     where
         V: Clone,
     {
-        let loaded = self.engine().load_refreshing_async(key, loader).await;
-        self.tell().await;
+        let (loaded, is_hit) = self.engine().load_refreshing_async(key, loader).await;
+        if is_hit {
+            self.tell_listeners().await;
+        } else {
+            self.tell().await;
+        }
         R::shared(loaded.map(crate::Entry::into_value))
     }
 }

@@ -1,7 +1,7 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{Failed, Panics, Reloading, Unmade, ValueRead, asked, until};
+use crate::engine::{Failed, Panics, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
@@ -122,7 +122,8 @@ where
         let engine = self.cache.engine();
         let made =
             engine.reload_async(Box::new(reloading), K::clone, (|_| answer, Panics::Count)).await;
-        self.cache.tell().await;
+        // Its caller may be a read, and the task that receives the notices.
+        self.cache.tell_listeners().await;
         made
     }
 
@@ -216,12 +217,18 @@ where
     {
         let engine = self.cache.engine();
         if let Some(entry) = self.cache.get_entry(key).await {
+            if is_in_user_code() {
+                return Ok(entry.into_value());
+            }
             let soft = pin!(soft);
             match engine.take_stale_inline(&entry) {
                 None => engine.await_reload_async(entry.node(), soft).await,
                 Some(reloading) => {
                     let reload = pin!(self.reload(reloading, &entry));
-                    drop(until(reload, soft).await);
+                    // The cache need not have kept the new value.
+                    if let Some(Some(made)) = until(reload, soft).await {
+                        return Ok(made.into_value());
+                    }
                 }
             }
             if let Some(present) = self.cache.peek(key) {
@@ -274,6 +281,7 @@ where
             return Ok(entry.into_value());
         };
         let made = self.reload(reloading, &entry).await;
+        self.cache.tell().await;
         // "Not modified" makes no entry, and a removal leaves none.
         Ok(made.unwrap_or(entry).into_value())
     }

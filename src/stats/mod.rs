@@ -88,8 +88,9 @@ pub struct Stats {
     pub reloads: u64,
     /// Reloads whose loader failed or panicked. The old value stayed.
     pub reload_failures: u64,
-    /// Reads that triggered no reload of a stale entry, since too many were under way:
-    /// [`refresh_limit`](crate::Builder::refresh_limit).
+    /// Reads that triggered no reload of a stale entry, since too many were under way
+    /// ([`refresh_limit`](crate::Builder::refresh_limit)), or too many notifications waiting
+    /// ([`notification_limit`](crate::Builder::notification_limit)).
     pub reloads_skipped: u64,
     /// Reloads that are under way, those that wait for the executor included.
     pub reloads_under_way: u64,

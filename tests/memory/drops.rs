@@ -2,7 +2,7 @@
 //!
 //! `CORTADO_DROP_OPS` sets the number of operations per thread.
 
-use crate::common::audited::audited;
+use crate::common::audited::{audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use cortado::{Cache, Clock, ManualClock, Op, Removed};
 use std::hash::{Hash, Hasher};
@@ -196,6 +196,33 @@ fn a_receiver_that_nobody_took_leaks_nothing() {
     }
     (0..2).for_each(|key| cache.invalidate(&key));
     cache.run_pending_tasks();
+    drop(cache);
+    assert_eq!(drops.load(SeqCst), 3);
+}
+
+/// The same for those that a listener that awaits was not told.
+#[test]
+fn removals_that_were_not_told_leak_nothing() {
+    struct Fragile(bool, Arc<AtomicUsize>);
+    impl Clone for Fragile {
+        fn clone(&self) -> Self {
+            Self(false, Arc::clone(&self.1))
+        }
+    }
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, SeqCst);
+            assert!(!self.0, "planned");
+        }
+    }
+    let drops = Arc::new(AtomicUsize::new(0));
+    let builder = cortado::future::Cache::builder();
+    let cache =
+        tasks_audited(builder.async_eviction_listener(|_, _, _| Box::pin(async {})).build());
+    for key in 0..3 {
+        cache.sync().insert(key, Fragile(key == 0, Arc::clone(&drops)));
+    }
+    (0..2).for_each(|key| cache.sync().invalidate(&key));
     drop(cache);
     assert_eq!(drops.load(SeqCst), 3);
 }

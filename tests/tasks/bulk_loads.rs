@@ -5,7 +5,7 @@ use crate::common::{must_end, watched};
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use cortado::future::Cache;
 use cortado::{Op, TimedOut};
-use std::future::{Future, Ready, ready};
+use std::future::{Future, Ready, pending, ready};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -249,5 +249,19 @@ fn a_time_limit_drops_an_unasked_pair_that_still_waits() {
         gate.open();
         computation.end();
         assert_eq!(cache.get_many_with_threads(), [Some(1), Some(4), Some(1)]);
+    });
+}
+
+/// A pair that has to wait for a computation does not keep the others.
+#[test]
+fn a_cancelled_call_drops_the_pair_that_waits_and_no_other() {
+    must_end(|| {
+        let cache = shared();
+        let computing = Task::waiting(cache.entry(0).and_compute_with(|_| pending::<Op<u64>>()));
+        let made = |_: &[&u64]| ready((0..500).map(|n| (n, n)).collect::<Vec<_>>());
+        drop(Task::waiting(cache.get_many_with([1], made)));
+        assert_eq!((1..500).filter(|key| !cache.sync().contains_key(key)).count(), 0);
+        drop(computing);
+        assert!(!cache.sync().contains_key(&0));
     });
 }

@@ -99,6 +99,33 @@ fn the_future_of_a_computation_is_dropped_before_its_removal_is_told() {
     });
 }
 
+/// So do those that its polls have deferred.
+#[test]
+fn what_a_computation_defers_is_told_when_its_future_is_gone() {
+    must_end(|| {
+        for fails in [false, true] {
+            let held = Arc::new(());
+            let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
+            let tells = Arc::clone(&told);
+            let listener = move |_: cortado::Removed<u64, u64>| {
+                assert_eq!(held_too.strong_count(), 0, "the future is still there");
+                tells.fetch_add(1, SeqCst);
+            };
+            let cache = tasks_audited(Cache::builder().removal_listener(listener).build());
+            let inner = (*cache).clone();
+            let computation = cache.entry(KEY).and_try_compute_with(|_| {
+                poll_fn(move |_| {
+                    let _held = &held;
+                    (0..2).for_each(|value| inner.sync().insert(KEY + 1, value));
+                    Poll::Ready(if fails { Err(()) } else { Ok(Op::Put(2)) })
+                })
+            });
+            assert_eq!(at_once(computation).is_err(), fails);
+            assert_eq!((told.load(SeqCst), cache.stats().listener_panics), (1, 0));
+        }
+    });
+}
+
 #[test]
 fn they_wait_for_the_end_of_a_load() {
     must_end(|| {

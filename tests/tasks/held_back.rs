@@ -5,8 +5,8 @@ use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Gate, Task, at_once, pends};
-use cortado::Overflow;
 use cortado::future::Cache;
+use cortado::{Loaded, Overflow};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -265,4 +265,18 @@ fn a_load_that_hits_is_not_held_back() {
     assert_eq!(at_once(cache.try_get_with(1, async { Err::<u64, _>("unused") })), Ok(2));
     assert_eq!(*at_once(cache.entry(1).or_insert(9)), 2);
     drop(Task::waiting(cache.get_with(2, async { 9 })));
+}
+
+/// A call that finds the value has written nothing.
+#[test]
+fn a_refreshing_load_that_hits_is_not_held_back() {
+    must_end(|| {
+        let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+        let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
+        // Nobody has taken the receiver, so nobody is held back yet.
+        (0..3).for_each(|value| at_once(cache.insert(1, value)));
+        let mut removals = cache.removals().unwrap();
+        assert_eq!(at_once(cache.load_refreshing(1, async { Loaded::new(9) })), 2);
+        assert!(removals.try_recv().is_some());
+    });
 }

@@ -393,3 +393,37 @@ fn a_write_of_a_listener_is_not_held_back() {
         common_kept(cache.clone());
     });
 }
+
+/// Each listener awaits a write of the other's cache, while tasks that write are held back.
+#[test]
+fn listeners_of_two_caches_may_write_to_each_other() {
+    must_end(|| {
+        type Other = Arc<OnceLock<Weak<TasksAudited<u64, u64>>>>;
+        let gate = Gate::default();
+        let make = |other: &Other| {
+            let (other, gate) = (Arc::clone(other), gate.clone());
+            let listener = move |key: Arc<u64>, _, _| {
+                let (other, gate) = (Arc::clone(&other), gate.clone());
+                Box::pin(async move {
+                    if *key == 0 {
+                        gate.passed().await;
+                        let other = other.get().unwrap().upgrade().unwrap();
+                        other.insert(9, 1).await;
+                    }
+                }) as Pin<Box<dyn Future<Output = ()> + Send>>
+            };
+            let builder = Cache::builder().notification_limit(0, Overflow::Wait);
+            Arc::new(tasks_audited(builder.async_eviction_listener(listener).build()))
+        };
+        let (of_a, of_b) = (Other::default(), Other::default());
+        let (a, b) = (make(&of_b), make(&of_a));
+        of_a.set(Arc::downgrade(&a)).unwrap();
+        of_b.set(Arc::downgrade(&b)).unwrap();
+        for cache in [&a, &b] {
+            cache.sync().insert_many([(0, 0), (9, 0)]);
+        }
+        let tasks = [Task::waiting(a.insert(0, 1)), Task::waiting(b.insert(0, 1))];
+        gate.open();
+        tasks.into_iter().for_each(Task::end);
+    });
+}

@@ -6,9 +6,10 @@ use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Task, at_once};
 use cortado::future::Cache;
-use cortado::{Clock, Overflow, RemovalCause, Removals, Removed};
+use cortado::{Clock, Op, Overflow, RemovalCause, Removals, Removed};
 use pollster::block_on;
 use std::collections::HashMap;
+use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc::channel};
 use std::task::{Context, Poll, Wake, Waker};
@@ -406,5 +407,24 @@ fn no_job_runs_on_for_a_slow_receiver() {
         while removals.try_recv().is_some() {}
         assert!(write.is_woken());
         write.end();
+    });
+}
+
+/// It waits for the computation of an entry after it has removed others, or is dropped there.
+#[test]
+fn a_retain_that_waits_wakes_the_receiver() {
+    must_end(|| {
+        for computed in 0..10 {
+            let (cache, mut removals) = shared(Cache::builder());
+            cache.sync().insert_many((0..10).map(|n| (n, n)));
+            let computing = cache.entry(computed).and_compute_with(|_| pending::<Op<u64>>());
+            let computing = Task::waiting(computing);
+            let receiving = Task::waiting(removals.recv());
+            let retaining = Task::waiting(cache.retain(|_, _| false));
+            let is_woken = receiving.is_woken();
+            drop((receiving, retaining));
+            assert!(is_woken || removals.is_empty(), "{computed}: it sleeps");
+            drop(computing);
+        }
     });
 }

@@ -17,8 +17,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             cursor = self.walk_keys(position, &mut nodes);
             for node in nodes {
                 self.retain_one(node, &mut refuses);
+                // At once: the predicate may panic, and the next entry may have to be waited for.
+                self.after_write();
             }
-            self.after_write();
         }
     }
 

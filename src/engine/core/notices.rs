@@ -251,10 +251,8 @@ impl Notices {
 
     /// Has this thread deliver, and start so many reloads, when its outermost callback, load or
     /// computation ends.
-    pub fn defer(&self, reloads: usize) {
-        if let Some(client) = self.client.get() {
-            reentrancy::defer_delivery(client, reloads);
-        }
+    pub fn defer(&self, reloads: Vec<NodeId>) -> bool {
+        self.client.get().is_some_and(|client| reentrancy::defer_delivery(client, reloads))
     }
 
     pub fn add_to(&self, stats: &mut Stats) {

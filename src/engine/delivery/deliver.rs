@@ -5,7 +5,7 @@ use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::maintenance::Budget;
 use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
 use crate::engine::typed::Listener;
-use crate::entry::{Facts, Removed};
+use crate::entry::{Entry, Facts, Removed};
 use crate::executor::Running;
 use crate::links::NodeId;
 use crate::node::remaining;
@@ -17,11 +17,6 @@ use crate::removal::RemovalCause;
 pub const CALLER_NOTICES: usize = 64;
 /// A job delivers at most this many notices before other caches have their turn.
 const JOB_NOTICES: usize = 4096;
-/// A reader starts this many reloads beside its own, so that it does not work for all others. They
-/// were left, as by a reader that has panicked.
-const BESIDE: usize = 1;
-/// A caller flushes the epoch at most this often, as long as each flush brings something back.
-const CALLER_FLUSHES: u32 = 8;
 
 /// Runs user code; false if it panicked.
 pub fn is_completed(run: impl FnOnce()) -> bool {
@@ -38,9 +33,15 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_some(&self, reloads: usize) {
+    fn deliver_some(&self, reloads: Vec<NodeId>) {
         self.deliver_as_caller();
-        self.start_left_reloads(reloads, 0);
+        let Some(all) = self.reloads.as_ref().filter(|_| !reloads.is_empty()) else { return };
+        if crate::epoch::is_pinned() {
+            // The frame that has ended was inside a view.
+            let _ = self.core.notices.defer(reloads);
+        } else {
+            all.take_deferred(&reloads).into_iter().for_each(|it| drop(all.start(it)));
+        }
     }
 
     fn deliver_job(&self, mut running: Running) {
@@ -70,35 +71,41 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs the caller's share of the maintenance, after a read that found it due.
     #[cold]
     pub fn after_read(&self) {
+        drop(self.after_own_read());
+    }
+
+    /// [`after_read`](Self::after_read) for a reader that wants the value of the reload that its
+    /// read has triggered, if the reload was run here and brought one. It may be that of another
+    /// key.
+    #[cold]
+    pub fn after_own_read(&self) -> Option<Entry<K, V>> {
         let core = &self.core;
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
         core.try_pass(Budget::of_reader());
-        let mut flushes = 0;
-        // The epoch advances by flushes. Where there are few reads and nothing else, no other
-        // thread flushes.
-        while core.waits_for_grace() && flushes < CALLER_FLUSHES && core.advance_epoch() {
-            flushes += 1;
-        }
+        core.hasten_grace();
         self.deliver_as_caller();
-        self.start_left_reloads(1, BESIDE);
+        self.start_left_reloads()
     }
 
-    /// Starts reloads that reads have left: so many of this thread, and some beside. Those that run
-    /// inline wait for the end of the outermost callback, load or computation on this thread, and
-    /// of its views: a loader may wait for what these hold, and a guard would hold back memory
-    /// meanwhile.
-    fn start_left_reloads(&self, own: usize, beside: usize) {
-        let Some(reloads) = &self.reloads else { return };
-        let is_deferred = reloads.settings.inline
-            && (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
-            && !seeded("reloads-run-where-they-are-found");
-        if !is_deferred {
-            reloads.start_waiting(own + beside);
-        } else if own > 0 && reloads.has_waiting() {
-            self.core.notices.defer(own);
+    /// Starts reloads that reads have left. Those that run inline wait for the end of the outermost
+    /// callback, load or computation on this thread, and of its views: a loader may wait for what
+    /// these hold, and a guard would hold back memory meanwhile.
+    fn start_left_reloads(&self) -> Option<Entry<K, V>> {
+        let reloads = self.reloads.as_ref()?;
+        if !reloads.settings.inline {
+            reloads.take_all().for_each(|it| drop(reloads.start(it)));
+            return None;
         }
+        let is_deferred = (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
+            && !seeded("reloads-run-where-they-are-found");
+        if is_deferred {
+            reloads.defer_own(|nodes| self.core.notices.defer(nodes));
+            return None;
+        }
+        let own = reloads.take_own(self.core.ticker.coarse());
+        own.into_iter().map(|it| reloads.start(it)).last().flatten()
     }
 
     /// Runs the caller's share of the maintenance, after a write.
@@ -146,7 +153,7 @@ impl<K, V, S> Engine<K, V, S> {
         let core = &self.core;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
             if core.notices.has_deliveries() {
-                core.notices.defer(0);
+                let _ = core.notices.defer(Vec::new());
             }
             return false;
         }

@@ -2,12 +2,19 @@
 
 use super::deliver::CALLER_NOTICES;
 use crate::engine::Engine;
-use crate::engine::core::{Notices, Receiving};
+use crate::engine::core::{Core, Notices, Receiving};
 use crate::engine::reentrancy;
 use std::time::Duration;
 
 /// How long a writer that is held back leaves the delivery to the executor.
 const OTHERS_TURN: Duration = Duration::from_millis(10);
+
+impl Core {
+    /// Whether more notices wait than writers are to leave.
+    pub fn is_over_notification_limit(&self) -> bool {
+        self.notices.exceeded_limit().is_some()
+    }
+}
 
 impl<K, V, S> Engine<K, V, S> {
     /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken

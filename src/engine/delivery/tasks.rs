@@ -18,12 +18,12 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Keeps a task until at most `limit` notices wait, as
-    /// [`apply_back_pressure`](Self::apply_back_pressure) keeps a thread. A listener of this cache
-    /// is not kept: others may wait for it.
+    /// [`apply_back_pressure`](Self::apply_back_pressure) keeps a thread. A listener that
+    /// awaits is not kept: others may wait for it.
     #[cold]
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
-        let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells(self.core.id());
+        let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
         while notices.waiting() > limit && may_wait() {
             if notices.receiving().is_some() {
                 self.another_receives(limit).await;

@@ -112,13 +112,11 @@ where
             drop((key, init));
             return Ok(entry);
         };
-        let caller = std::thread::current().id();
         self.core.execute(Box::new(move || {
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
             drop(engine.reload_catching(reloading, call));
-            engine.after_job_of(caller);
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));
         }));

@@ -90,6 +90,7 @@ impl Core {
             self.announce(id, RemovalCause::Expired, end, now);
             return Ok(Some((end, Some(Event::Removed(id).pack()))));
         }
+        meta.set_created(now);
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }

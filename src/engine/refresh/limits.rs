@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, FlightKind};
 use crate::engine::loads::{Begun, Replaces, once};
-use crate::engine::reentrancy;
+use crate::engine::reentrancy::{self, ReentrancyMark};
 use crate::engine::reloads::Reloads;
 use crate::engine::step::block_until;
 use crate::entry::Entry;
@@ -79,7 +79,8 @@ impl<K, V, T> QueuedLoad<K, V, T> {
 
 impl<K, V, S> Engine<K, V, S> {
     /// The reloads of the cache, and the mark of a node that is stale and whose reload a caller may
-    /// wait for. Inside user code none may, since the reload may be the caller's own.
+    /// wait for. Inside user code none may, since the reload may be the caller's own. Nor may one
+    /// that holds a view, if reloads run inline: its own reload waits for the end of the view.
     pub fn reload_to_await(
         &self,
         node: &Handle<K, V>,
@@ -88,6 +89,7 @@ impl<K, V, S> Engine<K, V, S> {
         // The clock is read only if a reload is under way.
         let is_awaited = mark.is_under_way()
             && !reentrancy::is_in_user_code()
+            && !(reloads.settings.inline && crate::epoch::is_pinned())
             && mark.stale_from() <= self.core.ticker.now();
         is_awaited.then_some((&**reloads, mark))
     }
@@ -193,6 +195,8 @@ where
         let QueuedLoad { flight, draft, mut caller } = queued;
         // A panic of the user's code, destructors included, must not reach the executor.
         let loaded = catch_user_panic(|| {
+            // Nothing holds the job back: the executor's thread may be the one that receives.
+            let _mark = ReentrancyMark::task();
             let mut load = once(|| load(&key).into_result());
             let loaded = self.finish_load(flight, draft, &mut load, &mut Replaces::none());
             drop(load);

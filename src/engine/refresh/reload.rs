@@ -6,6 +6,7 @@ use crate::engine::flights::{
     EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
 use crate::engine::loads::{LoadTimer, Replaces, loaded_node};
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::loaded::NoValue;
@@ -17,7 +18,6 @@ use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
-use std::thread::ThreadId;
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
@@ -61,17 +61,16 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    fn start(&self, reloading: Reloading<K, V>) {
-        let Some(engine) = self.0.upgrade() else { return };
+    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+        let engine = self.0.upgrade()?;
         let Some(executed) = engine.executed() else { return engine.reload(reloading) };
-        let caller = std::thread::current().id();
         engine.core.execute(Box::new(move || {
             // If the cache is gone, nobody needs the value.
             if let Some(engine) = executed.upgrade() {
-                engine.reload(reloading);
-                engine.after_job_of(caller);
+                drop(engine.reload(reloading));
             }
         }));
+        None
     }
 }
 
@@ -95,13 +94,13 @@ where
     S: BuildHasher,
 {
     /// Reloads a node's value by the stored loader, on this thread.
-    pub fn reload(&self, reloading: Reloading<K, V>) {
+    pub fn reload(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
         let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
         let mut ask = |key: &K, old: &V| {
             let reloaded = loader.map(|loader| loader.reload(key, old));
             reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
         };
-        drop(self.reload_catching(reloading, (&mut K::clone, &mut ask)));
+        self.reload_catching(reloading, (&mut K::clone, &mut ask))
     }
 }
 
@@ -139,15 +138,8 @@ where
         made
     }
 
-    /// Applies back-pressure after a reload, unless the executor has run it at once, on the thread
-    /// of a read.
-    pub(super) fn after_job_of(&self, caller: ThreadId) {
-        if std::thread::current().id() != caller {
-            self.hold_back_writer();
-        }
-    }
-
-    /// Applies no back-pressure: a read may run this.
+    /// Applies no back-pressure: a read may run this, or the thread of an executor that receives
+    /// the notices.
     fn run_reload(
         &self,
         reloading: Reloading<K, V>,
@@ -161,8 +153,12 @@ where
                 return None;
             }
         };
+        // What the loader has deferred comes after the end: the reload holds a place until then,
+        // and callers wait for it.
+        let ending = ReentrancyMark::ending();
         let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
         let made = running.end(ended);
+        drop(ending);
         self.maintain_after_write();
         made
     }
@@ -278,7 +274,7 @@ where
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
-                if node.meta().deadline() == GONE {
+                if node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta()) {
                     return ReloadEnd::Done(Some(entry));
                 }
                 // `entry` may have the last count on the new value, whose destructor may use the
@@ -381,6 +377,12 @@ impl<K, V, S> Drop for Running<'_, K, V, S> {
     }
 }
 
+/// Drops the reasons of earlier failures. Their destructors are the user's, and the caller, a
+/// reader or an executor, has not called that code.
+fn without_panic(forget: impl FnOnce()) {
+    catch_user_panic(forget);
+}
+
 impl<K, V, S> Engine<K, V, S> {
     /// Counts the outcome, and decides when a read may trigger the next reload of the entry.
     fn end_reload(
@@ -390,14 +392,15 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let id = reloading.node.id();
+        let forget = || without_panic(|| reloads.failures.forget(id));
         match ended {
             ReloadEnd::Done(made) => {
-                reloads.failures.forget(id);
+                forget();
                 reloading.succeed();
                 made
             }
             ReloadEnd::Nothing => {
-                reloads.failures.forget(id);
+                forget();
                 reloading.come_to_nothing();
                 None
             }
@@ -418,7 +421,8 @@ impl<K, V, S> Engine<K, V, S> {
             let now = catch_user_panic(|| self.core.ticker.now());
             let now = now.unwrap_or_else(|| reloading.taken_from());
             let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
-            reloads.failures.note(reloading.node.id(), (reason, now), is_there);
+            let id = reloading.node.id();
+            without_panic(|| reloads.failures.note(id, (reason, now), is_there));
             reloading.fail();
         }
     }

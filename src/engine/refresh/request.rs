@@ -38,12 +38,14 @@ where
             self.peek_at(&guard, hash, key).map(|node| self.handle_on(node))
         };
         let Some(node) = node else { return self.load_elsewhere(key.clone(), load) };
+        let Some(reloads) = &self.reloads else { return false };
+        if !reloads.settings.inline && reloads.is_held_back(&self.core) {
+            return false;
+        }
         let Some(reloading) = self.take_reload(&node) else { return false };
-        if let Some(reloads) = &self.reloads {
-            reloads.start(reloading);
-            if reloads.settings.inline {
-                self.hold_back_writer();
-            }
+        drop(reloads.start(reloading));
+        if reloads.settings.inline {
+            self.hold_back_writer();
         }
         true
     }

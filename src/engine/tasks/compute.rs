@@ -4,6 +4,7 @@ use super::drive::{as_task, drive};
 use super::exchange::Exchange;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -48,12 +49,14 @@ where
                 answer.map(|op| op.map_err(|error| failed = Some(error)).ok())
             };
             let poll = exchange.poll(operation.as_mut(), decide, context);
+            let Poll::Ready((result, ending)) = poll else { return Poll::Pending };
+            // Before the deliveries: a listener may wait for what the future holds.
+            deciding.set(None);
+            drop(ending);
+            let poll = Poll::Ready(result);
             poll.map(|result| result.ok_or_else(|| failed.expect("without operation, an error")))
         })
         .await;
-        // Before the result is the return value: a panic of the destructor would leak it. And
-        // before the deliveries: a listener may wait for what the future holds.
-        deciding.set(None);
         self.core.after_computation();
         // The future's polls may have deferred deliveries on another thread.
         as_task(|| self.after_write());
@@ -61,12 +64,12 @@ where
     }
 
     /// [`compute_async`](Self::compute_async), which asks for the operation. `None` if there is
-    /// none, since there was an error.
+    /// none, since there was an error. Deliveries wait until the caller has dropped the mark.
     async fn compute_asking(
         &self,
         key: K,
         exchange: &Exchange<Option<Entry<K, V>>, Option<Op<V>>>,
-    ) -> Option<CompResult<K, V>> {
+    ) -> (Option<CompResult<K, V>>, Option<ReentrancyMark>) {
         // Dropped after the flight, also when the task is cancelled: these may be the last counts
         // on the old entry.
         let mut kept = (None, None);
@@ -80,11 +83,13 @@ where
         };
         kept.0 = looked.entry.clone();
         let Some(op) = exchange.ask(flight.token(), looked.entry.clone()).await else {
+            let ending = ReentrancyMark::ending();
             drop(flight);
             // As below.
             drop((draft, looked, kept));
-            return None;
+            return (None, ending);
         };
+        let ending = ReentrancyMark::ending();
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
         let result = self.act(draft, looked, op, &mut kept.1);
         if let Some(flight) = flight {
@@ -92,6 +97,6 @@ where
         }
         // Before the result is the return value: a panic of their destructors would leak it.
         drop(kept);
-        Some(result)
+        (Some(result), ending)
     }
 }

@@ -337,26 +337,29 @@ where
     ///
     /// # Errors
     /// As [`make_async`](Self::make_async).
+    ///
+    /// Also returns whether the call itself has written nothing.
     pub async fn load_refreshing_async<R: LoaderResult<V>>(
         &self,
         key: K,
         init: impl Future<Output = R> + Send + 'static,
-    ) -> Loaded<K, V, R> {
+    ) -> (Loaded<K, V, R>, bool) {
         let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
             .lend(|replaces| self.read_for_load(&key, replaces));
         let Some(entry) = entry else {
-            return self.make_async(&mut Some(Unmade::missing(key)), init, identity).await;
+            let unmade = &mut Some(Unmade::missing(key));
+            return (self.make_async(unmade, init, identity).await, false);
         };
         let Some(mut reloading) = self.take_stale(&entry) else {
             // As in `read_or_unmade`. The future is this call's own here.
             drop((key, init));
-            return Ok(entry);
+            return (Ok(entry), true);
         };
         let Some(engine) = self.executed() else {
             reloading.leave_no_trace();
             let reloading = Box::new(reloading);
             let unmade: UnmadePlainly<K, V> = Unmade::Stale { reloading, entry, key };
-            return self.make_async(&mut Some(unmade), init, identity).await;
+            return (self.make_async(&mut Some(unmade), init, identity).await, true);
         };
         let (reloading, execute) = (Box::new(reloading), self.core.executing());
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
@@ -367,6 +370,6 @@ where
             drop(engine.reload_async(reloading, |_| key(), (|_| answer, Panics::Count)).await);
         };
         spawn(Box::pin(reload), execute);
-        Ok(entry)
+        (Ok(entry), true)
     }
 }

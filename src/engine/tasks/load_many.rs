@@ -43,12 +43,14 @@ where
                 let made = poll_fn(|context| polled(&own, || loading.as_mut().poll(context))).await;
                 let landed =
                     as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
+                // Others may wait for what it holds.
+                drop(loading);
                 match landed {
                     Ok(unasked) => self.insert_unasked_async(unasked).await,
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
                         // leak it.
-                        drop((loading, wanted, others));
+                        drop((wanted, others));
                         return Err(error);
                     }
                 }
@@ -63,11 +65,12 @@ where
 
     /// Inserts what the loader was not asked for.
     async fn insert_unasked_async(&self, unasked: Unasked<K, V>) {
-        for (key, made) in unasked {
-            if let Some(mut insert) = as_task(|| self.begin_insert_made(key, made)) {
-                drive(|| self.step_insert(&mut insert)).await;
-                as_task(|| self.after_write());
-            }
+        // Those that need not wait come first: a dropped future drops the others.
+        let begin = |(key, made)| as_task(|| self.begin_insert_made(key, made));
+        let waiting: Vec<_> = unasked.into_iter().filter_map(begin).collect();
+        for mut insert in waiting {
+            drive(|| self.step_insert(&mut insert)).await;
+            as_task(|| self.after_write());
         }
     }
 }

@@ -33,19 +33,18 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
-    /// for itself. The outer operation awaits then. Inside a listener of this cache nothing is held
-    /// back: the listener would wait for itself, too.
+    /// for itself. The outer operation awaits then. Inside a listener that awaits, of any cache,
+    /// nothing is held back: it would wait for itself, or for one that waits for it.
     #[cold]
     async fn notify(&self, limit: Option<usize>) {
         if !self.tells_after_read() || reentrancy::is_in_user_code() {
             return;
         }
-        let id = self.core.id();
-        let limit = limit.filter(|_| !reentrancy::tells(id));
+        let limit = limit.filter(|_| !reentrancy::tells());
         for listener in &self.hooks.async_listeners {
             let mut telling = listener.tell(limit);
             poll_fn(|context| {
-                let _mark = ReentrancyMark::telling(id);
+                let _mark = ReentrancyMark::telling();
                 telling.as_mut().poll(context)
             })
             .await;

@@ -4,7 +4,7 @@ use super::drive::as_task;
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::FlightToken;
+use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
 use crate::engine::refresh::{Answer, ReloadEnd, Running, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
@@ -125,6 +125,8 @@ where
             drop(timer);
         }
         as_task(|| {
+            // As in `run_reload`.
+            let ending = ReentrancyMark::ending();
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {
@@ -136,6 +138,7 @@ where
                 }
             });
             let made = running.end(ended);
+            drop(ending);
             self.after_write();
             made
         })
@@ -171,8 +174,8 @@ where
     E: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    fn start(&self, reloading: Reloading<K, V>) {
-        let Some(engine) = self.starter.0.upgrade() else { return };
+    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+        let engine = self.starter.0.upgrade()?;
         let loader = Arc::clone(&self.loader);
         let execute = engine.core.executing();
         let engine = Arc::downgrade(&engine);
@@ -186,6 +189,7 @@ where
             drop(engine.reload_async(reloading, K::clone, (|_| answer, Panics::Count)).await);
         };
         spawn(Box::pin(reload), execute);
+        None
     }
 }
 

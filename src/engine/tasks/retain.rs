@@ -18,8 +18,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let Some((node, mut removal)) = self.refused(node, &mut refuses) else { continue };
                 let key = (node.meta().hash(), node.key());
                 drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
+                // At once: the predicate may panic, and the task may wait or be dropped.
+                as_task(|| self.after_write());
             }
-            as_task(|| self.after_write());
         }
     }
 
@@ -37,8 +38,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let key = (node.meta().hash(), node.key());
                 let (Step::Done(_) | Step::Wait(_)) =
                     self.step_removal(key, &mut removal, &mut predicate);
+                as_task(|| self.after_write());
             }
-            as_task(|| self.after_write());
         }
     }
 

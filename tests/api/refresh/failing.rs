@@ -202,3 +202,37 @@ fn a_clock_that_panics_keeps_no_trigger() {
     job();
     assert_eq!((cache.get(&7), cache.stats().reloads_under_way), (Ok(2), 0));
 }
+
+/// The reader of a later reload has nothing to do with it.
+#[test]
+fn the_destructor_of_an_earlier_error_may_panic() {
+    #[derive(Debug)]
+    struct Fragile(Arc<AtomicU64>);
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+            if self.0.load(SeqCst) < 3 {
+                panic!("planned");
+            }
+        }
+    }
+    let drops = Arc::new(AtomicU64::new(0));
+    let (dropped, asked) = (Arc::clone(&drops), AtomicU64::new(0));
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_retry(SECOND).clock(clock);
+    let load = move |_: &u32| match asked.fetch_add(1, SeqCst) {
+        1 | 2 => Err(Fragile(Arc::clone(&dropped))),
+        _ => Ok(Loaded::new(1)),
+    };
+    let cache = loading_audited(builder.refresh_inline(true).build_with_loader(load));
+    cache.get(&1).unwrap();
+    hand.advance(SOFT);
+    // Fails; fails again, which drops the first error; succeeds, which drops the second one.
+    for (failures, reloads) in [(1, 0), (2, 0), (2, 1)] {
+        assert_eq!(cache.get(&1).ok(), Some(1));
+        let stats = cache.stats();
+        assert_eq!((stats.reload_failures, stats.reloads), (failures, reloads));
+        hand.advance(SECOND);
+    }
+    assert_eq!(drops.load(SeqCst), 2);
+}

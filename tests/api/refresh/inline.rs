@@ -3,9 +3,11 @@
 
 use super::bench::{Bench, SOFT, bench};
 use crate::common::SECOND;
-use crate::common::audited::{Audited, audited};
-use cortado::{Cache, Expiry, GuardResult, LoadLimits, Loaded, Op, Reloaded};
+use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
+use cortado::{Cache, Clock, Expiry, GuardResult, LoadLimits, Loaded, Op, Reloaded};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// The value 1 of the key 7, stale.
@@ -247,4 +249,67 @@ fn the_end_of_a_view_reloads_though_a_load_was_begun_under_it() {
     drop(view);
     b.is_reloaded("end of the view");
     drop(guard);
+}
+
+/// A cache whose values count up.
+pub fn counting(clock: Clock, limit: usize) -> LoadingAudited<u32, u32, ()> {
+    let made = AtomicU32::new(0);
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+    let load = move |_: &u32| Ok::<_, ()>(Loaded::new(made.fetch_add(1, Relaxed)));
+    loading_audited(builder.refresh_limit(limit).clock(clock).build_with_loader(load))
+}
+
+/// The reloads that another thread has deferred are left to that thread.
+#[test]
+fn a_thread_runs_the_reloads_of_its_own_reads() {
+    let (clock, hand) = Clock::manual();
+    let cache = counting(clock, 64);
+    (1..=4).for_each(|key| assert!(cache.get(&key).is_ok()));
+    hand.advance(SOFT);
+    let view = cache.pin();
+    assert!(view.get(&1).is_some() && view.get(&2).is_some());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(cache.get(&3), Ok(4));
+            let own = cache.pin();
+            assert_eq!(own.get(&4), Some(&3));
+            drop(own);
+            assert_eq!(cache.peek(&4).map(|entry| *entry), Some(5));
+        });
+    });
+    assert_eq!(cache.peek(&1).map(|entry| *entry), Some(0));
+    drop(view);
+    let mut reloaded = [1, 2].map(|key| *cache.peek(&key).unwrap());
+    reloaded.sort_unstable();
+    assert_eq!(reloaded, [6, 7]);
+}
+
+/// `Loaded::with_ttl` of zero: the callers get the value, and the cache does not keep it.
+#[test]
+fn a_value_that_is_not_kept_is_the_callers() {
+    type Get = fn(&LoadingAudited<u32, u32, ()>) -> u32;
+    let gets: [Get; 3] = [
+        |cache| cache.get(&1).unwrap(),
+        |cache| *cache.get_entry(&1).unwrap(),
+        |cache| {
+            let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+            cache.get_within(&1, limits).unwrap()
+        },
+    ];
+    for get in gets {
+        let (clock, hand) = Clock::manual();
+        let made = Arc::new(AtomicU32::new(0));
+        let makes = Arc::clone(&made);
+        let load = move |_: &u32| {
+            let n = makes.fetch_add(1, Relaxed);
+            let ttl = if n == 0 { 10 * SOFT } else { Duration::ZERO };
+            Ok::<_, ()>(Loaded::with_ttl(n, ttl))
+        };
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let cache = loading_audited(builder.build_with_loader(load));
+        assert_eq!(cache.get(&1), Ok(0));
+        hand.advance(SOFT);
+        assert_eq!((get(&cache), made.load(Relaxed)), (1, 2));
+        assert!(!cache.contains_key(&1));
+    }
 }

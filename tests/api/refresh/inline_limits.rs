@@ -1,15 +1,16 @@
 //! `get_within` where loads run inline: they are loads like any other.
 
-use super::bench::Bench;
+use super::bench::{Bench, SOFT};
+use super::inline::counting;
 use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, watched};
-use cortado::{Builder, Cache, Job, LoadError, LoadLimits, Loaded, LoadingCache};
+use cortado::{Builder, Cache, Clock, Job, LoadError, LoadLimits, Loaded, LoadingCache};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 
 const AMPLE: LoadLimits = LoadLimits { soft: HANG, hard: HANG };
@@ -114,4 +115,42 @@ fn a_load_is_one_miss() {
     let b: Bench = super::bench::bench(|builder| builder.refresh_inline(true));
     assert_eq!(b.cache.get_within(&7, AMPLE), Ok(1));
     assert_eq!((b.cache.stats().misses, b.cache.stats().loads), (1, 1));
+}
+
+/// Its own reload waits for the end of the view.
+#[test]
+fn inside_a_view_it_returns_the_stale_value() {
+    watched(|watch| {
+        watch.begin("a wait for a reload of its own".to_owned());
+        let (clock, hand) = Clock::manual();
+        let cache = counting(clock, usize::MAX);
+        cache.get(&1).unwrap();
+        hand.advance(SOFT);
+        let view = cache.pin();
+        assert_eq!(cache.get_within(&1, AMPLE), Ok(0));
+        drop(view);
+        assert_eq!(cache.get(&1), Ok(1));
+    });
+}
+
+/// What a loader defers begins when its own reload is over, and has given its place back.
+#[test]
+fn a_reload_has_its_place_until_its_loader_returns() {
+    let reads = Arc::new(OnceLock::<Weak<LoadingAudited<u32, u32, ()>>>::new());
+    let cache = Arc::clone(&reads);
+    let (clock, hand) = Clock::manual();
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).refresh_limit(2);
+    let cache =
+        Arc::new(loading_audited(builder.clock(clock).build_with_loader(move |key: &u32| {
+            let cache = cache.get().and_then(Weak::upgrade);
+            cache.inspect(|cache| _ = cache.cache().get(&(key + 1)));
+            Ok::<_, ()>(Loaded::new(*key))
+        })));
+    (1..=3).for_each(|key| cache.insert(key, 0));
+    reads.set(Arc::downgrade(&cache)).unwrap();
+    hand.advance(SOFT);
+    // The loader of 1 reads 2, and that of 2 reads 3.
+    cache.get(&1).unwrap();
+    let stats = cache.stats();
+    assert_eq!((stats.reloads, stats.reloads_skipped), (3, 0));
 }

@@ -1,7 +1,7 @@
 //! A reload that begins after its entry was replaced, and the reload of the new entry.
 
 use super::bench::{HARD, Jobs, SOFT, bench};
-use crate::common::audited::loading_audited;
+use crate::common::audited::{audited, loading_audited};
 use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
@@ -91,5 +91,23 @@ fn a_reload_of_a_replaced_entry_is_counted() {
         let stats = b.cache.stats();
         assert_eq!((stats.reloads, stats.reload_failures, b.pending()), (1, 0, 0));
         assert_eq!(b.cache.get(&7), Ok(50));
+    }
+}
+
+/// However late the sweep reaches the old entry, its value has ended.
+#[test]
+fn a_call_whose_cache_was_cleared_gets_what_it_made() {
+    for others in [0, 100_000] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let cache = audited(builder.build());
+        cache.insert(u32::MAX, 1);
+        cache.insert_many((0..others).map(|n| (n, 0)));
+        hand.advance(SOFT);
+        let got = cache.get_with(u32::MAX, || {
+            cache.invalidate_all();
+            2
+        });
+        assert_eq!(got, 2, "beside {others}");
     }
 }

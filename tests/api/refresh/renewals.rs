@@ -1,8 +1,12 @@
 //! What reloads bring, what overtakes them, when they come.
 
 use super::bench::{Bench, HARD, SOFT, bench, bench_without_listener};
-use crate::common::SECOND;
-use cortado::{Cache, EvictionPolicy, Expiration, Loaded, Op, RandomState, Reloaded, RemovalCause};
+use crate::common::audited::loading_audited;
+use crate::common::{MINUTE, SECOND};
+use cortado::{
+    Cache, Clock, EvictionPolicy, Expiration, Loaded, Loader, Op, RandomState, Reloaded,
+    RemovalCause,
+};
 use std::time::Duration;
 
 fn left(b: &Bench) -> Option<Duration> {
@@ -386,4 +390,36 @@ fn a_cache_without_a_soft_deadline_is_as_ever() {
     assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 0));
     b.advance(1);
     assert_eq!(b.cache.cache().get(&7), None);
+}
+
+/// "Not modified" is a write: a read hook's lifetime is bounded from there on.
+#[test]
+fn a_renewed_value_may_live_as_long_as_a_new_one() {
+    struct Upstream(bool);
+    impl Loader<u32, u32> for Upstream {
+        type Error = ();
+
+        fn load(&self, _: &u32) -> Result<Loaded<u32>, ()> {
+            Ok(Loaded::new(1))
+        }
+
+        fn reload(&self, _: &u32, _: &u32) -> Result<Reloaded<u32>, ()> {
+            let made = if self.0 { Reloaded::new(1) } else { Reloaded::not_modified() };
+            Ok(made.refresh_after(60 * MINUTE))
+        }
+    }
+    for is_new in [true, false] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().time_to_live(60 * SECOND).refresh_after_write(35 * SECOND);
+        let builder = builder.ttl_on_access(|_: &u32, _: &u32| Some(30 * SECOND)).clock(clock);
+        let cache =
+            loading_audited(builder.refresh_inline(true).build_with_loader(Upstream(is_new)));
+        cache.get(&1).unwrap();
+        for seconds in [20, 20, 25] {
+            hand.advance(seconds * SECOND);
+            cache.get(&1).unwrap();
+        }
+        assert_eq!(cache.expires_in(&1), Expiration::Due(30 * SECOND), "new: {is_new}");
+        assert_eq!(cache.peek(&1).map(|entry| entry.age()), Some(25 * SECOND));
+    }
 }

@@ -1,11 +1,11 @@
 //! Time limits of tasks, and loads of many keys. The timer is a gate that the test opens.
 
-use super::bench::{Bench, HARD, bench};
-use crate::common::audited::tasks_loading_audited;
+use super::bench::{Bench, HARD, SOFT, bench};
+use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
 use crate::common::must_end;
 use crate::hand::{Gate, Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{AsyncLoader, Job, LoadError, Loaded, Reloaded};
+use cortado::{AsyncLoader, Clock, Job, LoadError, Loaded, Reloaded};
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 
@@ -200,5 +200,21 @@ fn many_keys_are_loaded_by_one_call() {
         let failed = Task::new(cache.get_many([8, 99]));
         assert_eq!(failed.end(), Err(Arc::new("down")));
         assert_eq!(*loader.0.lock().unwrap(), [vec![1, 4, 6], vec![8, 99]]);
+    });
+}
+
+/// Nor does it reload in its task: the outer load would keep its key as long.
+#[test]
+fn inside_a_load_a_task_reloads_nothing() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let load = |_: u32| pending::<Result<Loaded<u32>, ()>>();
+        let cache = tasks_loading_audited(builder.build_with_loader(load));
+        at_once(cache.insert(7, 1));
+        hand.advance(SOFT);
+        let other: TasksAudited<u32, u32> = tasks_audited(Cache::new(10));
+        let stale = async { cache.get_within(&7, pending::<()>()).await.ok().unwrap() };
+        assert_eq!(at_once(other.get_with(1, stale)), 1);
     });
 }

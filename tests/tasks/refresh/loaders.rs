@@ -10,6 +10,7 @@ use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::channel;
 use std::thread;
 
 /// What a closure does before it returns its future is part of the load, which is another caller's
@@ -193,5 +194,93 @@ fn a_cancelled_bulk_load_leaves_no_deferred_reload_behind() {
         assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (0, 1));
         drop(load);
         assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (1, 0));
+    });
+}
+
+/// The reader may be the task that receives.
+#[test]
+fn a_read_that_reloads_in_its_task_is_not_held_back() {
+    must_end(|| {
+        for is_within in [false, true] {
+            let (clock, hand) = Clock::manual();
+            let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+            let builder = builder.refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+            let load = |key: u32| async move { Ok::<_, ()>(Loaded::new(key)) };
+            let cache = tasks_loading_audited(builder.build_with_loader(load));
+            let mut removals = cache.removals().unwrap();
+            at_once(cache.insert(1, 0));
+            hand.advance(SOFT);
+            let got = if is_within {
+                at_once(cache.get_within(&1, pending::<()>())).ok()
+            } else {
+                at_once(cache.get(&1)).ok()
+            };
+            assert_eq!(got, Some(1));
+            assert!(removals.try_recv().is_some());
+        }
+    });
+}
+
+/// Neither reads nor the executor wait for a slow receiver. So reloads do not begin while more
+/// notifications wait than the limit allows.
+#[test]
+fn no_reload_begins_while_too_many_notifications_wait() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let (jobs, queue) = channel::<Job>();
+        let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+        let builder = builder.refresh_after_write(SOFT).clock(clock);
+        let cache = tasks_loading_audited(
+            builder
+                .executor(move |job: Job| drop(jobs.send(job)))
+                .build_with_loader(|key: u32| async move { Ok::<_, ()>(Loaded::new(key)) }),
+        );
+        let mut removals = cache.removals().unwrap();
+        at_once(cache.insert(1, 0));
+        for _ in 0..10 {
+            hand.advance(SOFT);
+            at_once(cache.get(&1)).unwrap();
+            queue.try_iter().for_each(|job| job());
+        }
+        let stats = cache.stats();
+        assert_eq!((stats.reloads, stats.reloads_skipped, stats.pending_notifications), (1, 9, 1));
+        assert!(removals.try_recv().is_some());
+        at_once(cache.get(&1)).unwrap();
+        queue.try_iter().for_each(|job| job());
+        assert_eq!(cache.stats().reloads, 2);
+    });
+}
+
+/// The executor's only thread may be the one that receives.
+#[test]
+fn a_job_that_reloads_waits_for_no_receiver() {
+    watched(|watch| {
+        watch.begin("a reload's job waits for the receiver".to_owned());
+        for is_load in [false, true] {
+            let (clock, hand) = Clock::manual();
+            let (jobs, queue) = channel::<Job>();
+            let builder = cortado::Cache::builder().removals(true);
+            let builder = builder.notification_limit(0, Overflow::Wait).refresh_after_write(SOFT);
+            let cache = loading_audited(
+                builder
+                    .executor(move |job| drop(jobs.send(job)))
+                    .clock(clock)
+                    .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+            );
+            cache.cache().insert(1, 0);
+            if is_load {
+                // Nobody has taken the receiver, so nobody is held back yet.
+                cache.invalidate(&1);
+            }
+            let mut removals = cache.removals().unwrap();
+            hand.advance(SOFT);
+            if is_load {
+                assert!(cache.refresh(&1));
+            } else {
+                assert_eq!(cache.get(&1), Ok(0));
+            }
+            queue.recv().unwrap()();
+            assert!(removals.try_recv().is_some());
+        }
     });
 }
