@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 pub struct Entry<K, V> {
     node: Handle<K, V>,
     now: Timestamp,
+    created: Timestamp,
     deadline: Timestamp,
     origin: Origin,
 }
@@ -68,7 +69,8 @@ impl<K, V> Entry<K, V> {
         deadline: Timestamp,
         origin: Origin,
     ) -> Self {
-        Self { node, now, deadline, origin }
+        let created = node.meta().created();
+        Self { node, now, created, deadline, origin }
     }
 
     /// The same entry, which took another one's place.
@@ -117,10 +119,11 @@ impl<K, V> Entry<K, V> {
         value
     }
 
-    /// How long ago the value was inserted, at the moment of the lookup.
+    /// How long ago, at the moment of the lookup, the value was inserted, or a reload found it not
+    /// modified.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.now.saturating_since(self.node.meta().created()).to_duration()
+        self.now.saturating_since(self.created).to_duration()
     }
 
     /// How long the entry had to live at the moment of the lookup. `None` means for ever.
@@ -343,7 +346,7 @@ impl<K, V> Removed<K, V> {
         self.facts.late_by
     }
 
-    /// How long the value was in the cache.
+    /// How long before its removal the value was inserted, or a reload found it not modified.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.facts.age

@@ -11,7 +11,9 @@
 //!
 //! # Bound
 //! A spill has a limit for the number of its events and a limit for their total weight. Events that
-//! a pass has taken out count until they are applied.
+//! a pass has taken out count until they are applied. Events of reads have no weight, and a read
+//! must not wait: for them there is room for [`MAX_EVENTS`], whatever the limits. They arise where
+//! a hook makes lives shorter.
 //!
 //! A push waits only for another pusher, and only for some instructions: the queue consists of
 //! blocks. The drainer waits for a pusher that is between its steps, as in a [ring](super::ring).

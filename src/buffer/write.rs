@@ -29,7 +29,7 @@
 //! * The stripes hold at most [`capacity`](WriteBuffer::capacity) events.
 //! * The weight in a stripe is at most the weight limit, plus one event for each thread that is
 //!   pushing at that moment.
-//! * The [spill](super::spill) holds events up to its own limits.
+//! * The [spill](super::spill) holds events up to its own limits, those of reads apart.
 //! * In addition, a drain holds the batch that it has taken out and is applying.
 //!
 //! The weight travels with the event in the ring, so that a drain subtracts exactly what the push

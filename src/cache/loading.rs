@@ -6,7 +6,6 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{Loader, ReloadFailure};
-use crate::node::GONE;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -104,7 +103,7 @@ where
     {
         let [found, made] = self.cache.read_entry(key);
         if let Some(entry) = found {
-            if entry.node().meta().deadline() == GONE
+            if self.cache.engine().is_over(entry.node())
                 && let Some(renewed) = self.renewed(key, made)
             {
                 return Ok(renewed);

@@ -63,15 +63,21 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let (entry, due) = {
-            let guard = crate::epoch::pin();
-            let lookup = self.engine().read(&guard, key);
-            (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
-        };
+        let (entry, due) = self.look_up(key);
         if due {
             self.engine().after_read();
         }
         entry
+    }
+
+    /// The key's entry as a read finds it, and whether the caller has to look after the cache.
+    fn look_up<Q>(&self, key: &Q) -> (Option<Entry<K, V>>, bool)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let guard = crate::epoch::pin();
+        let lookup = self.engine().read(&guard, key);
+        (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
     }
 
     /// [`get_entry`](Self::get_entry), and the entry of the value that a reload, which the read has
@@ -80,11 +86,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let (entry, due) = {
-            let guard = crate::epoch::pin();
-            let lookup = self.engine().read(&guard, key);
-            (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
-        };
+        let (entry, due) = self.look_up(key);
         [entry, if due { self.engine().after_own_read() } else { None }]
     }
 

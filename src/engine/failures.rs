@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::links::NodeId;
 use crate::loaded::NoValue;
 use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
-use crate::primitives::{Mutex, seeded};
+use crate::primitives::{Mutex, catch_user_panic, seeded};
 use std::collections::HashMap;
 
 /// The table is cleaned for the first time when it has this many records.
@@ -31,6 +31,14 @@ struct Table {
     next_cleaning: usize,
     /// Records to be dropped where errors may be: their destructors are the user's.
     discarded: Vec<Failed>,
+}
+
+/// Drops errors. Their destructors are the user's, and neither a reader nor an executor has called
+/// that code. So a panic ends here, and keeps no other from being dropped.
+fn drop_errors(failed: impl IntoIterator<Item = Failed>) {
+    for failed in failed {
+        catch_user_panic(|| drop(failed));
+    }
 }
 
 /// See the [module](self).
@@ -65,7 +73,16 @@ impl Failures {
         let replaced = table.records.insert(id, Failed { reason, at, times });
         self.len.store(table.records.len(), Relaxed);
         drop(table);
-        drop((replaced, gone));
+        drop_errors(replaced.into_iter().chain(gone));
+    }
+
+    /// Drops all records.
+    pub fn end(&self) {
+        let mut table = self.table.lock();
+        let gone = std::mem::take(&mut table.discarded);
+        let records = std::mem::take(&mut table.records);
+        drop(table);
+        drop_errors(gone.into_iter().chain(records.into_values()));
     }
 
     /// The failure of the node's last reload. The caller has a count on the node, or a guard
@@ -79,7 +96,7 @@ impl Failures {
 
     /// Forgets the node's failures: a reload has succeeded.
     pub fn forget(&self, id: NodeId) {
-        drop(self.take(id));
+        drop_errors(self.take(id));
     }
 
     /// Forgets the failures of the node that had this id before.

@@ -28,8 +28,12 @@ use std::sync::Weak;
 /// A cache that can deliver later.
 pub trait Deliver: Send + Sync {
     /// Delivers notifications and drops reclaimed values, as much as a caller does after an
-    /// operation. Then starts the reloads of these nodes, which the thread has left.
-    fn deliver_some(&self, reloads: Vec<NodeId>);
+    /// operation. Then starts the reloads of these nodes, which the thread has left. Inside of
+    /// another such call, that is left to the outermost one.
+    fn deliver_some(&self, reloads: Vec<NodeId>, is_outermost: bool);
+
+    /// Drops the reloads of these nodes: a later read begins others.
+    fn give_back(&self, reloads: Vec<NodeId>);
 
     /// The same for a job of the executor, which does more at a time.
     fn deliver_job(&self, running: Running);
@@ -99,14 +103,52 @@ impl Frame {
     }
 }
 
-/// A cache that delivers later, and the nodes that it reloads then.
-type Deferred = (Weak<dyn Deliver>, Vec<NodeId>);
+/// A cache that delivers later, and the nodes that it reloads then. If this is dropped, as with its
+/// thread, these reloads are given back.
+pub struct Deferred {
+    cache: Weak<dyn Deliver>,
+    reloads: Vec<NodeId>,
+}
+
+impl Deferred {
+    pub fn new(cache: &Weak<dyn Deliver>, reloads: Vec<NodeId>) -> Self {
+        Self { cache: Weak::clone(cache), reloads }
+    }
+
+    fn deliver(mut self, is_outermost: bool) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        let reloads = std::mem::take(&mut self.reloads);
+        let deliver = || cache.deliver_some(reloads, is_outermost);
+        if std::thread::panicking() {
+            // A second panic, of a clock of the user's, would abort the process.
+            catch_user_panic(deliver);
+        } else {
+            deliver();
+        }
+    }
+
+    fn is_same_cache(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.cache, &other.cache)
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        if !self.reloads.is_empty()
+            && let Some(cache) = self.cache.upgrade()
+        {
+            cache.give_back(std::mem::take(&mut self.reloads));
+        }
+    }
+}
 
 // The first frame has a cell of its own without a destructor. Most stacks are one frame high, so
 // most frames cost a few instructions. The cell also outlives the thread's other locals.
 crate::primitives::thread_cells! {
     static FIRST: Cell<Option<Frame>> = Cell::new(None);
     static HAS_DEFERRED: Cell<bool> = Cell::new(false);
+    /// While this thread delivers what was deferred: how many reloads it has started.
+    static STARTED: Cell<Option<usize>> = Cell::new(None);
     /// Callbacks among the frames.
     static CALLBACKS: Cell<u32> = Cell::new(0);
 }
@@ -292,18 +334,16 @@ pub fn is_anything_under_way() -> bool {
     FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
 }
 
-/// Remembers a cache, and its reloads of these nodes, for the end of the outermost callback, load
-/// or computation. Returns false while the thread destroys its locals.
-pub fn defer_delivery(cache: &Weak<dyn Deliver>, reloads: Vec<NodeId>) -> bool {
-    let remembered = DEFERRED.try_with(|deferred| {
-        let mut deferred = deferred.borrow_mut();
-        match deferred.iter_mut().find(|(known, _)| Weak::ptr_eq(known, cache)) {
-            Some((_, left)) => left.extend(reloads),
-            None => deferred.push((Weak::clone(cache), reloads)),
+/// Remembers what is deferred for the end of the outermost callback, load or computation.
+pub fn defer_delivery(mut deferred: Deferred) {
+    let _ = DEFERRED.try_with(|list| {
+        let mut list = list.borrow_mut();
+        match list.iter_mut().find(|known| known.is_same_cache(&deferred)) {
+            Some(known) => known.reloads.append(&mut deferred.reloads),
+            None => list.push(deferred),
         }
         let _ = HAS_DEFERRED.try_with(|has| has.set(true));
     });
-    remembered.is_ok()
 }
 
 /// Whether this thread has deferred deliveries.
@@ -321,8 +361,7 @@ static HAS_LEFT: GuardedBool = GuardedBool::new(false);
 
 struct Left {
     flight: FlightToken,
-    cache: Weak<dyn Deliver>,
-    reloads: Vec<NodeId>,
+    deferred: Deferred,
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,
@@ -333,13 +372,13 @@ fn leave_to(flight: FlightToken) {
         return;
     }
     let _ = HAS_DEFERRED.try_with(|has| has.set(false));
-    let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
+    let list = DEFERRED.try_with(RefCell::take).unwrap_or_default();
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    for (cache, reloads) in caches {
-        let is_same = |it: &&mut Left| it.flight == flight && Weak::ptr_eq(&it.cache, &cache);
+    for mut deferred in list {
+        let is_same = |it: &&mut Left| it.flight == flight && it.deferred.is_same_cache(&deferred);
         match left.iter_mut().find(is_same) {
-            Some(known) => known.reloads.extend(reloads),
-            None => left.push(Left { flight, cache, reloads }),
+            Some(known) => known.deferred.reloads.append(&mut deferred.reloads),
+            None => left.push(Left { flight, deferred }),
         }
     }
     HAS_LEFT.store(!left.is_empty(), Relaxed);
@@ -362,27 +401,53 @@ fn take_up_slow(flight: FlightToken) {
     }
     HAS_LEFT.store(!left.is_empty(), Relaxed);
     drop(left);
-    for Left { cache, reloads, .. } in own {
-        let _ = defer_delivery(&cache, reloads);
-    }
+    own.into_iter().for_each(|left| defer_delivery(left.deferred));
 }
 
 /// Delivers what was deferred, unless a frame still defers it.
+///
+/// A reload may defer others. The outermost call of this starts those, too. So a chain of them does
+/// not grow the stack.
 #[cold]
 pub fn deliver_deferred() {
     if defers_deliveries() {
         return;
     }
-    let _ = HAS_DEFERRED.try_with(|has| has.set(false));
-    let caches = DEFERRED.try_with(RefCell::take).unwrap_or_default();
-    for (cache, reloads) in caches {
-        let Some(cache) = cache.upgrade() else { continue };
-        let deliver = || cache.deliver_some(reloads);
-        if std::thread::panicking() {
-            // A second panic, of a clock of the user's, would abort the process.
-            catch_user_panic(deliver);
-        } else {
-            deliver();
+    let outermost = Outermost::begin();
+    loop {
+        let _ = HAS_DEFERRED.try_with(|has| has.set(false));
+        let list = DEFERRED.try_with(RefCell::take).unwrap_or_default();
+        list.into_iter().for_each(|deferred| deferred.deliver(outermost.is_some()));
+        if outermost.is_none() || !has_deferred() || crate::epoch::is_pinned() {
+            return;
         }
     }
+}
+
+/// The outermost call of [`deliver_deferred`] on this thread.
+struct Outermost;
+
+impl Outermost {
+    /// `None` if there is one already.
+    fn begin() -> Option<Self> {
+        let before = STARTED.try_with(|started| started.replace(started.get().or(Some(0)))).ok()?;
+        before.is_none().then(|| Self)
+    }
+}
+
+impl Drop for Outermost {
+    fn drop(&mut self) {
+        let _ = STARTED.try_with(|started| started.set(None));
+    }
+}
+
+/// Counts a deferred reload that the outermost call starts. False if it has started `limit` of
+/// them: two loaders that read each other's keys might go on for ever.
+pub fn may_start_another(limit: usize) -> bool {
+    let count = |started: &Cell<Option<usize>>| {
+        let before = started.get().unwrap_or(0);
+        started.set(Some(before + 1));
+        before < limit
+    };
+    STARTED.try_with(count).unwrap_or(false)
 }

@@ -19,7 +19,8 @@ use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::Handle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::primitives::{Arc, Mutex, catch_user_panic, plain, seeded};
+use crate::primitives::queue::SegQueue;
+use crate::primitives::{Arc, Mutex, MutexGuard, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
 use std::sync::Weak;
@@ -46,6 +47,8 @@ pub struct Reloads<K, V> {
     pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
     places: Arc<Places>,
     /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
+    waiting: SegQueue<Left<K, V>>,
+    /// Those that run inline, from when their readers look after them.
     left: Mutex<Vec<Left<K, V>>>,
     starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
     pub failures: Failures,
@@ -61,6 +64,11 @@ struct Left<K, V> {
 }
 
 impl<K, V> Left<K, V> {
+    /// Whether it waits for this thread to look after it.
+    fn is_own(&self, thread: ThreadId) -> bool {
+        !self.is_deferred && self.thread == thread
+    }
+
     /// Whether its reader has panicked, as far as the time can tell: it would have started the
     /// reload at once.
     fn is_abandoned(&self, now: Timestamp) -> bool {
@@ -146,6 +154,7 @@ impl<K, V> Reloads<K, V> {
             policy,
             loader,
             places: Arc::new(Places::new()),
+            waiting: SegQueue::new(),
             left: Mutex::new(Vec::new()),
             starter: plain::OnceLock::new(),
             failures: Failures::new(),
@@ -225,47 +234,63 @@ impl<K, V> Reloads<K, V> {
     /// Leaves a reload to be started when the reader has dropped its guard.
     pub fn start_later(&self, reloading: Reloading<K, V>) {
         let thread = std::thread::current().id();
-        self.left.lock().push(Left { reloading, thread, is_deferred: false });
+        self.waiting.push(Left { reloading, thread, is_deferred: false });
     }
 
-    /// Takes out what reads have left for the executor.
-    pub fn take_all(&self) -> impl Iterator<Item = Reloading<K, V>> + use<K, V> {
-        std::mem::take(&mut *self.left.lock()).into_iter().map(|left| left.reloading)
+    /// Takes out one of those that reads have left for the executor.
+    pub fn take_waiting(&self) -> Option<Reloading<K, V>> {
+        self.waiting.pop().map(|left| left.reloading)
+    }
+
+    /// All that are left to run inline.
+    fn left(&self) -> MutexGuard<'_, Vec<Left<K, V>>> {
+        let mut left = self.left.lock();
+        while let Some(it) = self.waiting.pop() {
+            left.push(it);
+        }
+        left
     }
 
     /// Takes out what reads of this thread have left and not deferred, the last one last; before
     /// that at most one whose reader has panicked.
     pub fn take_own(&self, now: Timestamp) -> Vec<Reloading<K, V>> {
-        let mut left = self.left.lock();
+        let mut left = self.left();
         let thread = std::thread::current().id();
-        let is_own = |it: &Left<K, V>| !it.is_deferred && it.thread == thread;
-        let abandoned = left.iter().position(|it| !is_own(it) && it.is_abandoned(now));
+        let abandoned = left.iter().position(|it| !it.is_own(thread) && it.is_abandoned(now));
         let mut taken: Vec<_> = abandoned.map(|at| left.remove(at)).into_iter().collect();
-        taken.extend(left.extract_if(.., |it| is_own(it)));
+        taken.extend(left.extract_if(.., |it| it.is_own(thread)));
         drop(left);
         taken.into_iter().map(|left| left.reloading).collect()
+    }
+
+    /// Leaves to this thread what its reads have left, for later. Returns the nodes, for
+    /// [`take_deferred`](Self::take_deferred).
+    pub fn defer_own(&self) -> Vec<NodeId> {
+        let thread = std::thread::current().id();
+        let mut left = self.left();
+        let own = left.iter_mut().filter(|it| it.is_own(thread));
+        own.map(|it| {
+            it.is_deferred = true;
+            it.reloading.node.id()
+        })
+        .collect()
     }
 
     /// Takes out those of these nodes.
     pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading<K, V>> {
-        let mut left = self.left.lock();
-        let taken: Vec<_> =
-            left.extract_if(.., |it| nodes.contains(&it.reloading.node.id())).collect();
+        let mut left = self.left();
+        let is_such = |it: &mut Left<K, V>| nodes.contains(&it.reloading.node.id());
+        let taken: Vec<_> = left.extract_if(.., is_such).collect();
         drop(left);
         taken.into_iter().map(|left| left.reloading).collect()
     }
 
-    /// Has this thread keep what its reads have left, if it can: `keep` gets the nodes, and returns
-    /// whether it has remembered them.
-    pub fn defer_own(&self, keep: impl FnOnce(Vec<NodeId>) -> bool) {
-        let mut left = self.left.lock();
-        let thread = std::thread::current().id();
-        let is_own = |it: &Left<K, V>| !it.is_deferred && it.thread == thread;
-        let nodes: Vec<_> =
-            left.iter().filter(|it| is_own(it)).map(|it| it.reloading.node.id()).collect();
-        if !nodes.is_empty() && keep(nodes) {
-            left.iter_mut().filter(|it| is_own(it)).for_each(|it| it.is_deferred = true);
-        }
+    /// Drops what is left, and what is noted. A panic of a destructor must not keep the others from
+    /// running.
+    pub fn end(&self) {
+        let left = std::mem::take(&mut *self.left());
+        left.into_iter().for_each(|it| _ = catch_user_panic(|| drop(it)));
+        self.failures.end();
     }
 
     /// Starts a reload. The caller holds no guard and no lock.

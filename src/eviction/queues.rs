@@ -62,7 +62,7 @@ impl Queues {
 
     /// Whether the window is all there is: a plain LRU.
     fn is_lru(&self) -> bool {
-        self.window_target == self.max_weight
+        self.rules.window >= 1.0
     }
 
     /// Whether no newcomer is rejected.
@@ -126,9 +126,14 @@ impl Queues {
         node: (NodeId, S::Node<'a>),
         from: Region,
     ) {
+        if !self.rules.rejects_newcomers && self.duel.candidate == node.0 {
+            self.duel = DuelProgress::default();
+        }
         let to = match from {
             Region::Probation => Region::Protected,
-            Region::Window if !self.rules.rejects_newcomers => Region::Protected,
+            Region::Window | Region::Weightless if !self.rules.rejects_newcomers => {
+                Region::Protected
+            }
             Region::Weightless => Region::Window,
             other => other,
         };
@@ -192,6 +197,9 @@ impl Queues {
         let Self { window_target, protected_target, max_weight, .. } = self;
         if window_target + protected_target > *max_weight {
             return Err(format!("{window_target} + {protected_target} of {max_weight}"));
+        }
+        if self.is_lru() && self.regions.main_victim().is_some() {
+            return Err("the main region of an LRU is not empty".to_owned());
         }
         Ok(())
     }

@@ -221,8 +221,7 @@ impl Shared {
         };
         let inserted = match refused {
             Some(error) => {
-                // The destructors of what is refused may use the timer.
-                drop(jobs);
+                drop(jobs); // Destructors may use the timer.
                 Err((error, entry))
             }
             None => self.link(jobs, deadline, entry),

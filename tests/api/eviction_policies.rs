@@ -3,7 +3,9 @@
 use crate::common::audited::audited;
 use crate::common::crowd::draw;
 use crate::common::{Tested, tested};
-use cortado::{Builder, Cache, EvictionPolicy, Op, RemovalCause};
+use cortado::{Builder, Cache, EvictionPolicy, Op, Overflow, RemovalCause};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 fn bounded(policy: EvictionPolicy, capacity: u64) -> Tested<u64, u64> {
     tested(|builder: Builder<u64, u64>| builder.max_capacity(capacity).eviction_policy(policy))
@@ -327,5 +329,35 @@ fn a_segmented_lru_knows_a_read_that_follows_the_insert() {
     for key in 1000..1200 {
         put(&cache, key, 0);
         assert!(cache.contains_key(&500), "it went before unread ones, at {key}");
+    }
+}
+
+/// One insert that makes much room delivers what it removes: a limit that discards is for listeners
+/// that are slow.
+#[test]
+fn a_heavy_insert_discards_no_notification() {
+    let told = Arc::new(AtomicU64::new(0));
+    let tells = Arc::clone(&told);
+    let builder = Cache::<u32, u32>::builder().max_capacity(100_000).weigher(|_, w| *w);
+    let builder = builder.eviction_policy(EvictionPolicy::lru()).record_stats(true);
+    let builder = builder.removal_listener(move |_| _ = tells.fetch_add(1, SeqCst));
+    let cache = audited(builder.notification_limit(10_000, Overflow::Discard).build());
+    (0..100_000).for_each(|key| cache.insert(key, 1));
+    cache.run_pending_tasks();
+    cache.insert(1_000_000, 50_000);
+    assert_eq!(cache.stats().discarded_notifications, 0);
+    assert!(told.load(SeqCst) > 40_000);
+}
+
+#[test]
+fn a_segmented_lru_knows_a_placeholder_that_got_its_value() {
+    let policy = EvictionPolicy::segmented_lru();
+    let builder = Cache::<u32, u32>::builder().max_capacity(100).eviction_policy(policy);
+    let cache = audited(builder.weigher(|_, value| *value).build());
+    put(&cache, 500, 0);
+    put(&cache, 500, 1);
+    for key in 1000..1300 {
+        put(&cache, key, 1);
+        assert!(cache.contains_key(&500), "it went before what was written once, at {key}");
     }
 }

@@ -26,6 +26,9 @@ impl<K, V, S> Drop for Engine<K, V, S> {
     fn drop(&mut self) {
         self.core.end();
         self.announce_rest();
+        if let Some(reloads) = &self.reloads {
+            reloads.end();
+        }
         let pool = self.pool.raw();
         for id in pool.ids() {
             if pool.give_up(id) {

@@ -3,7 +3,7 @@
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
-use crate::engine::reentrancy::{self, Deliver};
+use crate::engine::reentrancy::{self, Deferred, Deliver};
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::{Delivered, Outbox};
@@ -139,7 +139,7 @@ impl Notices {
 
     /// Notices that wait here or for a listener that awaits. Of several such listeners, the slowest
     /// counts.
-    fn pending(&self) -> usize {
+    pub fn pending(&self) -> usize {
         let backlogs = self.backlogs.iter().map(|backlog| backlog.load(Ordering::Relaxed));
         self.outbox.len() + backlogs.max().unwrap_or(0)
     }
@@ -249,10 +249,12 @@ impl Notices {
         Box::new(move |job| executor.execute(job))
     }
 
-    /// Has this thread deliver, and start so many reloads, when its outermost callback, load or
-    /// computation ends.
-    pub fn defer(&self, reloads: Vec<NodeId>) -> bool {
-        self.client.get().is_some_and(|client| reentrancy::defer_delivery(client, reloads))
+    /// Has this thread deliver, and start the reloads of these nodes, when its outermost callback,
+    /// load or computation ends.
+    pub fn defer(&self, reloads: Vec<NodeId>) {
+        if let Some(client) = self.client.get() {
+            reentrancy::defer_delivery(Deferred::new(client, reloads));
+        }
     }
 
     pub fn add_to(&self, stats: &mut Stats) {

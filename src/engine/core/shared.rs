@@ -72,7 +72,6 @@ impl Core {
         self.upkeep.set_capacity(max_capacity);
         if let Some(policy) = &mut state.policy {
             policy.set_max_weight(max_capacity);
-            state.tolerated_excess = policy.weight().saturating_sub(max_capacity);
         }
     }
 

@@ -20,9 +20,6 @@ pub struct Maintenance {
     /// Nodes that the maintenance knows to be in the index, and their weight.
     pub count: u64,
     pub weight: u64,
-    /// How much of what exceeds the capacity is due to a lower capacity. Passes evict it little by
-    /// little, and no writer has to wait for that.
-    pub tolerated_excess: u64,
     /// Whether the cache is gone. No pass runs any more.
     pub ended: bool,
     /// Reads that were drained, and entries that were evicted, in this record period.
@@ -59,7 +56,6 @@ impl Maintenance {
             policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
             count: 0,
             weight: 0,
-            tolerated_excess: 0,
             ended: false,
             reads_in_period: 0,
             evictions_in_period: 0,
@@ -139,6 +135,8 @@ pub struct Published {
     next_due: AtomicU64,
     /// When the pass ran.
     last_pass: AtomicU64,
+    /// When dead nodes were last handed to the epoch, or it was flushed for them.
+    last_flush: AtomicU64,
     /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
     /// Consecutive runs of the scheduler that waited for a guard in vain. (It is here because the
@@ -154,6 +152,7 @@ impl Published {
             swept: AtomicU64::new(Generation::FIRST.raw()),
             next_due: AtomicU64::new(NEVER.raw()),
             last_pass: AtomicU64::new(now.raw()),
+            last_flush: AtomicU64::new(now.raw()),
             unreclaimed: AtomicUsize::new(0),
             idle_runs: GuardedU32::new(0),
         }
@@ -178,6 +177,14 @@ impl Published {
 
     pub fn last_pass(&self) -> Timestamp {
         Timestamp::from_raw(self.last_pass.load(Ordering::Relaxed))
+    }
+
+    pub fn last_flush(&self) -> Timestamp {
+        Timestamp::from_raw(self.last_flush.load(Ordering::Relaxed))
+    }
+
+    pub fn set_last_flush(&self, now: Timestamp) {
+        self.last_flush.store(now.raw(), Ordering::Relaxed);
     }
 
     pub fn set_last_pass(&self, now: Timestamp) {

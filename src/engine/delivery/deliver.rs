@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
-use crate::engine::maintenance::Budget;
+use crate::engine::maintenance::{Budget, take_owed_room};
 use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
+use crate::engine::reloads::Reloading;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
 use crate::executor::Running;
@@ -33,14 +34,30 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_some(&self, reloads: Vec<NodeId>) {
+    fn deliver_some(&self, nodes: Vec<NodeId>, is_outermost: bool) {
+        let Some(reloads) = self.reloads.as_ref().filter(|_| !nodes.is_empty()) else {
+            return self.deliver_as_caller();
+        };
+        if !is_outermost || crate::epoch::is_pinned() {
+            // A frame may have ended inside a view.
+            self.core.notices.defer(nodes);
+            return self.deliver_as_caller();
+        }
+        // Taken out first: if a delivery panics, they are given back.
+        let taken = reloads.take_deferred(&nodes);
         self.deliver_as_caller();
-        let Some(all) = self.reloads.as_ref().filter(|_| !reloads.is_empty()) else { return };
-        if crate::epoch::is_pinned() {
-            // The frame that has ended was inside a view.
-            let _ = self.core.notices.defer(reloads);
-        } else {
-            all.take_deferred(&reloads).into_iter().for_each(|it| drop(all.start(it)));
+        for reloading in taken {
+            if reentrancy::may_start_another(reloads.settings.limit) {
+                drop(reloads.start(reloading));
+            } else {
+                reloading.give_up();
+            }
+        }
+    }
+
+    fn give_back(&self, nodes: Vec<NodeId>) {
+        if let Some(reloads) = &self.reloads {
+            reloads.take_deferred(&nodes).into_iter().for_each(Reloading::give_up);
         }
     }
 
@@ -80,32 +97,40 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn after_own_read(&self) -> Option<Entry<K, V>> {
         let core = &self.core;
+        let own = self.take_own_reloads();
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
         core.try_pass(Budget::of_reader());
         core.hasten_grace();
         self.deliver_as_caller();
-        self.start_left_reloads()
+        let reloads = self.reloads.as_ref()?;
+        while !reloads.settings.inline
+            && let Some(reloading) = reloads.take_waiting()
+        {
+            drop(reloads.start(reloading));
+        }
+        own.into_iter().map(|reloading| reloads.start(reloading)).last().flatten()
     }
 
-    /// Starts reloads that reads have left. Those that run inline wait for the end of the outermost
-    /// callback, load or computation on this thread, and of its views: a loader may wait for what
-    /// these hold, and a guard would hold back memory meanwhile.
-    fn start_left_reloads(&self) -> Option<Entry<K, V>> {
-        let reloads = self.reloads.as_ref()?;
-        if !reloads.settings.inline {
-            reloads.take_all().for_each(|it| drop(reloads.start(it)));
-            return None;
-        }
+    /// Takes the reloads that this thread's reads have left, if they run here and now. Those that
+    /// run inline wait for the end of the outermost callback, load or computation on this thread,
+    /// and of its views: a loader may wait for what these hold, and a guard would hold back memory
+    /// meanwhile.
+    fn take_own_reloads(&self) -> Vec<Reloading<K, V>> {
+        let Some(reloads) = self.reloads.as_ref().filter(|it| it.settings.inline) else {
+            return Vec::new();
+        };
         let is_deferred = (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
             && !seeded("reloads-run-where-they-are-found");
-        if is_deferred {
-            reloads.defer_own(|nodes| self.core.notices.defer(nodes));
-            return None;
+        if !is_deferred {
+            return reloads.take_own(self.core.ticker.coarse());
         }
-        let own = reloads.take_own(self.core.ticker.coarse());
-        own.into_iter().map(|it| reloads.start(it)).last().flatten()
+        let nodes = reloads.defer_own();
+        if !nodes.is_empty() {
+            self.core.notices.defer(nodes);
+        }
+        Vec::new()
     }
 
     /// Runs the caller's share of the maintenance, after a write.
@@ -130,9 +155,28 @@ impl<K, V, S> Engine<K, V, S> {
         let core = &self.core;
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
+            self.make_owed_room();
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
+        }
+    }
+
+    /// Makes room for the heavy entries that this thread has written. It hands over or delivers
+    /// what each pass removes: the queue of notices may have a limit.
+    #[cold]
+    fn make_owed_room(&self) {
+        let core = &self.core;
+        let mut owed = take_owed_room();
+        while owed > 0
+            && let Some(made) = core.make_room()
+        {
+            owed = owed.saturating_sub(made);
+            if core.notices.has_own_executor() {
+                core.notices.submit_deliveries();
+            } else {
+                self.deliver_at_most(JOB_NOTICES);
+            }
         }
     }
 
@@ -153,7 +197,7 @@ impl<K, V, S> Engine<K, V, S> {
         let core = &self.core;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
             if core.notices.has_deliveries() {
-                let _ = core.notices.defer(Vec::new());
+                core.notices.defer(Vec::new());
             }
             return false;
         }

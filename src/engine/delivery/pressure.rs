@@ -10,9 +10,10 @@ use std::time::Duration;
 const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl Core {
-    /// Whether more notices wait than writers are to leave.
+    /// Whether more notices wait than writers are to leave, those for listeners that await
+    /// included.
     pub fn is_over_notification_limit(&self) -> bool {
-        self.notices.exceeded_limit().is_some()
+        self.notices.wait_limit().is_some_and(|limit| self.notices.pending() > limit)
     }
 }
 

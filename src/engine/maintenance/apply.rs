@@ -18,6 +18,10 @@ use crate::primitives::seeded;
 /// Prefetch distance, in events.
 const AHEAD: usize = 8;
 
+/// A pass takes out so many spilled events at least. (In a small cache these are only events of
+/// reads, which have no weight.)
+const LEAST_SPILLED: usize = 64;
+
 impl Pass<'_> {
     /// Applies what reads and writes recorded. Both buffers are bounded. Returns how many writes it
     /// applied, and whether more are left or came meanwhile.
@@ -41,7 +45,10 @@ impl Pass<'_> {
             if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spilled()) };
         let capacity = core.upkeep.writes.capacity();
         let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
-        let limits = DrainLimits { stripes: limit.saturating_sub(spilled), spill: portion };
+        let limits = DrainLimits {
+            stripes: limit.saturating_sub(spilled),
+            spill: portion.max(LEAST_SPILLED),
+        };
         let drained = core.upkeep.writes.drain(&mut events, limits, self.patience, |batch| {
             self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
         });

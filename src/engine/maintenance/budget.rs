@@ -4,19 +4,21 @@ use crate::primitives::{Patience, seeded};
 
 /// Units of a pass that a caller runs beside its operation.
 const CALLER_UNITS: u32 = 64;
+/// Evictions that a pass may do beyond its drain limit, or beyond the writes that it drained if
+/// these are more. So a pass beside a write may always do as many.
+pub const LEAST_EVICTIONS: u32 = 64;
 /// Units that one look at the wheel may spend.
 pub const UNITS_PER_LOOK: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Reader,
-    Writer,
+    Caller,
     Scheduler,
     Request,
 }
 
 /// How much a pass may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Budget {
     units: u32,
     run_by: By,
@@ -29,13 +31,13 @@ impl Budget {
     /// For a pass that a caller runs beside a read.
     pub fn of_reader() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Reader, exact: false, waits: false, yields: false }
+        Self { units, run_by: By::Caller, exact: false, waits: false, yields: false }
     }
 
     /// For a pass that a caller runs beside a write. After it the caller may have to yield its
     /// core, unless it holds a guard. (A read waits for no other thread, so it does not yield.)
     pub fn of_writer() -> Self {
-        Self { yields: !crate::epoch::is_pinned(), run_by: By::Writer, ..Self::of_reader() }
+        Self { yields: !crate::epoch::is_pinned(), ..Self::of_reader() }
     }
 
     /// So many units, for a pass that nobody waits for.
@@ -76,12 +78,7 @@ impl Budget {
 
     /// Whether a caller runs the pass beside its operation.
     pub fn is_of_caller(&self) -> bool {
-        matches!(self.run_by, By::Reader | By::Writer)
-    }
-
-    /// Whether a caller runs the pass beside its write.
-    pub fn is_of_writer(&self) -> bool {
-        self.run_by == By::Writer
+        self.run_by == By::Caller
     }
 
     /// Whether a caller asked for the pass, and for all that it can do.
@@ -135,9 +132,6 @@ pub struct Leftover {
     pub expirations: bool,
     /// By how much the weight is over the maximum.
     pub excess: u64,
-    /// The weight is over the maximum by more than the promised slack, and evictions can change
-    /// that. A writer then runs another pass.
-    pub over_slack: bool,
     /// Something has to wait for a computation.
     pub blocked: bool,
     /// The pass skipped a bucket that another thread had locked, or an event that its writer was
@@ -147,8 +141,6 @@ pub struct Leftover {
     pub deferred: bool,
     /// The writer that ran the pass must yield its core: guards hold many dead nodes back.
     pub yields: bool,
-    /// No pass ran for so long that the grace period of what left is to be looked at.
-    pub grace_check: bool,
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }

@@ -6,7 +6,7 @@
 //! whose hash a computed key has costs an attempt per pass. (Hashes have 32 bits. If more entries
 //! have that hash than a pass may evict, a pass may meet nothing else.)
 
-use super::budget::{Budget, Stuck};
+use super::budget::{Budget, LEAST_EVICTIONS, Stuck};
 use super::pass::{Pass, drain_limit};
 use super::unlink::UnlinkIf;
 use crate::engine::flights::Kept;
@@ -16,9 +16,6 @@ use crate::node::GONE;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
-/// Evictions that a pass may do beyond its drain limit, or beyond the writes that it drained if
-/// these are more.
-const EXTRA_EVICTIONS: u32 = 64;
 /// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
 const MAX_BUSY: u32 = 16;
 
@@ -30,7 +27,7 @@ impl Pass<'_> {
         let (drained, rest) = (drained as u32, budget.units());
         if !budget.is_asked_for() {
             let limit = drain_limit(self.core.upkeep.writes.capacity()) as u32;
-            return self.evict(&mut Budget::of_units(drained.max(limit) + EXTRA_EVICTIONS));
+            return self.evict(&mut Budget::of_units(drained.max(limit) + LEAST_EVICTIONS));
         }
         let mut evictions = Budget::of_units(drained.saturating_add(rest));
         let stuck = self.evict(&mut evictions);

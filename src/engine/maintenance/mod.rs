@@ -17,4 +17,5 @@ mod sweep;
 mod unlink;
 
 pub use budget::Budget;
+pub use record::take_owed_room;
 pub use run::{GRACE_ROUNDS, PATIENT_UNITS};

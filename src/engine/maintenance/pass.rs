@@ -15,7 +15,7 @@ use super::budget::{Budget, Leftover, Stuck};
 use super::run::QUIET;
 use crate::clock::{Nanos, Timestamp};
 use crate::drain::Remaining;
-use crate::engine::core::{Core, Maintenance, SLACK_SHARE};
+use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::{Patience, seeded};
@@ -67,7 +67,6 @@ impl Core {
         budget: &mut Budget,
     ) -> Leftover {
         let running = self.upkeep.status.begin();
-        let last_pass = self.upkeep.published.last_pass();
         self.hot.clear_pass_requests();
         let patience = budget.patience();
         let mut pass =
@@ -88,7 +87,6 @@ impl Core {
         left.work |= pass.sweep(budget);
         left.expirations = pass.state.wheel.has_backlog();
         left.excess = pass.excess();
-        left.over_slack = pass.is_over_slack(left.excess) && !left.blocked;
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         left.work |= self.flights.has_released();
         pass.publish_progress();
@@ -104,7 +102,6 @@ impl Core {
         // Nodes that a pass may reclaim wait for passes, not for guards.
         left.yields = budget.may_yield() && !reclaimable && self.take_yield(state);
         self.request_grace_check(now);
-        left.grace_check = self.is_grace_check_due(now, last_pass);
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.
             left.surplus = self.trim(budget);
@@ -149,14 +146,6 @@ impl<'a> Pass<'a> {
             let now = self.now.max(wheel.clock().saturating_sub(step));
             wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
         }
-    }
-
-    /// Whether the excess is more than the slack, and more than a lowered capacity explains.
-    fn is_over_slack(&mut self, excess: u64) -> bool {
-        let tolerated = &mut self.state.tolerated_excess;
-        *tolerated = excess.min(*tolerated);
-        let slack = self.core.max_capacity() / SLACK_SHARE;
-        excess > slack.saturating_add(*tolerated)
     }
 
     /// By how much the weight exceeds the capacity.

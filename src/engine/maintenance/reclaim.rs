@@ -7,6 +7,7 @@
 
 use super::budget::Budget;
 use super::pass::Pass;
+use super::run::GRACE_CHECK_DELAY;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::core::{Batch, Core, Dead, Maintenance, PASS_DELAY};
 use crate::links::NodeId;
@@ -43,10 +44,6 @@ const YIELD_AT: usize = 4096;
 /// After so many yields without a reclaimed batch, writers yield no more: a thread that waits for a
 /// core would have had it.
 const MAX_YIELDS: u32 = 256;
-
-/// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
-/// simulated clock may move by milliseconds between two operations.
-const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
 
 /// A pass of a caller's looks at this many free nodes in order to give memory back.
 const CALLER_TRIM: usize = 128;
@@ -173,14 +170,6 @@ impl Core {
         if !cfg!(cortado_loom) && !self.upkeep.scheduled && self.waits_for_grace() {
             self.hot.request_pass_by(now.saturating_add(GRACE_CHECK_DELAY));
         }
-    }
-
-    /// Whether nodes wait for their grace period, and no pass ran for so long that nobody else is
-    /// likely to end it.
-    pub fn is_grace_check_due(&self, now: Timestamp, last_pass: Timestamp) -> bool {
-        !self.upkeep.scheduled
-            && self.waits_for_grace()
-            && now.saturating_since(last_pass) >= GRACE_CHECK_DELAY
     }
 
     /// Whether batches have come through their grace period and were not reclaimed. A hint: the

@@ -1,6 +1,6 @@
 //! What operations record for the maintenance: reads that the policy has to hear of, and writes.
 
-use super::budget::Budget;
+use super::budget::{Budget, LEAST_EVICTIONS};
 use super::run::QUIET;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
@@ -11,6 +11,20 @@ use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::primitives::{seeded, thread};
+use std::cell::Cell;
+
+crate::primitives::thread_cells! {
+    /// The weight that this thread has written in heavy entries, of whatever cache, and for which
+    /// it has not yet made room.
+    static OWED: Cell<u64> = Cell::new(0);
+}
+
+/// The weight for which this thread owes room. A writer evicts as much, if the cache is beyond its
+/// promised bounds. So the excess does not grow with each heavy entry, and writers of light ones do
+/// not work for the others.
+pub fn take_owed_room() -> u64 {
+    OWED.try_with(Cell::take).unwrap_or(0)
+}
 
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
@@ -67,6 +81,9 @@ impl Core {
     /// the event back would leave a node in the index of which the maintenance never hears.
     pub fn write_event(&self, event: Packed, weight: u32, now: Timestamp) {
         let event = event.word();
+        if weight > LEAST_EVICTIONS {
+            let _ = OWED.try_with(|owed| owed.set(owed.get() + u64::from(weight)));
+        }
         let pressure = match self.upkeep.writes.push(event, weight) {
             Ok(pressure) => pressure,
             Err(_) => self.push_again(event, weight, now),
@@ -94,13 +111,13 @@ impl Core {
             }
             Pressure::Drain => self.require_pass(),
             Pressure::Urgent if seeded("urgent-writers-go-on") => {}
-            Pressure::Urgent => self.pass_now(now, None),
+            Pressure::Urgent => _ = self.pass_now(now, None),
         }
     }
 
     /// Records that a read has made a life shorter. A read waits for no lock, so where its stripe
-    /// is full the event is spilled. The read requires a pass, and runs it when its guard is
-    /// gone.
+    /// is full the event is spilled. (With 262,144 spilled events, it waits for a pass after all.)
+    /// The read requires a pass, and runs it when its guard is gone.
     pub fn read_event(&self, event: Packed, now: Timestamp) {
         let event = event.word();
         let refused = match self.upkeep.writes.push(event, 0) {

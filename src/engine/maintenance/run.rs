@@ -7,9 +7,9 @@
 //! idle cache is maintained as well. The notices and the dead values that passes
 //! leave are [delivered](crate::engine::delivery).
 
-use super::budget::{Budget, Leftover};
+use super::budget::{Budget, LEAST_EVICTIONS, Leftover};
 use crate::clock::{NEVER, Nanos, Timestamp};
-use crate::engine::core::{Core, Maintenance, PASS_DELAY};
+use crate::engine::core::{Core, Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::epoch::Guard;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::{MutexGuard, seeded, thread};
@@ -29,6 +29,9 @@ const CALLER_FLUSHES: u32 = 8;
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
+/// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
+/// simulated clock may move by milliseconds between two operations.
+pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
 /// The scheduler waits no longer than this for what will not wake it: a guard that is held, or an
 /// executor that may have lost a job.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
@@ -44,44 +47,43 @@ impl Core {
 
     /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
     /// event that the write buffer has refused. Returns whether it ran.
-    ///
-    /// A writer runs passes until the weight is within the promised bounds: a heavy entry may take
-    /// the room of more entries than one pass evicts, and the next write may bring another one.
-    pub(super) fn pass_if_free(
-        &self,
-        (now, mut refused): (Timestamp, Option<u64>),
-        budget: Budget,
-    ) -> bool {
-        let mut ran = false;
-        loop {
-            let guard = crate::epoch::pin();
-            let Some(state) = self.upkeep.state.try_lock() else { return ran };
-            let left = self.pass_under(&guard, state, (now, refused.take()), &mut { budget });
-            drop(guard);
-            Self::yield_to_guards(&left);
-            ran = true;
-            if !left.over_slack || !budget.is_of_writer() {
-                if left.grace_check {
-                    self.hasten_grace();
-                }
-                return true;
-            }
-        }
+    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), mut budget: Budget) -> bool {
+        self.hasten_due_grace(at.0);
+        let guard = crate::epoch::pin();
+        let Some(state) = self.upkeep.state.try_lock() else { return false };
+        let left = self.pass_under(&guard, state, at, &mut budget);
+        drop(guard);
+        Self::yield_to_guards(&left);
+        true
     }
 
     /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
-    pub(super) fn pass_now(&self, now: Timestamp, mut refused: Option<u64>) {
-        loop {
-            let mut budget = Budget::of_writer().patiently();
-            let guard = crate::epoch::pin();
-            let state = self.upkeep.lock();
-            let left = self.pass_under(&guard, state, (now, refused.take()), &mut budget);
-            drop(guard);
-            Self::yield_to_guards(&left);
-            if !left.over_slack {
-                return;
-            }
+    pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) -> Leftover {
+        self.hasten_due_grace(now);
+        let mut budget = Budget::of_writer().patiently();
+        let guard = crate::epoch::pin();
+        let state = self.upkeep.lock();
+        let left = self.pass_under(&guard, state, (now, refused), &mut budget);
+        drop(guard);
+        Self::yield_to_guards(&left);
+        left
+    }
+
+    /// Runs a pass, if the cache is beyond its promised bounds. Returns how much weight is gone;
+    /// `None` if no other pass is of use.
+    pub fn make_room(&self) -> Option<u64> {
+        let before = self.weight();
+        if !self.is_over_slack() || self.pass_now(self.ticker.coarse(), None).blocked {
+            return None;
         }
+        // Other writers may have added as much.
+        Some(before.saturating_sub(self.weight()).max(u64::from(LEAST_EVICTIONS)))
+    }
+
+    /// Whether the weight was over the maximum by more than the slack when the last pass ended.
+    fn is_over_slack(&self) -> bool {
+        let most = self.max_capacity();
+        self.weight() > most.saturating_add(most / SLACK_SHARE)
     }
 
     /// Yields the writer's core, if the pass says so. The caller holds no guard.
@@ -114,6 +116,7 @@ impl Core {
             guard.flush();
         }
         if left.deferred {
+            self.upkeep.published.set_last_flush(now);
             // The scheduler looks after what the pass has retired.
             self.upkeep.wake_within(PASS_DELAY);
         }
@@ -138,12 +141,29 @@ impl Core {
         while self.pass_of_units(PATIENT_UNITS).work {}
     }
 
-    /// Flushes the epoch as long as each flush brings something back, within limits. The epoch
-    /// advances by flushes. Where there are few operations, no other thread flushes.
+    /// Flushes the epoch until a pass can reclaim something, within limits. The epoch advances by
+    /// flushes. Where there are few operations, no other thread flushes.
     pub fn hasten_grace(&self) {
         let mut flushes = 0;
-        while self.waits_for_grace() && flushes < CALLER_FLUSHES && self.advance_epoch() {
+        while self.waits_for_grace()
+            && !self.is_grace_over()
+            && flushes < CALLER_FLUSHES
+            && self.advance_epoch()
+        {
             flushes += 1;
+        }
+    }
+
+    /// [`hasten_grace`](Self::hasten_grace) before a pass, so that this pass reclaims, if nobody
+    /// has flushed for so long that nobody else is likely to. The scheduler does that otherwise.
+    fn hasten_due_grace(&self, now: Timestamp) {
+        let published = &self.upkeep.published;
+        if !self.upkeep.scheduled
+            && self.waits_for_grace()
+            && now.saturating_since(published.last_flush()) >= GRACE_CHECK_DELAY
+        {
+            published.set_last_flush(now);
+            self.hasten_grace();
         }
     }
 

@@ -71,6 +71,8 @@ impl Core {
                 }
                 continue;
             }
+            // A read that sees the new word bounds the life by the new time.
+            meta.set_created(now);
             if let Some(word) = self.pool.hard_deadline(id) {
                 word.store(hard_deadline, new.is_exchanged);
             }
@@ -90,7 +92,6 @@ impl Core {
             self.announce(id, RemovalCause::Expired, end, now);
             return Ok(Some((end, Some(Event::Removed(id).pack()))));
         }
-        meta.set_created(now);
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }

@@ -97,6 +97,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// Waits while the reload of a stale node is under way, until `deadline`. It waits for no node
     /// that has left the index, since such a node stays marked.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
+        if reentrancy::has_deferred() {
+            // The reload may be one that this thread has put off.
+            reentrancy::deliver_deferred();
+        }
         if let Some((reloads, refresh)) = self.reload_to_await(node) {
             let is_there = || node.meta().deadline() != GONE;
             reloads.wait_while(deadline, || refresh.is_under_way() && is_there());

@@ -145,6 +145,9 @@ where
         reloading: Reloading<K, V>,
         fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> ReloadEnd<K, V>,
     ) -> Option<Entry<K, V>> {
+        // What the loader has deferred comes after the end: the reload holds a place until then,
+        // and callers wait for it.
+        let ending = ReentrancyMark::ending();
         let mut running = Running::new(self, Box::new(reloading));
         let flight = match self.begin_reload(&running.reloading().node) {
             Ok(flight) => flight,
@@ -153,9 +156,6 @@ where
                 return None;
             }
         };
-        // What the loader has deferred comes after the end: the reload holds a place until then,
-        // and callers wait for it.
-        let ending = ReentrancyMark::ending();
         let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
         let made = running.end(ended);
         drop(ending);
@@ -274,7 +274,7 @@ where
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
-                if node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta()) {
+                if self.is_over(node) {
                     return ReloadEnd::Done(Some(entry));
                 }
                 // `entry` may have the last count on the new value, whose destructor may use the
@@ -305,9 +305,14 @@ where
         }
     }
 
+    /// Whether the entry has left the cache, perhaps by a clearing whose sweep has not reached it.
+    pub fn is_over(&self, node: &Handle<K, V>) -> bool {
+        node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta())
+    }
+
     /// Whether another operation has taken the old node out: then nothing is left to reload.
     fn is_taken_out(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
-        flight.is_overtaken(self.core.hot.generation()) && node.meta().deadline() == GONE
+        flight.is_overtaken(self.core.hot.generation()) && self.is_over(node)
     }
 }
 
@@ -371,16 +376,9 @@ impl<K, V, S> Drop for Running<'_, K, V, S> {
         if (self.is_in_user_code || is_polling)
             && let Some(reloading) = self.reloading.take()
         {
-            // The reason of an earlier failure may be dropped.
-            catch_user_panic(|| self.engine.fail_reload(*reloading, None));
+            self.engine.fail_reload(*reloading, None);
         }
     }
-}
-
-/// Drops the reasons of earlier failures. Their destructors are the user's, and the caller, a
-/// reader or an executor, has not called that code.
-fn without_panic(forget: impl FnOnce()) {
-    catch_user_panic(forget);
 }
 
 impl<K, V, S> Engine<K, V, S> {
@@ -392,15 +390,14 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<Entry<K, V>> {
         let reloads = self.reloads.as_ref()?;
         let id = reloading.node.id();
-        let forget = || without_panic(|| reloads.failures.forget(id));
         match ended {
             ReloadEnd::Done(made) => {
-                forget();
+                reloads.failures.forget(id);
                 reloading.succeed();
                 made
             }
             ReloadEnd::Nothing => {
-                forget();
+                reloads.failures.forget(id);
                 reloading.come_to_nothing();
                 None
             }
@@ -422,7 +419,7 @@ impl<K, V, S> Engine<K, V, S> {
             let now = now.unwrap_or_else(|| reloading.taken_from());
             let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
             let id = reloading.node.id();
-            without_panic(|| reloads.failures.note(id, (reason, now), is_there));
+            reloads.failures.note(id, (reason, now), is_there);
             reloading.fail();
         }
     }

@@ -30,7 +30,8 @@ impl<K, V, S> Engine<K, V, S> {
         let read_at = self.core.ticker.now();
         match reloads.take(&self.core, take, Some(read_at)) {
             Some(reloading) => reloads.start_later(reloading),
-            None => return false,
+            // A reader that is held back helps to deliver.
+            None => return self.core.is_over_notification_limit(),
         }
         true
     }

@@ -9,8 +9,33 @@ use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+
+/// The parts of a computation by a task.
+struct Parts<'a, O, F> {
+    operation: Pin<&'a mut Option<O>>,
+    deciding: Pin<&'a mut Option<F>>,
+}
+
+impl<O, F> Parts<'_, O, F> {
+    /// Drops the parts: first the operation, since the destructor of the user's future may use the
+    /// key. Deliveries come after that: a listener may wait for what the future holds.
+    fn end(&mut self, ending: Option<ReentrancyMark>) {
+        self.operation.set(None);
+        self.deciding.set(None);
+        drop(ending);
+    }
+}
+
+impl<O, F> Drop for Parts<'_, O, F> {
+    /// The task was cancelled, or its future has panicked.
+    fn drop(&mut self) {
+        if self.operation.is_some() {
+            self.end(ReentrancyMark::ending());
+        }
+    }
+}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -28,16 +53,18 @@ where
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
         op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        // Dropped after the operation, also when the task is cancelled: its destructor may use the
-        // key.
-        let mut deciding = pin!(None);
         let mut decide = Some(decide);
         let exchange = Exchange::new();
-        let mut operation = pin!(self.compute_asking(key, &exchange));
+        let mut parts = Parts {
+            operation: pin!(Some(self.compute_asking(key, &exchange))),
+            deciding: pin!(None),
+        };
         let result = poll_fn(|context| {
             // An operation that gets an answer ends within that poll. So nothing holds an error
             // between two polls.
             let mut failed = None;
+            let Parts { operation, deciding } = &mut parts;
+            let Some(asking) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
             let decide = &mut |found, context: &mut Context<'_>| {
                 if let (Some(entry), Some(decide)) = (found, decide.take()) {
                     deciding.set(Some(decide(entry)));
@@ -48,13 +75,10 @@ where
                 let answer = future.poll(context).map(&op_of);
                 answer.map(|op| op.map_err(|error| failed = Some(error)).ok())
             };
-            let poll = exchange.poll(operation.as_mut(), decide, context);
-            let Poll::Ready((result, ending)) = poll else { return Poll::Pending };
-            // Before the deliveries: a listener may wait for what the future holds.
-            deciding.set(None);
-            drop(ending);
-            let poll = Poll::Ready(result);
-            poll.map(|result| result.ok_or_else(|| failed.expect("without operation, an error")))
+            exchange.poll(asking, decide, context).map(|(result, ending)| {
+                parts.end(ending);
+                result.ok_or_else(|| failed.expect("without operation, an error"))
+            })
         })
         .await;
         self.core.after_computation();

@@ -105,8 +105,10 @@ where
         let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
         let Err(present) = checked else { return Ok((running, flight)) };
         Err(as_task(|| {
+            let ending = ReentrancyMark::ending();
             let ended = self.land_nothing(present, flight.enter());
             let made = running.end(ended);
+            drop(ending);
             self.after_write();
             made
         }))
@@ -115,7 +117,7 @@ where
     /// The last part of a reload: commits, and ends the flight.
     fn land_reload_async(
         &self,
-        (mut running, flight, timer): (Running<'_, K, V, S>, FlightGuard, LoadTimer<'_, K, V, S>),
+        (running, flight, timer): (Running<'_, K, V, S>, FlightGuard, LoadTimer<'_, K, V, S>),
         (answer, panics): (Answer<V>, Panics<'_>),
         key: &mut dyn FnMut(&K) -> K,
     ) -> Option<Entry<K, V>> {
@@ -127,6 +129,7 @@ where
         as_task(|| {
             // As in `run_reload`.
             let ending = ReentrancyMark::ending();
+            let mut running = running;
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {

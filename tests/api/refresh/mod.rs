@@ -11,5 +11,6 @@ mod many;
 mod model;
 mod operations;
 mod overtaken;
+mod put_off;
 mod queued;
 mod renewals;

@@ -111,3 +111,23 @@ fn a_call_whose_cache_was_cleared_gets_what_it_made() {
         assert_eq!(got, 2, "beside {others}");
     }
 }
+
+/// The same by the cache's own loader.
+#[test]
+fn a_reader_whose_cache_was_cleared_gets_what_the_loader_made() {
+    for others in [0, 100_000] {
+        let (clock, hand) = Clock::manual();
+        let itself = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
+        let clears = Arc::clone(&itself);
+        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
+            clears.lock().unwrap().take().inspect(Cache::invalidate_all);
+            Ok::<_, ()>(Loaded::new(2))
+        }));
+        cache.insert(u32::MAX, 1);
+        cache.insert_many((0..others).map(|n| (n, 0)));
+        hand.advance(SOFT);
+        *itself.lock().unwrap() = Some(cache.cache().clone());
+        assert_eq!(cache.get_entry(&u32::MAX).map(|entry| *entry), Ok(2), "beside {others}");
+    }
+}

@@ -415,10 +415,13 @@ fn a_renewed_value_may_live_as_long_as_a_new_one() {
         let cache =
             loading_audited(builder.refresh_inline(true).build_with_loader(Upstream(is_new)));
         cache.get(&1).unwrap();
+        let mut held = None;
         for seconds in [20, 20, 25] {
             hand.advance(seconds * SECOND);
             cache.get(&1).unwrap();
+            held = held.or_else(|| cache.peek(&1));
         }
+        assert_eq!(held.map(|entry| entry.age()), Some(20 * SECOND), "as of the lookup");
         assert_eq!(cache.expires_in(&1), Expiration::Due(30 * SECOND), "new: {is_new}");
         assert_eq!(cache.peek(&1).map(|entry| entry.age()), Some(25 * SECOND));
     }

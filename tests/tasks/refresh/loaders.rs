@@ -284,3 +284,60 @@ fn a_job_that_reloads_waits_for_no_receiver() {
         }
     });
 }
+
+/// The limit is also for listeners that await. One task is in such a listener, and does not come
+/// back.
+#[test]
+fn no_reload_begins_while_a_listener_that_awaits_is_behind() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let (jobs, queue) = channel::<Job>();
+        let builder = Cache::builder().notification_limit(0, Overflow::Wait);
+        let builder = builder.refresh_after_write(SOFT).clock(clock);
+        let cache = tasks_loading_audited(
+            builder
+                .async_eviction_listener(|_, _, _| Box::pin(pending()))
+                .executor(move |job: Job| drop(jobs.send(job)))
+                .build_with_loader(|key: u32| async move { Ok::<_, ()>(Loaded::new(key)) }),
+        );
+        at_once(cache.insert(1, 0));
+        let mut stuck = Task::waiting(cache.insert(1, 1));
+        // The job hands the removal to the listener, and the task is in it from now on.
+        queue.try_iter().for_each(|job| job());
+        assert!(!stuck.poll());
+        for _ in 0..20 {
+            hand.advance(SOFT);
+            at_once(cache.get(&1)).unwrap();
+            queue.try_iter().for_each(|job| job());
+        }
+        assert!(cache.stats().pending_notifications <= 2);
+        drop(stuck);
+    });
+}
+
+/// Reads are all that happens, and they submit again what the executor has dropped.
+#[test]
+fn reads_that_are_held_back_deliver() {
+    let (clock, hand) = Clock::manual();
+    let (jobs, queue) = channel::<Job>();
+    let builder = cortado::Cache::builder().removal_listener(|_| ()).refresh_after_write(SOFT);
+    let cache = loading_audited(
+        builder
+            .notification_limit(0, Overflow::Wait)
+            .executor(move |job| drop(jobs.send(job)))
+            .clock(clock)
+            .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+    );
+    cache.cache().insert(1, 0);
+    hand.advance(SOFT);
+    assert_eq!(cache.get(&1), Ok(0));
+    queue.recv().unwrap()();
+    for overloaded in [true, false] {
+        for _ in 0..10 {
+            hand.advance(SOFT);
+            assert_eq!(cache.get(&1), Ok(1));
+            queue.try_iter().for_each(|job| if overloaded { drop(job) } else { job() });
+        }
+    }
+    assert!(cache.stats().reloads > 1);
+}

@@ -87,7 +87,9 @@ pub struct Simulation {
     most_writes: usize,
     era_share: u64,
     record_period: u64,
+    /// Reads recorded, and entries evicted, in this period.
     recorded: u64,
+    evicted: u64,
 }
 
 impl Simulation {
@@ -109,6 +111,7 @@ impl Simulation {
             era_share,
             record_period: 1,
             recorded: 0,
+            evicted: 0,
         }
     }
 
@@ -224,10 +227,19 @@ impl Simulation {
         }
         while let Some(id) = self.policy.take_victim(&self.store) {
             self.remove(id);
+            self.evicted += 1;
         }
-        if self.recorded * self.era_share > self.policy.len() as u64 {
-            (self.recorded, self.record_period) = (0, self.record_period + 1);
+        if self.is_period_over() {
+            (self.recorded, self.evicted) = (0, 0);
+            self.record_period += 1;
         }
+    }
+
+    /// The rule of the cache, for any share.
+    fn is_period_over(&self) -> bool {
+        let entries = self.policy.len() as u64;
+        (self.recorded * self.era_share > entries && self.evicted * 64 > entries)
+            || self.evicted * self.era_share > entries
     }
 }
 

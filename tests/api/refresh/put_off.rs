@@ -1,0 +1,99 @@
+//! Inline reloads that a thread has put off: none is lost, and a chain of them is bounded.
+
+use super::bench::SOFT;
+use super::inline::counting;
+use crate::common::audited::{LoadingAudited, audited, loading_audited};
+use crate::common::watched;
+use cortado::{Cache, Clock, LoadLimits, Loaded, LoadingCache};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+type Pages = LoadingAudited<u32, u32, ()>;
+
+/// A cache whose loader reads another key first.
+fn reading(
+    next: fn(u32) -> u32,
+    clock: Clock,
+    loads: impl Fn() + Send + Sync + 'static,
+) -> Arc<Pages> {
+    let itself = Arc::new(OnceLock::<Weak<Pages>>::new());
+    let of_loader = Arc::clone(&itself);
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+    let cache = Arc::new(loading_audited(builder.build_with_loader(move |key: &u32| {
+        loads();
+        if let Some(cache) = of_loader.get().and_then(Weak::upgrade) {
+            cache.cache().get(&next(*key));
+        }
+        Ok::<_, ()>(Loaded::new(*key))
+    })));
+    itself.set(Arc::downgrade(&cache)).unwrap();
+    cache
+}
+
+/// Each loader reads the next stale key.
+#[test]
+fn a_chain_does_not_grow_the_stack_and_ends_at_the_limit() {
+    let (clock, hand) = Clock::manual();
+    let cache = reading(|key| key + 1, clock, || ());
+    cache.insert_many((0..50_000).map(|key| (key, 0)));
+    hand.advance(SOFT);
+    cache.get(&0).unwrap();
+    // The read's own, and as many as may be under way at once.
+    assert_eq!((cache.stats().reloads, cache.stats().reloads_under_way), (65, 0));
+    // The rest goes on by later reads.
+    cache.get(&65).unwrap();
+    assert_eq!(cache.stats().reloads, 130);
+}
+
+/// They read each other's keys, and take so long that the other value is stale again.
+#[test]
+fn two_slow_loaders_end() {
+    let (clock, hand) = Clock::manual();
+    let advances = hand.clone();
+    let cache = reading(|key| 1 - key, clock, move || advances.advance(SOFT));
+    cache.insert_many([(0, 7), (1, 7)]);
+    hand.advance(SOFT);
+    assert_eq!(cache.get(&0), Ok(0));
+    assert!(cache.stats().reloads < 100);
+}
+
+/// Its clones read a stale key, under the guard of another read.
+struct Reads(LoadingCache<u32, u32, ()>);
+
+impl Clone for Reads {
+    fn clone(&self) -> Self {
+        self.0.cache().get(&1);
+        Self(self.0.clone())
+    }
+}
+
+#[test]
+fn what_a_thread_has_put_off_does_not_end_with_it() {
+    let (clock, hand) = Clock::manual();
+    let pages = counting(clock, 64);
+    pages.get(&1).unwrap();
+    hand.advance(SOFT);
+    let plain = audited(Cache::new(10));
+    plain.insert(1, Reads((*pages).clone()));
+    plain.run_pending_tasks();
+    thread::scope(|scope| scope.spawn(|| drop(plain.get(&1))).join().unwrap());
+    assert_eq!(pages.stats().reloads_under_way, 0);
+    assert_eq!(pages.get(&1), Ok(1));
+}
+
+#[test]
+fn a_wait_does_what_its_thread_has_put_off() {
+    watched(|watch| {
+        watch.begin("a wait for a reload of its own".to_owned());
+        let (clock, hand) = Clock::manual();
+        let pages = counting(clock, 64);
+        pages.get(&1).unwrap();
+        hand.advance(SOFT);
+        let plain = audited(Cache::new(10));
+        plain.insert(1, Reads((*pages).clone()));
+        plain.run_pending_tasks();
+        drop(plain.get(&1));
+        let limits = LoadLimits { soft: crate::common::HANG, hard: crate::common::HANG };
+        assert_eq!(pages.get_within(&1, limits), Ok(1));
+    });
+}
