@@ -47,13 +47,15 @@
 //! 1. No lookup, iteration or [`Cache::contains_key`] finds an entry at or after its deadline, by
 //!    the cache's [`Clock`]. Deadlines may be early: [precision](#precision-of-the-clock).
 //! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
-//!    The listener sees the values of a key in the order of their removals. There are four
-//!    exceptions: [`Builder::removal_listener`].
+//!    The listener sees the values of a key in the order of their removals. The exceptions:
+//!    [`Builder::removal_listener`].
 //! 3. Operations on a key, computations too ([terms](KeyEntry::and_compute_with)), are
 //!    *linearizable*. An entry that one operation found expired stays expired for all. Iteration is
 //!    weakly consistent: [`Cache::iter`].
-//! 4. No call does unbounded maintenance except `run_pending_tasks`, `close` and what goes through
-//!    all entries: a million entries ending at once stall no caller. See [`Cache::invalidate_all`].
+//! 4. No call does unbounded maintenance except `run_pending_tasks`, `close`, what goes through all
+//!    entries, and the insert of an entry that is as heavy as thousands of others
+//!    ([`max_capacity`](Builder::max_capacity)): a million entries ending at once stall no caller.
+//!    See [`Cache::invalidate_all`].
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not
 //!    yet applied: at most 1/16 of the capacity, and one entry per writing thread.
 //! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than

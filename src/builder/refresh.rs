@@ -111,7 +111,9 @@ where
     /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
     /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,
     /// whose drop runs the loader. Until then it counts as under way. Inside a comparison of keys
-    /// it is left to a later operation of the thread.
+    /// or the clone of a value it is left to a later operation of the thread. The loader may read
+    /// other stale keys. At the end of one read, as many such reloads run as
+    /// [`refresh_limit`](Self::refresh_limit) says, and later reads begin the others.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
         self.reloads.inline = inline;
         self

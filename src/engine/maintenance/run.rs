@@ -3,8 +3,9 @@
 //!
 //! Without a scheduler the callers run passes: each write that completes a batch, each read that
 //! fills its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
-//! bounded pass, unless another thread is at it. With a scheduler its thread runs passes too, so an
-//! idle cache is maintained as well. The notices and the dead values that passes
+//! bounded pass, unless another thread is at it. A writer whose entries are heavy runs as many as
+//! their room takes, if the cache is beyond its promised bounds. With a scheduler its thread runs
+//! passes too, so an idle cache is maintained as well. The notices and the dead values that passes
 //! leave are [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, LEAST_EVICTIONS, Leftover};

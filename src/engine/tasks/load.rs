@@ -338,7 +338,7 @@ where
     /// # Errors
     /// As [`make_async`](Self::make_async).
     ///
-    /// Also returns whether the call itself has written nothing.
+    /// Also returns whether the call has found the entry. Then it is not held back.
     pub async fn load_refreshing_async<R: LoaderResult<V>>(
         &self,
         key: K,
