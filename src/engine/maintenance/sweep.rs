@@ -144,8 +144,9 @@ impl Pass<'_> {
     /// 5 % of its keys 62.6 / 62.2 / 62.6, p3 17.6 / 17.8 / 17.7, gcc 92.7 / 92.6 / 92.5, orm_night
     /// 86.6 / 89.1 / 88.2. Zipf reads then cost 144 / 95 / 73 ns.
     ///
-    /// A period ends also when a quarter of the entries were evicted. Otherwise the few keys of a
-    /// cache that is hardly read would be recorded once and never again.
+    /// Those figures are of periods that end by reads alone. A period ends also when a quarter of
+    /// the entries were evicted. Otherwise the few keys of a cache that is hardly read would be
+    /// recorded once and never again.
     fn is_period_over(&self) -> bool {
         let reads = u64::from(self.state.reads_in_period);
         let evictions = u64::from(self.state.evictions_in_period);
