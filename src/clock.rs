@@ -70,7 +70,8 @@ const SYSTEM_START: Timestamp = Timestamp::from_raw(INSTANT + (1 << 60));
 /// by its own reading.
 ///
 /// A panic reaches the caller of the operation that asked for the time, before the operation has
-/// had any effect. During maintenance it reaches the caller that runs the maintenance.
+/// had any effect; but a read that returns a handle may have counted, and prolonged an idle time.
+/// During maintenance it reaches the caller that runs the maintenance.
 ///
 /// ```
 /// use cortado::{Cache, Clock, TimeSource};

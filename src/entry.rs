@@ -138,7 +138,8 @@ impl<K, V> Entry<K, V> {
         self.node.meta().weight()
     }
 
-    /// Whether the call that returned this handle inserted the value. False if the call found it.
+    /// Whether the call that returned this handle made the value. (The cache need not have kept
+    /// it: its key may have been removed meanwhile.) False if the call found it.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.origin != Origin::Found

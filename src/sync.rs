@@ -8,6 +8,7 @@ pub use crate::iter::Iter;
 
 use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;
+use crate::error::PredicateError;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
@@ -90,6 +91,24 @@ where
         E: Send + Sync + 'static,
     {
         self.0.try_get_with(key, init)
+    }
+}
+
+impl<K, V, S> SegmentedCache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// See [`Cache::invalidate_entries_if`].
+    ///
+    /// # Errors
+    /// None.
+    pub fn invalidate_entries_if(
+        &self,
+        predicate: impl FnMut(&K, &V) -> bool,
+    ) -> Result<(), PredicateError> {
+        self.0.invalidate_entries_if(predicate).map(drop)
     }
 }
 

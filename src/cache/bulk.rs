@@ -36,7 +36,8 @@ where
     ///
     /// `loader` gets all keys that have no value and that no other call is loading. It returns
     /// pairs of keys and values, in any order. A key for which it returns nothing has no value,
-    /// and every caller who waited for it gets `None`. A pair whose key was not asked for is
+    /// and callers who waited for it end as after an
+    /// [`optionally_get_with`](Self::optionally_get_with) without a value. A pair whose key was not asked for is
     /// inserted too, when the loads of this call have ended; like any insert it waits for a
     /// computation of its key.
     ///

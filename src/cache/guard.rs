@@ -70,7 +70,8 @@ where
     /// [`get`](Self::get).
     ///
     /// *Blocking*: waits for a load or computation of the key that is under way. A thread that asks
-    /// for a key whose guard it holds waits for itself: without a `timeout`, forever.
+    /// for a key whose guard it holds waits for itself: without a `timeout`, forever. So does a
+    /// listener that asks for it, if that thread runs the listener.
     ///
     /// ```
     /// use cortado::{Cache, GuardResult};

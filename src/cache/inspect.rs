@@ -139,8 +139,8 @@ impl<K, V, S> Cache<K, V, S> {
         self.engine().policy()
     }
 
-    /// Returns what the cache has done so far, if the builder said `record_stats(true)`; otherwise
-    /// only its size.
+    /// Returns what the cache has done so far, if the builder said `record_stats(true)`. Otherwise
+    /// only its size, its reloads, and what concerns the queue of notifications.
     ///
     /// ```
     /// use cortado::{Cache, RemovalCause};

@@ -97,7 +97,8 @@ macro_rules! operations {
     () => {
         /// Returns a handle on the key's entry; if the key has none, inserts `default`.
         ///
-        /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        /// A stale value is returned, as a fresh one. Otherwise like
+        /// [`or_insert_with`](Self::or_insert_with).
         ///
         /// ```
         /// let cache = cortado::Cache::new(100);
@@ -110,7 +111,8 @@ macro_rules! operations {
 
         /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
         ///
-        /// Otherwise like [`or_insert_with`](Self::or_insert_with).
+        /// A stale value is returned, as a fresh one. Otherwise like
+        /// [`or_insert_with`](Self::or_insert_with).
         ///
         /// ```
         /// let counters: cortado::Cache<&str, u64> = cortado::Cache::new(100);
@@ -142,8 +144,10 @@ macro_rules! operations {
         /// Returns a handle on the key's entry; if the key has none, or one for which `replace_if`
         /// returns true, `init` makes the value.
         ///
-        /// A value that another call loads while this one waits for it is not judged. Otherwise
-        /// like [`or_insert_with`](Self::or_insert_with).
+        /// A value that another call loads while this one waits for it is not judged. A stale value
+        /// for which `replace_if` returns false is returned, as a fresh one. If the key gets a
+        /// value meanwhile for which `replace_if` returns true, the call returns its own, and the
+        /// cache does not keep it. Otherwise like [`or_insert_with`](Self::or_insert_with).
         ///
         /// *Callbacks*: `replace_if` runs on this thread, with no lock held, once for each entry of
         /// the key that the call meets. It must not write the key: that write panics.

@@ -119,8 +119,8 @@ where
 
     /// Lets the key's living entry live forever: Redis' `PERSIST`.
     ///
-    /// A `time_to_idle` still applies. Returns false if there is no living entry. Otherwise like
-    /// [`set_ttl`](Self::set_ttl).
+    /// A `time_to_idle` still applies, and a policy's read hook may change the lifetime at the next
+    /// read. Returns false if there is no living entry. Otherwise like [`set_ttl`](Self::set_ttl).
     ///
     /// ```
     /// use cortado::{Cache, Expiration};

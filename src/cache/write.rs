@@ -57,8 +57,9 @@ where
 
     /// Inserts a value with a lifetime of its own; otherwise like [`insert`](Self::insert).
     ///
-    /// The lifetime takes the place of `time_to_live` and of the expiry policy. A `time_to_idle`
-    /// still applies. Zero means not stored; more than 292 years means never.
+    /// The lifetime takes the place of `time_to_live` and of the expiry policy's answer for a
+    /// write. A `time_to_idle` still applies, and a policy's read hook may change the lifetime at
+    /// the next read. Zero means not stored; more than 292 years means never.
     ///
     /// ```
     /// use cortado::{Cache, Clock};
@@ -99,8 +100,13 @@ where
     ///
     /// *Atomicity*: as a computation. Otherwise like [`insert`](Self::insert).
     ///
+    /// *Blocking*: waits for a load or computation of the key that is under way.
+    ///
     /// # Errors
     /// Returns the value if there is no living entry.
+    ///
+    /// # Panics
+    /// Inside a load or a computation of its own key.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -156,7 +162,8 @@ where
 
     /// Removes the key's entry if `condition` holds for it, and returns a clone of the value if so.
     ///
-    /// Otherwise like [`remove`](Self::remove).
+    /// Otherwise like [`remove`](Self::remove): a load of the key that is under way began before the
+    /// removal, so the cache may not keep its value, also if nothing is removed.
     ///
     /// *Atomicity*: the entry that was judged is the entry that is removed. If the entry changes
     /// meanwhile, the condition is asked once more, with the key held as by a computation.

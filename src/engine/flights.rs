@@ -47,9 +47,10 @@ pub struct Flight {
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
-    /// Whether the owner may have an entry to share: while it looks for one, and when the loader
-    /// has returned. Relaxed: the owner stores `true` before it takes the bucket's lock;
-    /// others read it after they have held that lock.
+    /// Whether the owner may have an entry to share: while it looks at one that it does not
+    /// replace, and from its commit on. Not while the user's code runs: what that code does is no
+    /// reason to give the load up. Relaxed: the owner stores `true` before it takes the bucket's
+    /// lock; others read it after they have held that lock.
     may_share: AtomicBool,
     /// Whether a load that was handed to the executor has begun. Relaxed: it publishes no other
     /// data. An operation that changes it from [`QUEUED`] runs a loader or a computation next.
@@ -133,12 +134,6 @@ impl Flight {
     /// begin later orders the store.
     pub fn overtake(&self) {
         self.overtaken.store(true, Ordering::Relaxed);
-    }
-
-    /// Notes whether the flight's owner may have an entry to share: while it looks for one, and
-    /// from when the loader has returned.
-    fn set_may_share(&self, may_share: bool) {
-        self.may_share.store(may_share, Ordering::Relaxed);
     }
 
     /// Whether this is a load that waits in the executor.
@@ -371,8 +366,7 @@ impl FlightGuard {
             kind,
             generation,
             overtaken: AtomicBool::new(false),
-            // A load looks at the entry first, which it may share.
-            may_share: AtomicBool::new(kind != FlightKind::Reload),
+            may_share: AtomicBool::new(false),
             stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
             postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
@@ -398,9 +392,10 @@ impl FlightGuard {
         (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
     }
 
-    /// Notes that the owner has found no entry to share, before the loader runs.
-    pub fn begin_loader(&self) {
-        self.flight().set_may_share(false);
+    /// Notes whether the owner may have an entry to share. Before it looks for that entry, or
+    /// commits one.
+    pub fn set_may_share(&self, may_share: bool) {
+        self.flight().may_share.store(may_share, Ordering::Relaxed);
     }
 
     /// What marks the owner's code on a thread's stack.
@@ -459,11 +454,6 @@ impl EnteredFlight {
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         self.guard.land(outcome);
-    }
-
-    /// Notes that the loader has returned, before the commit.
-    pub fn begin_commit(&self) {
-        self.guard.flight().set_may_share(true);
     }
 
     /// Whether another operation has overtaken the load or reload.

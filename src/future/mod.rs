@@ -129,7 +129,7 @@ impl<K, V, S> Cache<K, V, S> {
         &self.cache
     }
 
-    /// The same as [`sync`](Self::sync), by the name that moka gives it.
+    /// The same as [`sync`](Self::sync), by the name that moka gave it before 0.12.
     #[must_use]
     pub fn blocking(&self) -> &crate::Cache<K, V, S> {
         &self.cache

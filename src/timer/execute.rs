@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// A poll that an executor has dropped is made on the driver's thread after this time.
 const POLL_AGAIN: Duration = Duration::from_millis(10);
+/// If an executor runs each poll inside of the one that submits it, other jobs have their turn after
+/// so many.
+const POLLS: u32 = 64;
 
 thread_cells! {
     /// The timers whose jobs run on this thread, innermost last. While the thread ends, nothing is
@@ -135,7 +138,12 @@ impl Task {
     fn poll(task: Arc<Self>, ticket: PollTicket) {
         let _inside = Inside::enter(&task.shared);
         let mut next = Some(ticket);
+        let mut polls = 0;
         while let Some(ticket) = next {
+            if polls == POLLS {
+                return Self::poll_on_the_driver(task, ticket, Duration::ZERO);
+            }
+            polls += 1;
             next = Self::poll_once(&task, ticket);
         }
     }

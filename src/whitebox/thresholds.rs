@@ -302,11 +302,13 @@ fn with_a_scheduler_operations_need_not() {
     cache.audit();
 }
 
-/// A pass lets go of at least 512 dead nodes. It exceeds that number by less than a batch of 248.
-#[test]
-fn a_pass_lets_go_of_so_many() {
-    const DEAD: u32 = 10 * 248;
-    let _alone = alone();
+/// Batches of dead nodes, each as large as they get.
+const BATCH: u32 = 248;
+
+/// A cache with ten batches of dead nodes whose grace period is over, and as many living entries:
+/// the keys from `10 * BATCH` on.
+fn with_dead() -> Numbers {
+    const DEAD: u32 = 10 * BATCH;
     let (cache, _hand) = settled(None, 2 * DEAD);
     let guard = crate::epoch::pin();
     (0..DEAD).for_each(|key| cache.invalidate(&key));
@@ -314,21 +316,98 @@ fn a_pass_lets_go_of_so_many() {
     (0..17).for_each(|_| pass(&cache));
     assert_eq!(unreclaimed(&cache), DEAD as usize);
     drop(guard);
+    await_grace(core(&cache), 10);
+    cache
+}
+
+fn await_grace(core: &Core, batches: usize) {
     let begun = Instant::now();
-    while core(&cache).upkeep.grace_ended.load(Relaxed) < 10 {
+    while core.upkeep.grace_ended.load(Relaxed) < batches {
         assert!(begun.elapsed() < Duration::from_secs(30), "their grace periods do not end");
         crate::epoch::pin().flush();
         std::thread::yield_now();
     }
+}
+
+/// A pass lets go of at least 512 dead nodes. It exceeds that number by less than a batch of 248.
+#[test]
+fn a_pass_lets_go_of_so_many() {
+    let _alone = alone();
+    let cache = with_dead();
     let mut before = unreclaimed(&cache);
     for _ in 0..3 {
         pass(&cache);
         let given_up = before - unreclaimed(&cache);
-        assert!((512..512 + 248).contains(&given_up), "{given_up}");
+        assert!((512..512 + BATCH as usize).contains(&given_up), "{given_up}");
         before -= given_up;
     }
     clean(&cache);
     cache.audit();
+}
+
+/// A pass that adds more dead nodes than these lets go of as many, so they do not pile up.
+#[test]
+fn or_of_as_many_as_it_adds() {
+    const EACH: u32 = 400;
+    let _alone = alone();
+    let cache = with_dead();
+    let before = unreclaimed(&cache);
+    let state = core(&cache).upkeep.lock();
+    std::thread::scope(|scope| {
+        for first in [10 * BATCH, 10 * BATCH + EACH] {
+            let cache = &cache;
+            scope.spawn(move || (first..first + EACH).for_each(|key| cache.insert(key, 1)));
+        }
+    });
+    drop(state);
+    pass(&cache);
+    let added = 2 * EACH as usize;
+    let given_up = before + added - unreclaimed(&cache);
+    assert!((added..added + BATCH as usize).contains(&given_up), "{given_up}");
+    clean(&cache);
+    cache.audit();
+}
+
+/// A value that counts its drops.
+#[derive(Clone)]
+struct Counted(&'static AtomicU32);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// A caller drops the contents of 16 batches at most, whatever other threads' passes have left.
+#[test]
+fn a_caller_drops_so_many_values() {
+    static DROPS: AtomicU32 = AtomicU32::new(0);
+    const BATCHES: u32 = 40;
+    let _alone = alone();
+    let cache: Cache<u32, Counted> = Cache::builder().clock(Clock::manual().0).build();
+    let (engine, core) = (cache.engine(), &cache.engine().core);
+    (0..BATCHES * BATCH).for_each(|key| cache.insert(key, Counted(&DROPS)));
+    cache.run_pending_tasks();
+    let guard = crate::epoch::pin();
+    (0..BATCHES * BATCH).for_each(|key| cache.invalidate(&key));
+    (0..17).for_each(|_| pass_of(core));
+    drop(guard);
+    await_grace(core, BATCHES as usize);
+    // As other threads would, which have lost their cores before they drop.
+    (0..10).for_each(|_| pass_of(core));
+    assert_eq!(DROPS.load(Relaxed), 0);
+    engine.after_read();
+    let dropped = DROPS.load(Relaxed);
+    // A batch may be smaller than most.
+    assert!((15 * BATCH..=16 * BATCH).contains(&dropped), "{dropped}");
+    cache.run_pending_tasks();
+    assert_eq!(DROPS.load(Relaxed), BATCHES * BATCH);
+    cache.audit();
+}
+
+/// Runs a pass, and drops nothing.
+fn pass_of(core: &Core) {
+    let _left = core.pass_of_units(64);
 }
 
 /// A pass grows the index by a few buckets only. A request for all maintenance grows it to the end.

@@ -64,3 +64,15 @@ fn zero_is_what_the_policy_says_and_other_lifetimes_change_nothing() {
     tested.insert(1, 1);
     assert_eq!((tested.get(&1), tested.causes()), (None, vec![(1, Expired)]));
 }
+
+/// A value that comes with an end in the past has not been kept too long.
+#[test]
+fn a_value_whose_end_is_past_is_not_late() {
+    let tested = tested(|builder: Builder<u32, u32>| builder.record_stats(true));
+    tested.hand.advance(60 * MINUTE);
+    tested.insert_with_ttl(1, 1, MINUTE);
+    let now = tested.expires_at(&1).due().unwrap() - MINUTE;
+    tested.insert_until(2, 2, now - 50 * MINUTE);
+    assert_eq!(tested.causes(), [(2, Expired)]);
+    assert_eq!(tested.stats().expiry_lateness().max, Duration::ZERO);
+}

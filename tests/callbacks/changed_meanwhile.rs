@@ -1,10 +1,13 @@
 //! What changes an entry while a hook or a condition is being asked about it.
 
 use crate::common::audited::{audited, loading_audited};
-use crate::common::{MINUTE, SECOND, must_end};
-use cortado::{Cache, Clock, Expiration, Expiry, Loaded, RemovalCause, Removed};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
+use cortado::{
+    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Op, RemovalCause, Removed,
+};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,6 +136,152 @@ fn a_lifetime_that_is_set_amid_a_load_by_condition_is_of_the_old_value() {
             assert_eq!((*loaded, loaded.is_fresh()), (2, true));
             let kept = if life.is_zero() { Expiration::NoEntry } else { Expiration::Never };
             assert_eq!(cache.expires_in(&1), kept);
+        }
+    });
+}
+
+/// Gives an entry the time until an instant that it is told of later.
+struct Until(Arc<Mutex<Option<Instant>>>, Mutex<Sender<()>>);
+
+impl Expiry<u32, u32> for Until {
+    fn expire_after_create(&self, _: &u32, _: &u32, now: Instant) -> Option<Duration> {
+        let _ = self.1.lock().unwrap().send(());
+        self.0.lock().unwrap().map(|end| end.saturating_duration_since(now))
+    }
+}
+
+/// An insert that has waited for a computation asks the hook for the life that begins after it.
+#[test]
+fn the_life_after_a_wait_is_asked_for_after_it() {
+    must_end(|| {
+        for updates in [false, true] {
+            let ((clock, hand), (told, asked)) = (Clock::manual(), channel());
+            let end = Arc::new(Mutex::new(None));
+            let policy = Until(Arc::clone(&end), Mutex::new(told));
+            let cache = audited(Cache::builder().expire_after(policy).clock(clock).build());
+            cache.insert_with_ttl(0, 0, 2 * MINUTE);
+            let due = cache.expires_at(&0).due();
+            assert!(due.is_some());
+            *end.lock().unwrap() = due;
+            if updates {
+                cache.insert(1, 0);
+                asked.recv().unwrap();
+            }
+            thread::scope(|scope| {
+                cache.entry(1).and_compute_with(|_| {
+                    scope.spawn(|| cache.insert(1, 1));
+                    asked.recv().unwrap();
+                    yield_a_while();
+                    hand.advance(MINUTE);
+                    Op::Nop
+                });
+            });
+            assert_eq!(cache.get(&1), Some(1));
+            assert_eq!(cache.expires_at(&1).due(), due, "updates: {updates}");
+        }
+    });
+}
+
+/// A lifetime that is set while the weigher is asked about a loaded value is that of the old value.
+#[test]
+fn a_lifetime_that_is_set_while_a_loaded_value_is_weighed_is_of_the_old_value() {
+    must_end(|| {
+        let cell = Arc::new(OnceLock::<Cache<u32, u32>>::new());
+        let of_weigher = Arc::downgrade(&cell);
+        let cache = audited(
+            Cache::builder()
+                .weigher(move |_, &value| {
+                    if value == 2 {
+                        let cell = of_weigher.upgrade().unwrap();
+                        let sets = move || assert!(cell.get().unwrap().set_ttl(&1, MINUTE));
+                        thread::spawn(sets).join().unwrap();
+                    }
+                    1
+                })
+                .build(),
+        );
+        assert!(cell.set((*cache).clone()).is_ok());
+        cache.insert(1, 1);
+        assert_eq!(*cache.entry(1).or_insert_with_if(|| 2, |&value| value == 1), 2);
+        assert_eq!((cache.get(&1), cache.expires_in(&1)), (Some(2), Expiration::Never));
+        // The same while the condition is asked, with the load under way.
+        let asked = Mutex::new(Vec::new());
+        let loaded = cache.entry(1).or_insert_with_if(
+            || 4,
+            |&value| {
+                asked.lock().unwrap().push(value);
+                let meanwhile = || match value {
+                    2 => cache.insert(1, 3),
+                    _ => assert!(cache.set_ttl(&1, MINUTE)),
+                };
+                thread::scope(|scope| scope.spawn(meanwhile).join().unwrap());
+                true
+            },
+        );
+        assert_eq!((*loaded, asked.into_inner().unwrap()), (4, vec![2, 3]));
+        assert_eq!((cache.get(&1), cache.expires_in(&1)), (Some(4), Expiration::Never));
+        drop(cell);
+    });
+}
+
+/// A read hook that ends an entry a second later, when it is told to.
+struct Ends(Arc<AtomicBool>);
+
+impl Expiry<u32, u32> for Ends {
+    fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+        Some(MINUTE)
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &u32,
+        _: &u32,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        if self.0.swap(false, SeqCst) { Some(SECOND) } else { current }
+    }
+}
+
+/// An entry that a load's condition keeps is not shared if it has ended while the condition was
+/// asked: by a read, or by an eviction.
+#[test]
+fn what_ends_while_the_condition_is_asked_is_not_shared() {
+    must_end(|| {
+        for evicts in [false, true] {
+            let (ends, (clock, hand)) = (Arc::new(AtomicBool::new(false)), Clock::manual());
+            let builder = Cache::builder().expire_after(Ends(Arc::clone(&ends))).clock(clock);
+            let builder = builder.max_capacity(1).eviction_policy(EvictionPolicy::lru());
+            let cache = audited(builder.build());
+            cache.insert(1, 10);
+            let mut joins = None;
+            let loaded = cache.entry(1).or_insert_with_if(
+                || 30,
+                |&value| {
+                    if value == 10 {
+                        // There is no load yet.
+                        thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, 20)));
+                        return true;
+                    }
+                    if evicts {
+                        cache.insert(2, 0);
+                        cache.run_pending_tasks();
+                    } else {
+                        ends.store(true, SeqCst);
+                        assert_eq!(cache.get(&1), Some(20));
+                        hand.advance(2 * SECOND);
+                    }
+                    assert_eq!(cache.get(&1), None);
+                    let other = (*cache).clone();
+                    joins = Some(thread::spawn(move || other.get_with(1, || 99)));
+                    yield_a_while();
+                    false
+                },
+            );
+            assert_eq!(*loaded, 30, "evicts: {evicts}");
+            let joined = joins.unwrap().join().unwrap();
+            assert!([30, 99].contains(&joined), "{joined}, evicts: {evicts}");
         }
     });
 }

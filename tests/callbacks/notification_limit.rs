@@ -324,3 +324,32 @@ fn who_waits_for_a_stuck_listener_sleeps() {
         });
     }
 }
+
+/// A cache that discards what is too much for its queue discards nothing when it is closed, or asked
+/// for all its maintenance, and its listener keeps up.
+#[test]
+fn closing_discards_nothing_that_the_listener_has_time_for() {
+    must_end(|| {
+        for closes in [false, true] {
+            let told = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&told);
+            let cache = audited(
+                Cache::<u64, u64>::builder()
+                    .removal_listener(move |_| _ = count.fetch_add(1, SeqCst))
+                    .notification_limit(100, Overflow::Discard)
+                    .record_stats(true)
+                    .build(),
+            );
+            cache.insert_many((0..1000).map(|n| (n, n)));
+            cache.run_pending_tasks();
+            if closes {
+                cache.close();
+            } else {
+                cache.invalidate_all();
+                cache.run_pending_tasks();
+            }
+            let discarded = cache.stats().discarded_notifications;
+            assert_eq!((told.load(SeqCst), discarded), (1000, 0), "closes: {closes}");
+        }
+    });
+}

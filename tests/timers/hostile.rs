@@ -132,6 +132,27 @@ fn an_inline_executor_polls_without_recursion() {
     assert_eq!((polls.load(SeqCst), bench.timer.running()), (TIMES + 1, 0));
 }
 
+/// A future that goes on again and again on such an executor leaves other jobs their turn.
+#[test]
+fn an_inline_executor_does_not_keep_other_jobs_waiting() {
+    const TIMES: usize = 10_000;
+    let bench = Bench::with(|builder| builder.executor(|job: Job| job()));
+    let (has_run, polls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (awaited, count) = (Arc::clone(&has_run), Arc::clone(&polls));
+    let job = bench.timer.after_async(MS, move |_| async move {
+        std::future::poll_fn(|context| {
+            context.waker().wake_by_ref();
+            let is_over = awaited.load(SeqCst) || count.fetch_add(1, SeqCst) == TIMES;
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    });
+    job.unwrap().detach();
+    bench.timer.after(MS, move |_| has_run.store(true, SeqCst)).unwrap().detach();
+    bench.step(1);
+    assert!((1..TIMES).contains(&polls.load(SeqCst)), "{} polls", polls.load(SeqCst));
+}
+
 #[test]
 fn an_executor_may_refuse_for_ever() {
     for rejection in [Rejection::Retry(Duration::ZERO), Rejection::Discard, Rejection::RunHere] {

@@ -36,7 +36,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
                 self.destroy(&[id]);
             }
         }
-        self.drop_reclaimed();
+        self.drop_reclaimed(usize::MAX);
         self.core.flush_rest();
         self.core.end_receiving();
     }

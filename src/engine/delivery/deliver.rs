@@ -14,10 +14,27 @@ use crate::pool::{Pool, RawHandle};
 use crate::primitives::{catch_user_panic, seeded};
 use crate::removal::RemovalCause;
 
-/// A caller delivers at most this many notices beside its operation.
-pub const CALLER_NOTICES: usize = 64;
-/// A job delivers at most this many notices before other caches have their turn.
-const JOB_NOTICES: usize = 4096;
+/// How much one call delivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    notices: usize,
+    /// Batches of nodes whose keys and values are dropped. A pass leaves fewer than sixteen, so
+    /// threads that all run passes keep up with each other.
+    batches: usize,
+}
+
+impl Share {
+    /// Of a caller, beside its operation.
+    pub const CALLER: Self = Self { notices: 64, batches: 16 };
+    /// Of a job, before other caches have their turn.
+    const JOB: Self = Self { notices: 4096, batches: 16 };
+    pub const ALL: Self = Self { notices: usize::MAX, batches: usize::MAX };
+
+    /// Of a caller that asked for so many units.
+    pub fn of_units(notices: usize) -> Self {
+        Self { notices, ..Self::ALL }
+    }
+}
 
 /// Runs user code; false if it panicked.
 pub fn is_completed(run: impl FnOnce()) -> bool {
@@ -64,7 +81,7 @@ where
     fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
         loop {
-            if !self.deliver_at_most(JOB_NOTICES) {
+            if !self.deliver_at_most(Share::JOB) {
                 // This thread is inside a callback, a flight or a delivery: an executor may run
                 // jobs at once. The outer frame delivers, or its end does. The dropped job leaves
                 // its work to them.
@@ -175,7 +192,7 @@ impl<K, V, S> Engine<K, V, S> {
             if core.notices.has_own_executor() {
                 core.notices.submit_deliveries();
             } else {
-                self.deliver_at_most(JOB_NOTICES);
+                self.deliver_at_most(Share::JOB);
             }
         }
     }
@@ -186,14 +203,14 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.notices.has_own_executor() {
             self.core.notices.submit_deliveries();
         } else {
-            self.deliver_at_most(CALLER_NOTICES);
+            self.deliver_at_most(Share::CALLER);
         }
     }
 
-    /// Drops what passes took out, and announces at most so many removals. No lock is held. Does
+    /// Drops what passes took out and announces removals, within the share. No lock is held. Does
     /// nothing and returns false inside a callback or a flight, where it defers the delivery to
     /// their end, and inside another delivery of this cache, which takes it over.
-    pub fn deliver_at_most(&self, notices: usize) -> bool {
+    pub fn deliver_at_most(&self, share: Share) -> bool {
         let core = &self.core;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
             if core.notices.has_deliveries() {
@@ -203,37 +220,45 @@ impl<K, V, S> Engine<K, V, S> {
         }
         let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| core.lock_maintenance());
-        let mut left = notices;
+        let Share { mut notices, mut batches } = share;
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
-            self.drop_reclaimed();
+            batches -= self.drop_reclaimed(batches);
             if let Some(receiving) = core.notices.receiving() {
                 receiving.wake();
                 if receiving.is_gone() {
                     self.drop_unreceived();
                 }
             }
-            if !core.notices.has_listener() {
-                return true;
+            let mut has_more = batches == 0 && !core.notices.has_nothing_to_drop();
+            let mut is_done = true;
+            if core.notices.has_listener() {
+                let delivered = core.notices.deliver(notices, |notice| self.deliver(notice));
+                notices -= delivered.count;
+                has_more |= delivered.more;
+                is_done = delivered.count == 0 && core.notices.has_nothing_to_drop();
             }
-            let delivered = core.notices.deliver(left, |notice| self.deliver(notice));
-            left -= delivered.count;
-            if delivered.more {
+            if has_more {
                 core.require_pass();
                 core.wake_scheduler();
-                return true;
             }
-            if delivered.count == 0 && core.notices.has_nothing_to_drop() {
+            if has_more || is_done {
                 return true;
             }
         }
     }
 
-    /// Drops the keys and values of nodes without a count.
-    pub fn drop_reclaimed(&self) {
-        while let Some(ids) = self.core.notices.next_to_drop() {
+    /// Drops the keys and values of nodes without a count, of at most so many batches. Returns of
+    /// how many.
+    pub fn drop_reclaimed(&self, most: usize) -> usize {
+        let mut batches = 0;
+        while batches < most
+            && let Some(ids) = self.core.notices.next_to_drop()
+        {
             self.destroy(&ids);
+            batches += 1;
         }
+        batches
     }
 
     /// Drops the keys and values of nodes without a count.

@@ -1,6 +1,6 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
-use super::deliver::CALLER_NOTICES;
+use super::deliver::Share;
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notices, Receiving};
 use crate::engine::reentrancy;
@@ -31,13 +31,17 @@ impl<K, V, S> Engine<K, V, S> {
             if receiving.is_some_and(Receiving::is_gone) {
                 return;
             }
-            if is_patient && receiving.is_none() {
+            let submits = is_patient && receiving.is_none();
+            if submits {
                 notices.submit_deliveries();
             } else {
-                self.deliver_at_most(CALLER_NOTICES);
+                self.deliver_at_most(Share::CALLER);
             }
-            let is_enough = |notices: &Notices| notices.waiting() <= limit;
-            notices.wait_until(OTHERS_TURN, is_enough);
+            // Nobody would wake a writer that alone delivers.
+            if submits || receiving.is_some() || notices.is_delivering() {
+                let is_enough = |notices: &Notices| notices.waiting() <= limit;
+                notices.wait_until(OTHERS_TURN, is_enough);
+            }
             is_patient = notices.has_own_executor() && notices.is_delivering();
         }
     }

@@ -1,5 +1,6 @@
 //! Maintenance that a caller asks for: all that is due, or so many units of it.
 
+use super::deliver::Share;
 use crate::engine::Engine;
 use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
 use crate::engine::reentrancy;
@@ -61,10 +62,10 @@ impl<K, V, S> Engine<K, V, S> {
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
-            let budget = Budget::of_units(PATIENT_UNITS);
+            let budget = Budget::of_units(core.notices.most_units(PATIENT_UNITS));
             let left = core.pass_within(&mut if exactly { budget.exactly() } else { budget });
             is_exact |= exactly;
-            self.deliver_at_most(usize::MAX);
+            self.deliver_at_most(Share::ALL);
             owed = owed.saturating_sub(core.spill_portion());
             let has_surplus = core.has_surplus();
             // A pass that leaves other work gives nothing back.
@@ -83,7 +84,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn run_pending_within(&self, units: usize) -> Pending {
         let core = &self.core;
         let left = core.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
-        self.deliver_at_most(units);
+        self.deliver_at_most(Share::of_units(units));
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
@@ -101,12 +102,12 @@ impl<K, V, S> Engine<K, V, S> {
         // A receiver takes its time, and may be this very thread.
         let is_received = self.core.notices.receiving().is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
-        self.deliver_at_most(usize::MAX);
+        self.deliver_at_most(Share::ALL);
         let notices = &self.core.notices;
         while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
             notices.wait_until(limit, |notices| !notices.is_delivering());
-            self.deliver_at_most(usize::MAX);
+            self.deliver_at_most(Share::ALL);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, LoadedNode, Obstacle};
+use crate::engine::flights::{EnteredFlight, FlightGuard, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, FullTerms, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
@@ -18,6 +18,8 @@ pub struct Replaces<'a, K, V> {
     condition: Option<Condition<'a, K, V>>,
     /// The entry for which the condition holds.
     judged: Option<Handle<K, V>>,
+    /// Entries that are not replaced.
+    kept: Vec<Handle<K, V>>,
     reload: Option<ReloadOf>,
 }
 
@@ -34,12 +36,17 @@ impl<'a, K, V> Replaces<'a, K, V> {
     }
 
     pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
-        Self { condition, judged: None, reload: None }
+        Self { condition, judged: None, kept: Vec::new(), reload: None }
     }
 
     /// Replaces this entry and no other, by its reload. `read_at` is the read that triggered it.
     pub fn only(entry: Handle<K, V>, read_at: Option<Timestamp>) -> Self {
-        Self { condition: None, judged: Some(entry), reload: Some(ReloadOf { read_at }) }
+        let reload = Some(ReloadOf { read_at });
+        Self { condition: None, judged: Some(entry), kept: Vec::new(), reload }
+    }
+
+    fn keeps(&self, entry: &Entry<K, V>) -> bool {
+        self.kept.iter().any(|kept| kept.id() == entry.node().id())
     }
 }
 
@@ -47,19 +54,21 @@ impl<'a, K, V> Replaces<'a, K, V> {
 pub struct OwnedReplaces<K, V, C> {
     condition: Option<C>,
     judged: Option<Handle<K, V>>,
+    kept: Vec<Handle<K, V>>,
 }
 
 impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     pub fn new(condition: Option<C>) -> Self {
-        Self { condition, judged: None }
+        Self { condition, judged: None, kept: Vec::new() }
     }
 
     /// Runs a step with it.
     pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
         let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
-        let mut lent = Replaces { condition, judged: self.judged.take(), reload: None };
+        let (judged, kept) = (self.judged.take(), std::mem::take(&mut self.kept));
+        let mut lent = Replaces { condition, judged, kept, reload: None };
         let result = step(&mut lent);
-        self.judged = lent.judged;
+        (self.judged, self.kept) = (lent.judged, lent.kept);
         result
     }
 }
@@ -82,10 +91,46 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
+    /// The key's entry, with the caller's flight on the board, and whether the load replaces it.
+    ///
+    /// An entry that is kept will be shared with other calls, with the lifetime that is found here.
+    /// So the caller's flight says so before the entry is looked at for the last time, and from
+    /// then on a change of that lifetime overtakes the flight.
+    pub fn judged_entry(
+        &self,
+        flight: &FlightGuard,
+        (hash, key): (Hash32, &K),
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Option<(Entry<K, V>, bool)> {
+        let mut may_share = false;
+        loop {
+            let Some(entry) = self.stable_entry(hash, key).0 else {
+                flight.set_may_share(false);
+                return None;
+            };
+            if may_share && replaces.keeps(&entry) {
+                return Some((entry, false));
+            }
+            flight.set_may_share(false);
+            if self.is_replaced(&entry, replaces) {
+                return Some((entry, true));
+            }
+            replaces.kept.push(entry.node().clone());
+            may_share = !seeded("conditions-are-asked-too-late");
+            flight.set_may_share(true);
+            if !may_share {
+                return Some((entry, false));
+            }
+        }
+    }
+
     /// Whether a load replaces this entry. Each entry is judged once.
     pub fn is_replaced(&self, entry: &Entry<K, V>, replaces: &mut Replaces<'_, K, V>) -> bool {
         if replaces.judged.as_ref().is_some_and(|judged| judged.id() == entry.node().id()) {
             return true;
+        }
+        if replaces.keeps(entry) {
+            return false;
         }
         let Some(condition) = &mut replaces.condition else {
             return replaces.reload.is_some() && seeded("loads-land-overtaken");
@@ -116,11 +161,11 @@ where
         loop {
             let is_absent = std::mem::take(&mut was_absent)
                 && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
-            let look = || self.stable_entry(hash, node.key()).0;
+            let mut look = || self.judged_entry(flight.guard(), (hash, node.key()), replaces);
             let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,
-                Some(entry) if self.is_replaced(&entry, replaces) => self.basis_on(&entry),
-                Some(entry) => {
+                Some((entry, true)) => self.basis_on(&entry),
+                Some((entry, false)) => {
                     let ends = entry.deadline();
                     return (entry, ends);
                 }
@@ -164,12 +209,14 @@ where
             exact = true;
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
             if !basis.is_still(living) {
+                flight.guard().set_may_share(false);
                 return Err(node);
             }
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
             // Where reads change hard deadlines, hooks asked about a key that is read all the time
             // would be asked again and again.
             put.told = basis.told().filter(|_| answer.is_some() && !self.mode.asks());
+            flight.guard().set_may_share(true);
             let done = match reload.filter(|_| living.is_some()) {
                 None => self.core.commit_put(found, &put, flight.clearance()),
                 Some(ReloadOf { read_at }) => {
@@ -191,7 +238,10 @@ where
                     let entry = fresh(node.handle(), put.now, put.deadline);
                     return Ok(Committed { entry, ends });
                 }
-                Err(Obstacle::EntryChanged) => return Err(node),
+                Err(Obstacle::EntryChanged) => {
+                    flight.guard().set_may_share(false);
+                    return Err(node);
+                }
                 Err(_) => {}
             }
         }

@@ -72,6 +72,8 @@ where
                 drop(flight);
                 // Before the error is the return value: a panic of the destructors would leak it.
                 drop((draft, looked, kept));
+                self.core.after_computation();
+                self.after_write();
                 return Err(error);
             }
         };

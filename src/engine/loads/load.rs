@@ -359,12 +359,8 @@ where
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Entry<K, V>> {
-        let (entry, _) = self.stable_entry(draft.hash(), draft.key());
-        let present = entry.filter(|entry| !self.is_replaced(entry, replaces));
-        if present.is_none() {
-            flight.begin_loader();
-        }
-        present
+        let judged = self.judged_entry(flight, (draft.hash(), draft.key()), replaces);
+        judged.and_then(|(entry, is_replaced)| (!is_replaced).then_some(entry))
     }
 
     /// Commits a loaded value and ends its flight.
@@ -377,7 +373,6 @@ where
     ) -> Entry<K, V> {
         let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
-        flight.begin_commit();
         let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
         flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
         self.after_write();

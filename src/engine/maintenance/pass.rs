@@ -68,6 +68,7 @@ impl Core {
     ) -> Leftover {
         let running = self.upkeep.status.begin();
         self.hot.clear_pass_requests();
+        let unreclaimed = self.unreclaimed();
         let patience = budget.patience();
         let mut pass =
             Pass { core: self, state, guard, now, deferred: false, patience, skipped_busy: false };
@@ -97,7 +98,8 @@ impl Core {
         }
         left.deferred = pass.deferred;
         left.skipped_busy = pass.skipped_busy;
-        let reclaimable = self.reclaim(state);
+        let added = self.unreclaimed().saturating_sub(unreclaimed);
+        let reclaimable = self.reclaim(state, added);
         left.work |= reclaimable;
         // Nodes that a pass may reclaim wait for passes, not for guards.
         left.yields = budget.may_yield() && !reclaimable && self.take_yield(state);

@@ -15,7 +15,8 @@ use crate::node::{Meta, life};
 use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::{Arc, seeded};
 
-/// A pass gives up about this many dead nodes; it exceeds the number by less than a batch.
+/// A pass gives up about this many dead nodes, or as many as it has itself added if these are more;
+/// it exceeds the number by less than a batch.
 const DROPS: usize = 512;
 /// A pass gives up this many while more than [`BACKLOG`] wait, as after a long-held guard or a
 /// sweep of many entries. Writers make as many dead nodes again meanwhile.
@@ -179,15 +180,15 @@ impl Core {
     }
 
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
-    /// a pass may drop. (A thread that lost its core before it flushed may hold an older batch
-    /// back.) True if there are more.
-    pub fn reclaim(&self, state: &mut Maintenance) -> bool {
+    /// a pass may drop after it has added so many. (A thread that lost its core before it flushed
+    /// may hold an older batch back.) True if there are more.
+    pub fn reclaim(&self, state: &mut Maintenance, added: usize) -> bool {
         if !self.is_grace_over() {
             // The usual case. No batch needs to be looked at.
             return false;
         }
-        let behind = self.upkeep.published.unreclaimed.load(Ordering::Relaxed) > BACKLOG;
-        let most = if behind { MANY_DROPS } else { DROPS };
+        let behind = self.unreclaimed() > BACKLOG;
+        let most = added.max(if behind { MANY_DROPS } else { DROPS });
         let in_grace = &mut state.in_grace;
         let mut given_up = 0;
         while given_up < most

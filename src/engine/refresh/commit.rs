@@ -119,6 +119,7 @@ where
         let hash = node.meta().hash();
         let permit = self.core.flights.permit(hash, flight.clearance())?;
         let guard = crate::epoch::pin();
+        flight.guard().set_may_share(true);
         loop {
             let (found, _) = self.search_exact(&guard, hash, node.key());
             match self.core.commit_unmodified(found, &new, &permit) {
@@ -174,6 +175,7 @@ where
     pub(super) fn remove_gone(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
         let hash = node.meta().hash();
         let guard = crate::epoch::pin();
+        flight.guard().set_may_share(true);
         loop {
             let (found, there) = self.search_exact(&guard, hash, node.key());
             if there.is_none_or(|there| there.id() != node.id()) {

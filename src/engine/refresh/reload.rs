@@ -267,7 +267,6 @@ where
         flight: EnteredFlight,
     ) -> ReloadEnd<K, V> {
         let Reloaded { outcome, lease } = reloaded;
-        flight.begin_commit();
         match outcome {
             ReloadOutcome::New(value) => {
                 let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
@@ -419,7 +418,7 @@ impl<K, V, S> Engine<K, V, S> {
             let now = now.unwrap_or_else(|| reloading.taken_from());
             let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
             let id = reloading.node.id();
-            reloads.failures.note(id, (reason, now), is_there);
+            reloads.failures.note(id, (reason, now), &is_there);
             reloading.fail();
         }
     }

@@ -74,24 +74,13 @@ impl Core {
         put: &Put,
     ) -> Result<CommitOutcome, Obstacle> {
         if !self.flights.is_idle(put.hash) {
-            return self.commit_put_beside_others(found, put);
+            return self.commit_put(Search::Versioned(found), put, Clearance::Idle);
         }
         self.commit_put_under(&CommitPermit::IfIdle, Search::Versioned(found), put)
     }
 
-    /// [`commit_put_if_idle`](Self::commit_put_if_idle) if the shard has flights.
-    #[cold]
-    #[inline(never)]
-    fn commit_put_beside_others(
-        &self,
-        found: Found<'_>,
-        put: &Put,
-    ) -> Result<CommitOutcome, Obstacle> {
-        let permit = self.flights.permit_beside_others(put.hash);
-        self.commit_put_under(&permit, Search::Versioned(found), put)
-    }
-
     /// Publishes a node, in place of the node that was found, if one was found.
+    #[inline(never)]
     pub fn commit_put<'g>(
         &self,
         found: Search<'g>,
@@ -120,7 +109,7 @@ impl Core {
         let mut locked = self.lock(found, put.hash, &permit)?;
         let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
         else {
-            return self.publish(&mut locked, put);
+            return self.publish_slowly(&mut locked, put);
         };
         let (life, new_life) = (self.pool.life(old), self.pool.life(put.id));
         let hard_deadline = self.pool.hard_deadline(put.id).map(HardDeadline::load);
@@ -144,7 +133,7 @@ impl Core {
         // This mark must come before the old node is gone: a read that finds it gone checks the
         // mark next.
         let instant = mark.note_reloaded();
-        let done = self.publish(&mut locked, put);
+        let done = self.publish_slowly(&mut locked, put);
         if done.is_err() {
             mark.note_taken(instant);
         }
@@ -170,7 +159,7 @@ impl Core {
         self.pool.meta(put.id).set_act(put.deadline.min(stale));
     }
 
-    /// Inlined into its three callers, so that the locked bucket stays in registers.
+    /// Inlined into its callers, so that the locked bucket stays in registers.
     #[inline(always)]
     fn commit_put_under<'g>(
         &self,
@@ -181,6 +170,16 @@ impl Core {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(permit, put.hash)?;
         self.publish(&mut locked, put)
+    }
+
+    /// [`publish`](Self::publish) where the way of a plain insert has no part.
+    #[inline(never)]
+    fn publish_slowly(
+        &self,
+        locked: &mut Locked<'_>,
+        put: &Put,
+    ) -> Result<CommitOutcome, Obstacle> {
+        self.publish(locked, put)
     }
 
     /// Publishes a node with its bucket locked.
@@ -214,7 +213,8 @@ impl Core {
             if cause == RemovalCause::Explicit && self.is_closed() {
                 self.refuse_closed(put.id, put.deadline, put.now);
             } else {
-                self.announce(put.id, cause, put.deadline, put.now);
+                // A deadline that the caller has set may be in the past. Nothing is late.
+                self.announce(put.id, cause, put.deadline.max(put.now), put.now);
             }
             return Ok(CommitOutcome { published: false, event });
         }

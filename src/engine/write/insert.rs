@@ -227,14 +227,18 @@ where
                         Step::Wait(flight) => return Step::Wait(flight),
                         Step::Done(clearance) => attempt.clearance = clearance,
                     }
+                    // The life begins after the wait, so the hooks are asked about that instant.
+                    if attempt.answered.basis.is_some() {
+                        return self.step_insert_owning(insert);
+                    }
+                    if attempt.answered.answer.is_some() {
+                        let local = self.pool.local(node);
+                        attempt.answered.answer = Some(self.ask(&local, None, Readings::Precise));
+                    }
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
             attempt.obstacle = Obstacle::Changed;
-            if let Some(answer) = &mut attempt.answered.answer {
-                // The life begins after the wait.
-                answer.now = self.core.ticker.now();
-            }
             if self.try_insert(crate::epoch::pin(), self.pool.local(node), attempt).is_ok() {
                 return Step::Done(());
             }
