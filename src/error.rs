@@ -25,6 +25,12 @@ impl BuildError {
         Self { setting, reason: reason.into() }
     }
 
+    /// Panics with this error.
+    #[cold]
+    pub(crate) fn fail(self) -> ! {
+        panic!("{self}")
+    }
+
     /// The name of the setting.
     #[must_use]
     pub fn setting(&self) -> &str {

@@ -15,22 +15,16 @@ use crate::primitives::atomic::{
     fence,
 };
 use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
-use std::collections::BTreeMap;
-use std::task::{Context, Poll, Waker};
+use crate::wakers::{Place, Wakers};
+use std::task::{Context, Poll};
 use std::time::Duration;
-
-/// The wakers of waiting tasks, by ticket.
-#[derive(Debug, Default)]
-struct Sleepers {
-    next_ticket: u64,
-    wakers: BTreeMap<u64, Waker>,
-}
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Waiters {
     waiting: AtomicUsize,
-    gate: Mutex<Sleepers>,
+    /// The wakers of waiting tasks.
+    gate: Mutex<Wakers>,
     progress: Condvar,
 }
 
@@ -44,7 +38,7 @@ impl Waiters {
     pub fn new() -> Self {
         Self {
             waiting: AtomicUsize::new(0),
-            gate: Mutex::new(Sleepers::default()),
+            gate: Mutex::new(Wakers::new()),
             progress: Condvar::new(),
         }
     }
@@ -75,9 +69,9 @@ impl Waiters {
     pub fn wake(&self) {
         fence(SeqCst);
         if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
-            let wakers = std::mem::take(&mut self.gate.lock().wakers);
+            let wakers = self.gate.lock().take_all();
             self.progress.notify_all();
-            for waker in wakers.into_values() {
+            for waker in wakers {
                 let _ = catch_user_panic(|| waker.wake());
             }
         }
@@ -86,7 +80,7 @@ impl Waiters {
     /// A task's wait.
     pub fn wait(&self) -> Wait<'_> {
         self.waiting.fetch_add(1, Relaxed);
-        Wait { waiters: self, ticket: None }
+        Wait { waiters: self, place: None }
     }
 }
 
@@ -95,7 +89,7 @@ impl Waiters {
 #[derive(Debug)]
 pub struct Wait<'a> {
     waiters: &'a Waiters,
-    ticket: Option<u64>,
+    place: Option<Place>,
 }
 
 impl Wait<'_> {
@@ -105,11 +99,7 @@ impl Wait<'_> {
     pub fn poll(&mut self, context: &Context<'_>, done: impl Fn() -> bool) -> Poll<()> {
         let waker = context.waker().clone();
         let mut gate = self.waiters.gate.lock();
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            gate.next_ticket += 1;
-            gate.next_ticket
-        });
-        let replaced = gate.wakers.insert(ticket, waker);
+        let replaced = gate.keep(&mut self.place, waker);
         // Partner: the fence in `wake`.
         fence(SeqCst);
         let is_done = done();
@@ -122,8 +112,8 @@ impl Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.waiters.waiting.fetch_sub(1, Relaxed);
-        let Some(ticket) = self.ticket else { return };
-        let waker = self.waiters.gate.lock().wakers.remove(&ticket);
+        let Some(place) = self.place else { return };
+        let waker = self.waiters.gate.lock().release(place);
         drop(waker);
     }
 }

@@ -1,19 +1,11 @@
-//! Building a cache: the checks of the settings.
+//! Building a cache.
 
 use super::Builder;
 use crate::cache::Cache;
-use crate::clock::nanos;
-use crate::config::Config;
-use crate::engine::{Engine, Hooks};
+use crate::engine::Engine;
 use crate::error::BuildError;
-use crate::expiration::Lifetimes;
-use crate::wheel::Geometry;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The finest tick that [`Builder::expiry_resolution`] accepts.
-const FINEST: Duration = Duration::from_millis(1);
 
 /// The methods that build a cache of one type.
 macro_rules! build_methods {
@@ -75,10 +67,7 @@ macro_rules! build_methods {
             where
                 S: ::std::hash::BuildHasher + Send + Sync + 'static,
             {
-                match self.try_build_with_hasher(hasher) {
-                    Ok(cache) => cache,
-                    Err(error) => panic!("{error}"),
-                }
+                self.try_build_with_hasher(hasher).unwrap_or_else(|error| error.fail())
             }
 
             /// Builds the cache like [`try_build`](Self::try_build), with a hasher of your own.
@@ -111,56 +100,8 @@ where
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let (config, hooks) = self.into_config()?;
-        Engine::new(config, hooks, hasher)
+        let config = self.settings.into_config(self.hooks.facts())?;
+        Engine::new(config, self.hooks, hasher)
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
-    }
-
-    fn into_config(self) -> Result<(Config, Hooks<K, V>), BuildError> {
-        let live = self.time_to_live.map(nanos);
-        let idle = self.time_to_idle.map(nanos);
-        let geometry = match self.resolution {
-            Some(resolution) if resolution < FINEST => {
-                let reason = format!("{resolution:?} is finer than the finest, {FINEST:?}");
-                return Err(BuildError::new("expiry_resolution", reason));
-            }
-            Some(resolution) => Geometry::with_resolution(resolution),
-            None => Geometry::default(),
-        };
-        const MOST: usize = 1 << 31;
-        if self.initial_capacity >= MOST {
-            return Err(BuildError::new(
-                "initial_capacity",
-                "a cache holds fewer than 2^31 entries",
-            ));
-        }
-        if self.removals && !self.hooks.listeners.is_empty() {
-            let reason = "a cache has either a receiver of its removals or listeners";
-            return Err(BuildError::new("removals", reason));
-        }
-        let refresh = self.reloads.settings(&self.hooks, self.executor.is_some())?;
-        let config = Config {
-            name: self.name,
-            max_capacity: self.max_capacity,
-            initial_capacity: self.initial_capacity,
-            eviction: self.eviction,
-            weighs: self.hooks.weigher.is_some(),
-            lifetimes: Lifetimes { live, idle },
-            // A clock that stands still costs no more than this, unless the user asks for it.
-            clock_period: self.resolution.map_or(Duration::from_secs(1), |_| geometry.tick()),
-            geometry,
-            record_stats: self.record_stats,
-            clock: self.clock,
-            // A model's executions must be repeatable, so the seed is fixed.
-            seed: if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") },
-            scheduled: self.scheduler,
-            has_listener: !self.hooks.listeners.is_empty(),
-            receives: self.removals,
-            backlogs: self.backlogs,
-            notifications: self.notifications,
-            executor: self.executor,
-            refresh,
-        };
-        Ok((config, self.hooks))
     }
 }

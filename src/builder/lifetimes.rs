@@ -29,7 +29,7 @@ where
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
     /// ```
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
-        self.time_to_live = Some(time_to_live);
+        self.settings.time_to_live = Some(time_to_live);
         self
     }
 
@@ -56,7 +56,7 @@ where
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
-        self.time_to_idle = Some(time_to_idle);
+        self.settings.time_to_idle = Some(time_to_idle);
         self
     }
 
@@ -71,7 +71,8 @@ where
     }
 
     /// Gives each new entry the lifetime that the closure returns; an update keeps what is left of
-    /// it. Short for [`expire_after`](Self::expire_after) with [`expire::on_create`].
+    /// the old value's life. So in a cache with a [`time_to_live`](Self::time_to_live), an update
+    /// does not restart that either. Short for [`expire_after`](Self::expire_after) with [`expire::on_create`].
     ///
     /// ```
     /// use cortado::{Cache, Clock, Expiration};
@@ -173,7 +174,7 @@ where
     /// assert_eq!(cache.stats().removed(RemovalCause::Expired), 1);
     /// ```
     pub fn expiry_resolution(mut self, resolution: Duration) -> Self {
-        self.resolution = Some(resolution);
+        self.settings.resolution = Some(resolution);
         self
     }
 }

@@ -22,8 +22,8 @@ where
     /// order of their removals. There are these exceptions; each is counted or asked for:
     ///
     /// * Values that are still inside when the last handle is dropped.
-    ///   ([`close`](crate::Cache::close) announces them.) A listener that awaits is not told either
-    ///   what waits for it then.
+    ///   ([`close`](crate::Cache::close) announces them.) Nor is a listener that awaits told of the
+    ///   removals that still wait for it then.
     /// * A value whose key was removed, or the cache cleared, while a loader made it
     ///   ([`get_with`](crate::Cache::get_with)). It was never inside.
     /// * Notifications beyond a limit of your choice ([`Overflow::Discard`]).
@@ -39,9 +39,9 @@ where
     ///
     /// The listener never runs inside a load, a computation or a callback, unless the last handle
     /// of its cache is dropped there. It may call anything on the cache; removals that it
-    /// causes are announced after it returns. A panic is caught and
-    /// counted ([`Stats::listener_panics`](crate::Stats::listener_panics)), and the next removal is
-    /// announced.
+    /// causes are announced after it returns. A panic is caught, and
+    /// the next removal is announced. (A cache with statistics counts it:
+    /// [`Stats::listener_panics`](crate::Stats::listener_panics).)
     ///
     /// *Blocking*: a slow listener holds up the thread that it runs on and further notifications of
     /// this cache. It holds up no other thread and no other cache.
@@ -122,7 +122,7 @@ where
     /// assert_eq!((*removed.key(), removed.cause()), ("k", RemovalCause::Explicit));
     /// ```
     pub fn removals(mut self, removals: bool) -> Self {
-        self.removals = removals;
+        self.settings.removals = removals;
         self
     }
 
@@ -153,7 +153,7 @@ where
     /// assert_eq!(cache.stats().discarded_notifications, 0);
     /// ```
     pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
-        self.notifications = Notifications(Some((limit, overflow)));
+        self.settings.notifications = Notifications(Some((limit, overflow)));
         self
     }
 
@@ -194,7 +194,7 @@ where
     /// assert_eq!(removals.recv(), Ok(thread.thread().id()));
     /// ```
     pub fn executor(mut self, executor: impl Execute) -> Self {
-        self.executor = Some(Executor::Own(Arc::new(executor)));
+        self.settings.executor = Some(Executor::Own(Arc::new(executor)));
         self
     }
 }

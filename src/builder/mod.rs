@@ -5,20 +5,18 @@ mod lifetimes;
 mod listeners;
 mod refresh;
 mod refresh_settings;
+mod settings;
 
 pub(crate) use build::build_methods;
 
 use crate::cache::Cache;
 use crate::clock::Clock;
-use crate::config::{EvictionPolicy, Executor, Notifications};
+use crate::config::EvictionPolicy;
 use crate::engine::Hooks;
-use crate::primitives::atomic::AtomicUsize;
-use crate::primitives::plain::Arc;
-use refresh_settings::Refresh;
+use settings::Settings;
 use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
 ///
@@ -43,22 +41,7 @@ use std::time::Duration;
 /// ```
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder<K, V, C = Cache<K, V>> {
-    name: Option<String>,
-    max_capacity: Option<u64>,
-    eviction: EvictionPolicy,
-    initial_capacity: usize,
-    time_to_live: Option<Duration>,
-    time_to_idle: Option<Duration>,
-    resolution: Option<Duration>,
-    record_stats: bool,
-    scheduler: bool,
-    executor: Option<Executor>,
-    notifications: Notifications,
-    removals: bool,
-    reloads: Refresh,
-    /// How many notices wait for each listener that awaits.
-    pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
-    clock: Clock,
+    pub(crate) settings: Settings,
     pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
 }
@@ -82,44 +65,8 @@ where
 
     /// The same settings for a cache of another type.
     pub(crate) fn retarget<D>(self) -> Builder<K, V, D> {
-        let Self {
-            name,
-            max_capacity,
-            eviction,
-            initial_capacity,
-            time_to_live,
-            time_to_idle,
-            resolution,
-            record_stats,
-            scheduler,
-            executor,
-            notifications,
-            removals,
-            reloads,
-            backlogs,
-            clock,
-            hooks,
-            target: _,
-        } = self;
-        Builder {
-            name,
-            max_capacity,
-            eviction,
-            initial_capacity,
-            time_to_live,
-            time_to_idle,
-            resolution,
-            record_stats,
-            scheduler,
-            executor,
-            notifications,
-            removals,
-            reloads,
-            backlogs,
-            clock,
-            hooks,
-            target: PhantomData,
-        }
+        let Self { settings, hooks, target: _ } = self;
+        Builder { settings, hooks, target: PhantomData }
     }
 
     /// Does nothing: [`invalidate_entries_if`](Cache::invalidate_entries_if) needs no setting. For
@@ -138,7 +85,7 @@ where
 
     /// Names the cache, for `Debug` and for telling caches apart in your metrics.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.settings.name = Some(name.into());
         self
     }
 
@@ -157,7 +104,7 @@ where
     /// (at least one entry per write buffer stripe), plus one entry for each thread that is writing
     /// at that moment.
     pub fn max_capacity(mut self, max_capacity: u64) -> Self {
-        self.max_capacity = Some(max_capacity);
+        self.settings.max_capacity = Some(max_capacity);
         self
     }
 
@@ -171,7 +118,7 @@ where
     /// assert_eq!(cache.entry_count(), 0);
     /// ```
     pub fn initial_capacity(mut self, entries: usize) -> Self {
-        self.initial_capacity = entries;
+        self.settings.initial_capacity = entries;
         self
     }
 
@@ -216,7 +163,7 @@ where
     /// }
     /// ```
     pub fn eviction_policy(mut self, policy: EvictionPolicy) -> Self {
-        self.eviction = policy;
+        self.settings.eviction = policy;
         self
     }
 
@@ -224,13 +171,13 @@ where
     ///
     /// The counters cost a few nanoseconds per operation.
     pub fn record_stats(mut self, record: bool) -> Self {
-        self.record_stats = record;
+        self.settings.record_stats = record;
         self
     }
 
     /// Sets the clock that the cache reads. The default is the system's monotonic clock.
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.settings.clock = Some(clock);
         self
     }
 
@@ -286,7 +233,7 @@ where
     /// assert_eq!(time_outs.recv(), Ok("k"));
     /// ```
     pub fn scheduler(mut self, scheduler: bool) -> Self {
-        self.scheduler = scheduler;
+        self.settings.scheduler = scheduler;
         self
     }
 }
@@ -295,21 +242,7 @@ impl<K, V, C> Default for Builder<K, V, C> {
     /// Makes a builder with the default settings, without a bound.
     fn default() -> Self {
         Self {
-            name: None,
-            max_capacity: None,
-            eviction: EvictionPolicy::default(),
-            initial_capacity: 0,
-            time_to_live: None,
-            time_to_idle: None,
-            resolution: None,
-            record_stats: false,
-            scheduler: false,
-            executor: None,
-            notifications: Notifications::default(),
-            removals: false,
-            reloads: Refresh::default(),
-            backlogs: Vec::new(),
-            clock: Clock::system(),
+            settings: Settings::default(),
             hooks: Hooks {
                 expiry: None,
                 weigher: None,
@@ -326,19 +259,19 @@ impl<K, V, C> Default for Builder<K, V, C> {
 impl<K, V, C> fmt::Debug for Builder<K, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("name", &self.name)
-            .field("max_capacity", &self.max_capacity)
-            .field("eviction_policy", &self.eviction)
+            .field("name", &self.settings.name)
+            .field("max_capacity", &self.settings.max_capacity)
+            .field("eviction_policy", &self.settings.eviction)
             .field("weigher", &self.hooks.weigher.is_some())
-            .field("time_to_live", &self.time_to_live)
-            .field("time_to_idle", &self.time_to_idle)
+            .field("time_to_live", &self.settings.time_to_live)
+            .field("time_to_idle", &self.settings.time_to_idle)
             .field("expire_after", &self.hooks.expiry.is_some())
-            .field("expiry_resolution", &self.resolution)
-            .field("refresh", &self.reloads)
+            .field("expiry_resolution", &self.settings.resolution)
+            .field("refresh", &self.settings.reloads)
             .field("refresh_after", &self.hooks.refresh.is_some())
             .field("removal_listener", &!self.hooks.listeners.is_empty())
-            .field("scheduler", &self.scheduler)
-            .field("clock", &self.clock)
+            .field("scheduler", &self.settings.scheduler)
+            .field("clock", &self.settings.clock())
             .finish_non_exhaustive()
     }
 }

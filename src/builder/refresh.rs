@@ -63,7 +63,7 @@ where
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
     pub fn refresh_after_write(mut self, time: Duration) -> Self {
-        self.reloads.after_write = Some(time);
+        self.settings.reloads.after_write = Some(time);
         self
     }
 
@@ -115,7 +115,7 @@ where
     /// other stale keys. At the end of one read, as many such reloads run as
     /// [`refresh_limit`](Self::refresh_limit) says, and later reads begin the others.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
-        self.reloads.inline = inline;
+        self.settings.reloads.inline = inline;
         self
     }
 
@@ -139,13 +139,13 @@ where
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.
     pub fn refresh_limit(mut self, limit: usize) -> Self {
-        self.reloads.limit = limit;
+        self.settings.reloads.limit = limit;
         self
     }
 
     /// Notes that the cache is to have a stored loader.
     pub(crate) fn with_loader(mut self) -> Self {
-        self.reloads.has_loader = true;
+        self.settings.reloads.has_loader = true;
         self
     }
 
@@ -156,7 +156,7 @@ where
     /// reload was to begin. It does not apply where a task that reloaded inline was dropped: the
     /// next task takes over.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
-        self.reloads.retry = delay;
+        self.settings.reloads.retry = delay;
         self
     }
 }
@@ -192,10 +192,8 @@ where
     /// ```
     #[must_use]
     pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
-        match self.try_build_with_loader(loader, ahash::RandomState::new()) {
-            Ok(cache) => cache,
-            Err(error) => panic!("{error}"),
-        }
+        let built = self.try_build_with_loader(loader, ahash::RandomState::new());
+        built.unwrap_or_else(|error| error.fail())
     }
 
     /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns

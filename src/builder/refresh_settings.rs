@@ -2,7 +2,6 @@
 
 use crate::clock::{Nanos, nanos};
 use crate::config::RefreshSettings;
-use crate::engine::Hooks;
 use crate::error::BuildError;
 use std::time::Duration;
 
@@ -34,18 +33,18 @@ impl Refresh {
     ///
     /// # Errors
     /// If a setting makes no sense.
-    pub(super) fn settings<K, V>(
+    pub(super) fn settings(
         &self,
-        hooks: &Hooks<K, V>,
+        has_policy: bool,
         has_executor: bool,
     ) -> Result<Option<RefreshSettings>, BuildError> {
         if self.limit == 0 {
             return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));
         }
-        let setting = match (self.after_write, &hooks.refresh) {
+        let setting = match (self.after_write, has_policy) {
             (Some(_), _) => Some("refresh_after_write"),
-            (None, Some(_)) => Some("refresh_after"),
-            (None, None) => None,
+            (None, true) => Some("refresh_after"),
+            (None, false) => None,
         };
         if setting.is_none() && !self.has_loader {
             return Ok(None);

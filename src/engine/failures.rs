@@ -61,7 +61,7 @@ impl Failures {
         &self,
         id: NodeId,
         (reason, at): (Option<NoValue>, Timestamp),
-        is_there: impl Fn(NodeId) -> bool,
+        is_there: &dyn Fn(NodeId) -> bool,
     ) {
         let mut table = self.table.lock();
         let mut gone = std::mem::take(&mut table.discarded);
@@ -133,7 +133,7 @@ mod tests {
         let failures = Failures::new();
         let looks = Cell::new(0);
         for n in 1..100_000 {
-            failures.note(NodeId::from_raw(n), (None, NOW), |id| {
+            failures.note(NodeId::from_raw(n), (None, NOW), &|id| {
                 looks.set(looks.get() + 1);
                 id.raw() + 100 > n
             });
@@ -149,12 +149,12 @@ mod tests {
         let id = NodeId::from_raw(1);
         let times = || failures.of(id).map(|failed| failed.times);
         for n in 1..4 {
-            failures.note(id, (None, NOW), |_| true);
+            failures.note(id, (None, NOW), &|_| true);
             assert_eq!(times(), Some(n));
         }
         failures.begin_life(id);
         assert_eq!(times(), None);
-        failures.note(id, (None, NOW), |_| true);
+        failures.note(id, (None, NOW), &|_| true);
         assert_eq!((times(), failures.table.lock().discarded.len()), (Some(1), 0));
         failures.forget(id);
         assert_eq!(times(), None);

@@ -66,6 +66,25 @@ pub struct Hooks<K, V> {
     pub loader: Option<Arc<dyn Reload<K, V>>>,
 }
 
+/// What is to be known of the hooks in order to make the rest of a cache.
+#[derive(Clone, Copy, Debug)]
+pub struct HookFacts {
+    pub weighs: bool,
+    pub has_listener: bool,
+    /// Whether a policy says when entries are stale.
+    pub refreshes: bool,
+}
+
+impl<K, V> Hooks<K, V> {
+    pub fn facts(&self) -> HookFacts {
+        HookFacts {
+            weighs: self.weigher.is_some(),
+            has_listener: !self.listeners.is_empty(),
+            refreshes: self.refresh.is_some(),
+        }
+    }
+}
+
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).
 pub struct Engine<K, V, S> {
     pub core: Arc<Core>,

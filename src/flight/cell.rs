@@ -28,12 +28,12 @@
 //! The mutex is the only synchronisation: a waiter that sees the landing sees all that the leader
 //! did before it. A thread that waits for a flight that it leads itself waits forever.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
+use crate::wakers::{Place, Wakers};
 
 /// How a flight ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +53,6 @@ enum State<T> {
     Abandoned,
 }
 
-/// The wakers of waiting tasks, by ticket. With a ticket, a poll costs a logarithmic search. With
-/// `Waker::will_wake` it would cost a comparison with all other wakers.
-#[derive(Debug, Default)]
-struct Wakers {
-    next_ticket: u64,
-    by_ticket: BTreeMap<u64, Waker>,
-}
-
 /// A flight: it has a cell in which others wait for its result.
 pub trait HasCell {
     type Result;
@@ -78,7 +70,7 @@ pub struct FlightCell<T> {
 impl<T> FlightCell<T> {
     /// The cell of a flight that has a leader.
     pub fn new() -> Self {
-        Self { state: Mutex::new(State::Running(Wakers::default())), landed: Condvar::new() }
+        Self { state: Mutex::new(State::Running(Wakers::new())), landed: Condvar::new() }
     }
 
     /// Whether the flight has not landed yet.
@@ -108,8 +100,8 @@ impl<T> FlightCell<T> {
             return;
         }
         self.landed.notify_all();
-        if let State::Running(wakers) = before {
-            for waker in wakers.by_ticket.into_values() {
+        if let State::Running(mut wakers) = before {
+            for waker in wakers.take_all() {
                 let _ = catch_user_panic(|| waker.wake());
             }
         }
@@ -228,13 +220,13 @@ impl<F: HasCell> Drop for Leader<F> {
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<F: HasCell> {
     flight: Arc<F>,
-    ticket: Option<u64>,
+    place: Option<Place>,
 }
 
 impl<F: HasCell> Follow<F> {
     /// Creates a future that waits for `flight` from its first poll on.
     pub fn new(flight: Arc<F>) -> Self {
-        Self { flight, ticket: None }
+        Self { flight, place: None }
     }
 
     pub fn flight(&self) -> &F {
@@ -251,11 +243,7 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
         let mut state = this.flight.cell().state.lock();
         match &mut *state {
             State::Running(wakers) => {
-                let ticket = *this.ticket.get_or_insert_with(|| {
-                    wakers.next_ticket += 1;
-                    wakers.next_ticket
-                });
-                let replaced = wakers.by_ticket.insert(ticket, waker);
+                let replaced = wakers.keep(&mut this.place, waker);
                 drop(state);
                 drop(replaced);
                 Poll::Pending
@@ -275,16 +263,15 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
 
 impl<F: HasCell> Drop for Follow<F> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket else { return };
+        let Some(place) = self.place else { return };
         let mut state = self.flight.cell().state.lock();
-        let waker = match &mut *state {
-            State::Running(wakers) if seeded("followers-go-together") => {
-                wakers.by_ticket.pop_first().map(|(_, waker)| waker)
-            }
-            State::Running(wakers) => wakers.by_ticket.remove(&ticket),
-            State::Done(_) | State::Abandoned => None,
-        };
+        let (mut waker, mut others) = (None, Vec::new());
+        match &mut *state {
+            State::Running(wakers) if seeded("followers-go-together") => others = wakers.take_all(),
+            State::Running(wakers) => waker = wakers.release(place),
+            State::Done(_) | State::Abandoned => {}
+        }
         drop(state);
-        drop(waker);
+        drop((waker, others));
     }
 }

@@ -6,6 +6,7 @@ use crate::links::NodeId;
 use crate::node::{Meta, life};
 use crate::primitives::Arc;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 
 /// Prefetch distance of drops, in nodes (`docs/performance.md` has the gain).
 const AHEAD: usize = 4;
@@ -13,7 +14,8 @@ const AHEAD: usize = 4;
 /// One count on a node, without the node's types. It keeps key and value, even after the cache has
 /// given up its own count.
 pub struct RawHandle {
-    pool: Arc<RawPool>,
+    /// Dropped by this type's own `drop`, and so not inlined wherever a handle is dropped.
+    pool: ManuallyDrop<Arc<RawPool>>,
     id: NodeId,
 }
 
@@ -21,7 +23,7 @@ impl RawHandle {
     /// A handle for a count that the caller has already taken. From now on the handle owns the
     /// count.
     pub fn from_count(pool: Arc<RawPool>, id: NodeId) -> Self {
-        Self { pool, id }
+        Self { pool: ManuallyDrop::new(pool), id }
     }
 
     #[inline]
@@ -43,13 +45,16 @@ impl RawHandle {
 impl Clone for RawHandle {
     fn clone(&self) -> Self {
         self.meta().retain();
-        Self { pool: Arc::clone(&self.pool), id: self.id }
+        Self { pool: self.pool.clone(), id: self.id }
     }
 }
 
 impl Drop for RawHandle {
+    #[inline(never)]
     fn drop(&mut self) {
-        self.pool.release(self.id);
+        // SAFETY: nothing else takes it, and nothing uses the handle after its drop.
+        let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
+        pool.release(self.id);
     }
 }
 
