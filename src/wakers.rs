@@ -1,7 +1,7 @@
 //! The wakers of tasks that wait for one event.
 //!
-//! A task takes a place at its first poll and keeps it until it waits no more. So neither a poll nor
-//! the end of a wait searches, as both would with `Waker::will_wake`.
+//! A task takes a place at its first poll and keeps it until it waits no more. So neither a poll
+//! nor the end of a wait searches, as both would with `Waker::will_wake`.
 
 use std::task::Waker;
 

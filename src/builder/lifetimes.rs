@@ -72,7 +72,8 @@ where
 
     /// Gives each new entry the lifetime that the closure returns; an update keeps what is left of
     /// the old value's life. So in a cache with a [`time_to_live`](Self::time_to_live), an update
-    /// does not restart that either. Short for [`expire_after`](Self::expire_after) with [`expire::on_create`].
+    /// does not restart that either. Short for [`expire_after`](Self::expire_after) with
+    /// [`expire::on_create`].
     ///
     /// ```
     /// use cortado::{Cache, Clock, Expiration};

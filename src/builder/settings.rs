@@ -1,5 +1,5 @@
-//! The settings that do not depend on the types of keys and values. Compiled once, for all caches of
-//! a program.
+//! The settings that do not depend on the types of keys and values. Compiled once, for all caches
+//! of a program.
 
 use super::refresh_settings::Refresh;
 use crate::clock::{Clock, nanos};

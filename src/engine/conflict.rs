@@ -2,7 +2,7 @@
 //! takes the key itself.
 
 use super::Engine;
-use super::core::Search;
+use super::core::{Core, Search};
 use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
 use super::read::NodeRef;
@@ -144,17 +144,19 @@ impl<K, V, S> Engine<K, V, S> {
     {
         loop {
             match self.flight_of(hash, key) {
-                (_, Some(other)) if self.dismiss_overtaken(hash, &other, on_load) => {}
+                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
                 (_, Some(other)) => return Step::Wait(other),
                 (seen, None) => {
-                    if let Some(guard) = self.register(FlightKind::Exclusive, share(), seen) {
+                    if let Some(guard) = self.core.register(FlightKind::Exclusive, share(), seen) {
                         return Step::Done(guard);
                     }
                 }
             }
         }
     }
+}
 
+impl Core {
     /// Registers a flight; `None` if another one of this hash was registered since `seen`.
     pub fn register(
         &self,
@@ -162,8 +164,8 @@ impl<K, V, S> Engine<K, V, S> {
         key_node: RawHandle,
         seen: Version,
     ) -> Option<FlightGuard> {
-        let generation = self.core.hot.generation();
-        FlightGuard::register(&self.core.flights, (kind, generation), key_node, seen)
+        let generation = self.hot.generation();
+        FlightGuard::register(&self.flights, (kind, generation), key_node, seen)
     }
 
     /// Removes `other` from the board if it is an overtaken load, or one that has not begun;
@@ -180,9 +182,9 @@ impl<K, V, S> Engine<K, V, S> {
         if overtakes {
             other.overtake();
         }
-        let overtaken = other.is_overtaken(self.core.hot.generation());
+        let overtaken = other.is_overtaken(self.hot.generation());
         if overtaken && !seeded("loads-join-the-overtaken") {
-            self.core.flights.shard(hash).remove(hash, other);
+            self.flights.shard(hash).remove(hash, other);
             return true;
         }
         false

@@ -12,17 +12,19 @@
 
 use super::core::Core;
 use super::failures::Failures;
+use super::reentrancy;
 use crate::clock::{Nanos, Timestamp};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
 use crate::links::NodeId;
 use crate::loader::Reload;
-use crate::pool::Handle;
+use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Mutex, MutexGuard, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
+use std::ops::Deref;
 use std::sync::Weak;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -37,33 +39,73 @@ pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> +
 pub trait Start<K, V>: Send + Sync {
     /// Runs the reload inline, and returns the new value's entry if it brought a value. Or hands it
     /// to the executor.
-    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>>;
+    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>>;
 }
 
 /// See the [module](self).
-pub struct Reloads<K, V> {
+pub struct Reloads {
     pub settings: RefreshSettings,
-    pub policy: Option<RefreshPolicy<K, V>>,
-    pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
     places: Arc<Places>,
     /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
-    waiting: SegQueue<Left<K, V>>,
+    waiting: SegQueue<Left>,
     /// Those that run inline, from when their readers look after them.
-    left: Mutex<Vec<Left<K, V>>>,
-    starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
+    left: Mutex<Vec<Left>>,
     pub failures: Failures,
 }
 
+/// The part of a cache with refresh that knows its types.
+pub struct Refreshing<K, V> {
+    reloads: Reloads,
+    pub policy: Option<RefreshPolicy<K, V>>,
+    pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
+    starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
+}
+
+impl<K, V> Deref for Refreshing<K, V> {
+    type Target = Reloads;
+
+    fn deref(&self) -> &Reloads {
+        &self.reloads
+    }
+}
+
+impl<K, V> Refreshing<K, V> {
+    pub fn new(
+        settings: RefreshSettings,
+        policy: Option<RefreshPolicy<K, V>>,
+        loader: Option<plain::Arc<dyn Reload<K, V>>>,
+    ) -> Self {
+        let (reloads, starter) = (Reloads::new(settings), plain::OnceLock::new());
+        Self { reloads, policy, loader, starter }
+    }
+
+    /// Sets what starts reloads. From then on reads trigger them.
+    pub fn set_starter(&self, starter: plain::Arc<dyn Start<K, V>>) {
+        let _ = self.starter.set(starter);
+    }
+
+    /// Whether reads trigger reloads.
+    #[inline]
+    pub fn are_triggered(&self) -> bool {
+        self.starter.get().is_some()
+    }
+
+    /// Starts a reload. The caller holds no guard and no lock.
+    pub fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
+        self.starter.get()?.start(reloading)
+    }
+}
+
 /// A reload that a read has left.
-struct Left<K, V> {
-    reloading: Reloading<K, V>,
+struct Left {
+    reloading: Reloading,
     /// The read's thread.
     thread: ThreadId,
     /// Whether that thread starts it at the end of a callback, a load or a view.
     is_deferred: bool,
 }
 
-impl<K, V> Left<K, V> {
+impl Left {
     /// Whether it waits for this thread to look after it.
     fn is_own(&self, thread: ThreadId) -> bool {
         !self.is_deferred && self.thread == thread
@@ -96,12 +138,23 @@ impl Drop for Place {
     }
 }
 
+/// Who takes a trigger.
+#[derive(Clone, Copy, Debug)]
+pub enum TakenBy {
+    Call,
+    /// A read at this instant, which has seen that the entry is stale since `seen`.
+    Read {
+        at: Timestamp,
+        seen: Timestamp,
+    },
+}
+
 /// The right to reload a node.
-pub struct Reloading<K, V> {
+pub struct Reloading {
     // Declared, and so dropped, before the count on the node: without the count, the node's id may
     // be reused.
     trigger: Trigger,
-    pub node: Handle<K, V>,
+    pub node: RawHandle,
     /// The read that triggered the reload; `None` if a call asked for it.
     pub read_at: Option<Timestamp>,
 }
@@ -143,33 +196,15 @@ impl Places {
     }
 }
 
-impl<K, V> Reloads<K, V> {
-    pub fn new(
-        settings: RefreshSettings,
-        policy: Option<RefreshPolicy<K, V>>,
-        loader: Option<plain::Arc<dyn Reload<K, V>>>,
-    ) -> Self {
+impl Reloads {
+    fn new(settings: RefreshSettings) -> Self {
         Self {
             settings,
-            policy,
-            loader,
             places: Arc::new(Places::new()),
             waiting: SegQueue::new(),
             left: Mutex::new(Vec::new()),
-            starter: plain::OnceLock::new(),
             failures: Failures::new(),
         }
-    }
-
-    /// Sets what starts reloads. From then on reads trigger them.
-    pub fn set_starter(&self, starter: plain::Arc<dyn Start<K, V>>) {
-        let _ = self.starter.set(starter);
-    }
-
-    /// Whether reads trigger reloads.
-    #[inline]
-    pub fn are_triggered(&self) -> bool {
-        self.starter.get().is_some()
     }
 
     pub fn after_write(&self) -> Nanos {
@@ -203,27 +238,31 @@ impl<K, V> Reloads<K, V> {
         is_over
     }
 
-    /// Takes a place, and then the trigger by `take`, which returns the instant that it took.
-    /// A read takes none while too many notices wait. The caller has a count on the node, or a
-    /// guard protects it.
-    pub fn take(
-        &self,
-        core: &plain::Arc<Core>,
-        take: impl FnOnce() -> Option<(Handle<K, V>, Timestamp)>,
-        read_at: Option<Timestamp>,
-    ) -> Option<Reloading<K, V>> {
+    /// Takes a place, and then the node's trigger: of a call at any time, of a read if the trigger
+    /// has the instant that the read has seen. A read takes none while too many notices wait. The
+    /// caller has a count on the node, or a guard protects it.
+    pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, by: TakenBy) -> Option<Reloading> {
         // Reloads are not held back at their end: a read may run one, or the very thread that
         // receives the notices. So they do not begin.
+        let refresh = core.pool.refresh(id)?;
+        let read_at = match by {
+            TakenBy::Call => None,
+            TakenBy::Read { at, .. } => Some(at),
+        };
         if read_at.is_some() && self.is_held_back(core) {
             return None;
         }
         let place = self.place()?;
-        let (node, instant) = take()?;
+        let instant = match by {
+            TakenBy::Call => refresh.take_any()?,
+            TakenBy::Read { seen, .. } => refresh.take(seen).then_some(seen)?,
+        };
+        let node = RawHandle::on(&core.pool, id);
         let trigger = Trigger {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             places: Arc::clone(&self.places),
-            id: node.id(),
+            id,
             taken: instant,
             retry: self.settings.retry,
             next: Next::Later,
@@ -231,19 +270,47 @@ impl<K, V> Reloads<K, V> {
         Some(Reloading { node, read_at, trigger })
     }
 
+    /// Takes the trigger of a living node if its soft deadline has passed. If this returns true,
+    /// the reader must look after the reloads when it has dropped its guard.
+    #[cold]
+    pub fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
+        let Some(refresh) = core.pool.refresh(id) else { return false };
+        let seen = refresh.instant();
+        if !core.ticker.has_passed(seen, coarse) {
+            return false;
+        }
+        match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
+            Some(reloading) => self.start_later(reloading),
+            // A reader that is held back helps to deliver.
+            None => return core.is_over_notification_limit(),
+        }
+        true
+    }
+
+    /// Takes the trigger of a stale node, for a call with a loader of its own. `None` if the node
+    /// is not stale, or another reload has its trigger.
+    pub fn take_stale(&self, core: &plain::Arc<Core>, id: NodeId) -> Option<Reloading> {
+        let seen = core.pool.refresh(id)?.instant();
+        let at = core.ticker.now();
+        if seen > at {
+            return None;
+        }
+        self.take(core, id, TakenBy::Read { at, seen })
+    }
+
     /// Leaves a reload to be started when the reader has dropped its guard.
-    pub fn start_later(&self, reloading: Reloading<K, V>) {
+    fn start_later(&self, reloading: Reloading) {
         let thread = std::thread::current().id();
         self.waiting.push(Left { reloading, thread, is_deferred: false });
     }
 
     /// Takes out one of those that reads have left for the executor.
-    pub fn take_waiting(&self) -> Option<Reloading<K, V>> {
+    pub fn take_waiting(&self) -> Option<Reloading> {
         self.waiting.pop().map(|left| left.reloading)
     }
 
     /// All that are left to run inline.
-    fn left(&self) -> MutexGuard<'_, Vec<Left<K, V>>> {
+    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
         let mut left = self.left.lock();
         while let Some(it) = self.waiting.pop() {
             left.push(it);
@@ -251,9 +318,29 @@ impl<K, V> Reloads<K, V> {
         left
     }
 
+    /// Takes the reloads that this thread's reads have left, if they run here and now. Those that
+    /// run inline wait for the end of the outermost callback, load or computation on this thread,
+    /// and of its views: a loader may wait for what these hold, and a guard would hold back memory
+    /// meanwhile.
+    pub fn take_own_or_defer(&self, core: &Core) -> Vec<Reloading> {
+        if !self.settings.inline {
+            return Vec::new();
+        }
+        let is_deferred = (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
+            && !seeded("reloads-run-where-they-are-found");
+        if !is_deferred {
+            return self.take_own(core.ticker.coarse());
+        }
+        let nodes = self.defer_own();
+        if !nodes.is_empty() {
+            core.notices.defer(nodes);
+        }
+        Vec::new()
+    }
+
     /// Takes out what reads of this thread have left and not deferred, the last one last; before
     /// that at most one whose reader has panicked.
-    pub fn take_own(&self, now: Timestamp) -> Vec<Reloading<K, V>> {
+    fn take_own(&self, now: Timestamp) -> Vec<Reloading> {
         let mut left = self.left();
         let thread = std::thread::current().id();
         let abandoned = left.iter().position(|it| !it.is_own(thread) && it.is_abandoned(now));
@@ -265,7 +352,7 @@ impl<K, V> Reloads<K, V> {
 
     /// Leaves to this thread what its reads have left, for later. Returns the nodes, for
     /// [`take_deferred`](Self::take_deferred).
-    pub fn defer_own(&self) -> Vec<NodeId> {
+    fn defer_own(&self) -> Vec<NodeId> {
         let thread = std::thread::current().id();
         let mut left = self.left();
         let own = left.iter_mut().filter(|it| it.is_own(thread));
@@ -277,9 +364,9 @@ impl<K, V> Reloads<K, V> {
     }
 
     /// Takes out those of these nodes.
-    pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading<K, V>> {
+    pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading> {
         let mut left = self.left();
-        let is_such = |it: &mut Left<K, V>| nodes.contains(&it.reloading.node.id());
+        let is_such = |it: &mut Left| nodes.contains(&it.reloading.node.id());
         let taken: Vec<_> = left.extract_if(.., is_such).collect();
         drop(left);
         taken.into_iter().map(|left| left.reloading).collect()
@@ -291,11 +378,6 @@ impl<K, V> Reloads<K, V> {
         let left = std::mem::take(&mut *self.left());
         left.into_iter().for_each(|it| _ = catch_user_panic(|| drop(it)));
         self.failures.end();
-    }
-
-    /// Starts a reload. The caller holds no guard and no lock.
-    pub fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
-        self.starter.get()?.start(reloading)
     }
 
     /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.
@@ -322,7 +404,7 @@ impl<K, V> Reloads<K, V> {
     }
 }
 
-impl<K, V> Reloading<K, V> {
+impl Reloading {
     /// The instant that the node's trigger had.
     pub fn taken_from(&self) -> Timestamp {
         self.trigger.taken

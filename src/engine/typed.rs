@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
-use super::reloads::{RefreshPolicy, Reloads};
+use super::reloads::{RefreshPolicy, Refreshing};
 use crate::async_listener::AsyncListener;
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
@@ -13,9 +13,9 @@ use crate::entry::Removed;
 use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::loader::Reload;
-use crate::pool::{Column, Columns, Pool};
+use crate::pool::{Column, Columns, Pool, RawPool};
 use crate::primitives::atomic::AtomicBool;
-use crate::primitives::seeded;
+use crate::primitives::{self, seeded};
 #[cfg(all(feature = "tokio", not(cortado_loom)))]
 use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
@@ -100,7 +100,7 @@ pub struct Engine<K, V, S> {
     /// sets a soft deadline.
     pub asks_about_values: bool,
     /// In a cache with refresh.
-    pub reloads: Option<Box<Reloads<K, V>>>,
+    pub reloads: Option<Box<Refreshing<K, V>>>,
     /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
     /// traits would else depend on it.
     pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
@@ -118,24 +118,13 @@ where
     /// # Errors
     /// If the scheduler's thread cannot be started.
     pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
-        let idle = config.lifetimes.idle;
-        let ticker = Ticker::new(config.clock.clone());
-        let pool = Pool::new(columns(idle.is_some(), config.refresh.is_some()));
-        let facts = Facts {
-            margin: ticker.margin(),
-            idle,
-            idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
-            counts: config.record_stats,
-            refreshes: config.refresh.is_some(),
-        };
+        let pool = Pool::new(columns(&config));
+        let (core, mode) = parts(&config, hooks.expiry.is_some(), pool.raw());
         let asks_about_values = hooks.weigher.is_some() || config.refresh.is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
-        let reloads = config.refresh.map(|it| Box::new(Reloads::new(it, policy, loader)));
-        let mode = ReadMode::new(facts, hooks.expiry.is_some());
-        let changes_deadlines = mode.renews() || reloads.is_some();
-        let core = Core::new(&config, ticker, pool.raw().clone(), changes_deadlines);
+        let reloads = config.refresh.map(|it| Box::new(Refreshing::new(it, policy, loader)));
         let engine = Arc::new(Self {
-            core: Arc::new(core),
+            core,
             pool,
             hasher,
             mode,
@@ -150,10 +139,7 @@ where
         // A model has no process, and so no scheduler of one.
         #[cfg(not(cortado_loom))]
         if config.scheduled {
-            // The scheduler knows the core only: its thread must not be the one that drops keys and
-            // values.
-            let client = Arc::downgrade(&engine.core) as Weak<dyn Scheduled>;
-            engine.core.set_alarm(alarm_of(&config.clock, client)?);
+            set_alarm(&engine.core, &config.clock)?;
         }
         if engine.reloads.is_some() {
             let myself = Arc::downgrade(&engine) as Weak<dyn Any + Send + Sync>;
@@ -165,30 +151,54 @@ where
     }
 }
 
+/// The parts of a cache that do not depend on its types.
+fn parts(
+    config: &Config,
+    has_expiry: bool,
+    pool: &primitives::Arc<RawPool>,
+) -> (Arc<Core>, ReadMode) {
+    let idle = config.lifetimes.idle;
+    let ticker = Ticker::new(config.clock.clone());
+    let facts = Facts {
+        margin: ticker.margin(),
+        idle,
+        idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
+        counts: config.record_stats,
+        refreshes: config.refresh.is_some(),
+    };
+    let mode = ReadMode::new(facts, has_expiry);
+    let changes_deadlines = mode.renews() || config.refresh.is_some();
+    (Arc::new(Core::new(config, ticker, pool.clone(), changes_deadlines)), mode)
+}
+
 /// The columns of a cache with these settings.
-fn columns(has_idle: bool, refreshes: bool) -> Columns {
+fn columns(config: &Config) -> Columns {
     let mut columns = Columns::NONE;
-    if has_idle {
+    if config.lifetimes.idle.is_some() {
         columns = columns.with(Column::HardDeadline);
     }
-    if refreshes || seeded("nodes-have-all-columns") {
+    if config.refresh.is_some() || seeded("nodes-have-all-columns") {
         columns = columns.with(Column::Refresh).with(Column::End);
     }
     columns
 }
 
-/// Registers a client with what runs it by this clock.
+/// Registers a cache with what runs it by this clock: its core only, since the scheduler's thread
+/// must not be the one that drops keys and values.
 ///
 /// # Errors
 /// If the scheduler's thread cannot be started.
 #[cfg(not(cortado_loom))]
-fn alarm_of(clock: &Clock, client: Weak<dyn Scheduled>) -> std::io::Result<Alarm> {
+fn set_alarm(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
+    let client = Arc::downgrade(core) as Weak<dyn Scheduled>;
     #[cfg(feature = "tokio")]
     if let Some(time) = clock.runtime() {
-        return Ok(Alarm::Task(TaskRegistration::spawn(time.clone(), client)));
+        core.set_alarm(Alarm::Task(TaskRegistration::spawn(time.clone(), client)));
+        return Ok(());
     }
     let _any_other = clock;
-    Ok(Alarm::Thread(Scheduler::global().register(client)?))
+    core.set_alarm(Alarm::Thread(Scheduler::global().register(client)?));
+    Ok(())
 }
 
 impl<K, V, S> Engine<K, V, S> {

@@ -112,11 +112,7 @@ where
     }
 
     /// Reloads the value of this entry in this task.
-    async fn reload(
-        &self,
-        mut reloading: Reloading<K, V>,
-        entry: &Entry<K, V>,
-    ) -> Option<Entry<K, V>> {
+    async fn reload(&self, mut reloading: Reloading, entry: &Entry<K, V>) -> Option<Entry<K, V>> {
         reloading.leave_no_trace();
         let answer = pin!(asked(self.loader.reload(entry.key(), entry)));
         let engine = self.cache.engine();

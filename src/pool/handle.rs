@@ -20,6 +20,12 @@ pub struct RawHandle {
 }
 
 impl RawHandle {
+    /// A handle by another count on a node. The caller has a count, or a guard protects the node.
+    pub fn on(pool: &Arc<RawPool>, id: NodeId) -> Self {
+        pool.meta(id).retain();
+        Self::from_count(pool.clone(), id)
+    }
+
     /// A handle for a count that the caller has already taken. From now on the handle owns the
     /// count.
     pub fn from_count(pool: Arc<RawPool>, id: NodeId) -> Self {
@@ -117,6 +123,7 @@ impl RawPool {
 }
 
 /// A [`RawHandle`] with its types.
+#[repr(transparent)]
 pub struct Handle<K, V> {
     raw: RawHandle,
     types: PhantomData<fn() -> (K, V)>,
@@ -127,6 +134,13 @@ impl<K, V> Handle<K, V> {
     /// The handle must be on a node of a `Pool<K, V>`, and the node's key must be initialised.
     pub unsafe fn assume(raw: RawHandle) -> Self {
         Self { raw, types: PhantomData }
+    }
+
+    /// # Safety
+    /// As for [`assume`](Self::assume).
+    pub unsafe fn assume_ref(raw: &RawHandle) -> &Self {
+        // SAFETY: a handle is a raw one by another name, and the caller promises the rest.
+        unsafe { &*std::ptr::from_ref(raw).cast() }
     }
 
     #[inline]

@@ -92,10 +92,24 @@ impl<K, V> Pool<K, V> {
     /// # Panics
     /// If the handle is on a node of another pool.
     pub fn handle(&self, raw: RawHandle) -> Handle<K, V> {
-        assert!(Arc::ptr_eq(raw.pool(), &self.raw), "the handle belongs to another cache");
-        assert!(raw.meta().life() & life::KEY != 0, "the handle's node has no key");
+        self.check(&raw);
         // SAFETY: the node is one of this pool, so the types are the pool's. The node has its key.
         unsafe { Handle::assume(raw) }
+    }
+
+    /// Gives a borrowed raw handle its types back.
+    ///
+    /// # Panics
+    /// As [`handle`](Self::handle).
+    pub fn view<'a>(&self, raw: &'a RawHandle) -> &'a Handle<K, V> {
+        self.check(raw);
+        // SAFETY: as in `handle`.
+        unsafe { Handle::assume_ref(raw) }
+    }
+
+    fn check(&self, raw: &RawHandle) {
+        assert!(Arc::ptr_eq(raw.pool(), &self.raw), "the handle belongs to another cache");
+        assert!(raw.meta().life() & life::KEY != 0, "the handle's node has no key");
     }
 
     /// Another count on a handle's node, that borrows this pool.

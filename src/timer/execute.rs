@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// A poll that an executor has dropped is made on the driver's thread after this time.
 const POLL_AGAIN: Duration = Duration::from_millis(10);
-/// If an executor runs each poll inside of the one that submits it, other jobs have their turn after
-/// so many.
+/// If an executor runs each poll inside of the one that submits it, other jobs have their turn
+/// after so many.
 const POLLS: u32 = 64;
 
 thread_cells! {

@@ -325,8 +325,8 @@ fn who_waits_for_a_stuck_listener_sleeps() {
     }
 }
 
-/// A cache that discards what is too much for its queue discards nothing when it is closed, or asked
-/// for all its maintenance, and its listener keeps up.
+/// A cache that discards what is too much for its queue discards nothing when it is closed, or
+/// asked for all its maintenance, and its listener keeps up.
 #[test]
 fn closing_discards_nothing_that_the_listener_has_time_for() {
     must_end(|| {

@@ -33,10 +33,10 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         for id in pool.ids() {
             if pool.give_up(id) {
                 // A panic of a destructor must not keep the others from running.
-                self.destroy(&[id]);
+                self.core.destroy(&[id]);
             }
         }
-        self.drop_reclaimed(usize::MAX);
+        self.core.drop_reclaimed(usize::MAX);
         self.core.flush_rest();
         self.core.end_receiving();
     }

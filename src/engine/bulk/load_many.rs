@@ -206,7 +206,7 @@ where
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let own = enter(own);
-        let timer = LoadTimer::start(self);
+        let timer = LoadTimer::start(&self.core);
         let positions = own.0.iter().map(|own| own.position);
         let made = loader(&keys_at(wanted, positions));
         self.land_round(wanted, own, timer, made)
@@ -220,7 +220,7 @@ where
         &self,
         wanted: &mut [Wanted<K, V>],
         own: OwnLoads,
-        timer: LoadTimer<'_, K, V, S>,
+        timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         self.land_round(wanted, enter(own), timer, made)
@@ -230,7 +230,7 @@ where
         &self,
         wanted: &mut [Wanted<K, V>],
         mut own: Frames<Entered>,
-        timer: LoadTimer<'_, K, V, S>,
+        timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let mut made = match made.map_err(plain::Arc::new) {

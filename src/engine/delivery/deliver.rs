@@ -1,9 +1,10 @@
 //! Notifying listeners, and dropping keys and values.
 
+use super::share::{Share, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
-use crate::engine::maintenance::{Budget, take_owed_room};
-use crate::engine::reentrancy::{self, Deliver, ReentrancyMark};
+use crate::engine::maintenance::Budget;
+use crate::engine::reentrancy::{self, Deliver};
 use crate::engine::reloads::Reloading;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
@@ -11,39 +12,7 @@ use crate::executor::Running;
 use crate::links::NodeId;
 use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
-use crate::primitives::{catch_user_panic, seeded};
 use crate::removal::RemovalCause;
-
-/// How much one call delivers.
-#[derive(Clone, Copy, Debug)]
-pub struct Share {
-    notices: usize,
-    /// Batches of nodes whose keys and values are dropped. A pass leaves fewer than sixteen, so
-    /// threads that all run passes keep up with each other.
-    batches: usize,
-}
-
-impl Share {
-    /// Of a caller, beside its operation.
-    pub const CALLER: Self = Self { notices: 64, batches: 16 };
-    /// Of a job, before other caches have their turn.
-    const JOB: Self = Self { notices: 4096, batches: 16 };
-    pub const ALL: Self = Self { notices: usize::MAX, batches: usize::MAX };
-
-    /// Of a caller that asked for so many units.
-    pub fn of_units(notices: usize) -> Self {
-        Self { notices, ..Self::ALL }
-    }
-}
-
-/// Runs user code; false if it panicked.
-pub fn is_completed(run: impl FnOnce()) -> bool {
-    if seeded("panics-are-let-through") {
-        run();
-        return true;
-    }
-    catch_user_panic(run).is_some()
-}
 
 impl<K, V, S> Deliver for Engine<K, V, S>
 where
@@ -114,7 +83,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn after_own_read(&self) -> Option<Entry<K, V>> {
         let core = &self.core;
-        let own = self.take_own_reloads();
+        let own = self.reloads.as_ref().map_or_else(Vec::new, |it| it.take_own_or_defer(core));
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
@@ -130,26 +99,6 @@ impl<K, V, S> Engine<K, V, S> {
         own.into_iter().map(|reloading| reloads.start(reloading)).last().flatten()
     }
 
-    /// Takes the reloads that this thread's reads have left, if they run here and now. Those that
-    /// run inline wait for the end of the outermost callback, load or computation on this thread,
-    /// and of its views: a loader may wait for what these hold, and a guard would hold back memory
-    /// meanwhile.
-    fn take_own_reloads(&self) -> Vec<Reloading<K, V>> {
-        let Some(reloads) = self.reloads.as_ref().filter(|it| it.settings.inline) else {
-            return Vec::new();
-        };
-        let is_deferred = (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
-            && !seeded("reloads-run-where-they-are-found");
-        if !is_deferred {
-            return reloads.take_own(self.core.ticker.coarse());
-        }
-        let nodes = reloads.defer_own();
-        if !nodes.is_empty() {
-            self.core.notices.defer(nodes);
-        }
-        Vec::new()
-    }
-
     /// Runs the caller's share of the maintenance, after a write.
     #[inline]
     pub fn after_write(&self) {
@@ -161,7 +110,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline]
     pub fn hold_back_writer(&self) {
         if let Some(limit) = self.core.notices.exceeded_limit() {
-            self.apply_back_pressure(limit);
+            self.core.apply_back_pressure(limit, &|notice| self.deliver(notice));
         }
     }
 
@@ -172,117 +121,30 @@ impl<K, V, S> Engine<K, V, S> {
         let core = &self.core;
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
-            self.make_owed_room();
+            core.make_owed_room(&|notice| self.deliver(notice));
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
         }
     }
 
-    /// Makes room for the heavy entries that this thread has written. It hands over or delivers
-    /// what each pass removes: the queue of notices may have a limit.
-    #[cold]
-    fn make_owed_room(&self) {
-        let core = &self.core;
-        let mut owed = take_owed_room();
-        while owed > 0
-            && let Some(made) = core.make_room()
-        {
-            owed = owed.saturating_sub(made);
-            if core.notices.has_own_executor() {
-                core.notices.submit_deliveries();
-            } else {
-                self.deliver_at_most(Share::JOB);
-            }
-        }
-    }
-
     /// Runs a caller's share of the deliveries.
     #[cold]
     fn deliver_as_caller(&self) {
-        if self.core.notices.has_own_executor() {
-            self.core.notices.submit_deliveries();
-        } else {
-            self.deliver_at_most(Share::CALLER);
-        }
+        self.core.deliver_as_caller(&|notice| self.deliver(notice));
     }
 
-    /// Drops what passes took out and announces removals, within the share. No lock is held. Does
-    /// nothing and returns false inside a callback or a flight, where it defers the delivery to
-    /// their end, and inside another delivery of this cache, which takes it over.
+    /// See [`Core::deliver_at_most`].
     pub fn deliver_at_most(&self, share: Share) -> bool {
-        let core = &self.core;
-        if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
-            if core.notices.has_deliveries() {
-                core.notices.defer(Vec::new());
-            }
-            return false;
-        }
-        let Some(_mark) = ReentrancyMark::delivery(core.id()) else { return false };
-        let _held = seeded("listener-under-the-lock").then(|| core.lock_maintenance());
-        let Share { mut notices, mut batches } = share;
-        // Calls from listeners and destructors leave to this one what they cause.
-        loop {
-            batches -= self.drop_reclaimed(batches);
-            if let Some(receiving) = core.notices.receiving() {
-                receiving.wake();
-                if receiving.is_gone() {
-                    self.drop_unreceived();
-                }
-            }
-            let mut has_more = batches == 0 && !core.notices.has_nothing_to_drop();
-            let mut is_done = true;
-            if core.notices.has_listener() {
-                let delivered = core.notices.deliver(notices, |notice| self.deliver(notice));
-                notices -= delivered.count;
-                has_more |= delivered.more;
-                is_done = delivered.count == 0 && core.notices.has_nothing_to_drop();
-            }
-            if has_more {
-                core.require_pass();
-                core.wake_scheduler();
-            }
-            if has_more || is_done {
-                return true;
-            }
-        }
-    }
-
-    /// Drops the keys and values of nodes without a count, of at most so many batches. Returns of
-    /// how many.
-    pub fn drop_reclaimed(&self, most: usize) -> usize {
-        let mut batches = 0;
-        while batches < most
-            && let Some(ids) = self.core.notices.next_to_drop()
-        {
-            self.destroy(&ids);
-            batches += 1;
-        }
-        batches
-    }
-
-    /// Drops the keys and values of nodes without a count.
-    pub fn destroy(&self, ids: &[NodeId]) {
-        self.pool.raw().destroy_all(ids, |drop_contents| {
-            if !is_completed(drop_contents)
-                && let Some(recorder) = &self.core.recorder
-            {
-                recorder.drop_panicked();
-            }
-        });
+        self.core.deliver_at_most(share, &|notice| self.deliver(notice))
     }
 
     /// Tells the listeners of one removal.
-    fn deliver(&self, notice: Notice) {
+    pub(super) fn deliver(&self, notice: Notice) {
         let removed = removed(&self.core, &self.pool, notice);
         let Some((last, others)) = self.hooks.listeners.split_last() else {
             // The notice of a receiver that nobody took may have the last count.
-            if !is_completed(|| drop(removed))
-                && let Some(recorder) = &self.core.recorder
-            {
-                recorder.drop_panicked();
-            }
-            return;
+            return self.core.drop_caught(removed);
         };
         for listener in others {
             self.tell(listener, removed.clone());
@@ -304,7 +166,8 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.notices.receiving().is_some_and(Receiving::is_taken) {
             return;
         }
-        while self.core.notices.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
+        let mut tell = |notice| self.deliver(notice);
+        while self.core.notices.deliver(usize::MAX, &mut tell).count > 0 {}
     }
 }
 

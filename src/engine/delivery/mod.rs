@@ -6,6 +6,7 @@ mod deliver;
 mod pressure;
 mod receive;
 mod request;
+mod share;
 mod tasks;
 
 pub use receive::Receiver;

@@ -1,7 +1,6 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
-use super::deliver::Share;
-use crate::engine::Engine;
+use super::share::{Share, Tell};
 use crate::engine::core::{Core, Notices, Receiving};
 use crate::engine::reentrancy;
 use std::time::Duration;
@@ -15,16 +14,14 @@ impl Core {
     pub fn is_over_notification_limit(&self) -> bool {
         self.notices.wait_limit().is_some_and(|limit| self.notices.pending() > limit)
     }
-}
 
-impl<K, V, S> Engine<K, V, S> {
     /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
     /// and waited for. Otherwise other threads deliver first. But an
     /// executor may have dropped the job, or may be the very thread that waits here; then the
     /// writer delivers.
     #[cold]
-    pub(super) fn apply_back_pressure(&self, limit: usize) {
-        let notices = &self.core.notices;
+    pub(super) fn apply_back_pressure(&self, limit: usize, tell: Tell<'_>) {
+        let notices = &self.notices;
         let receiving = notices.receiving();
         let mut is_patient = notices.has_own_executor();
         while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
@@ -35,7 +32,7 @@ impl<K, V, S> Engine<K, V, S> {
             if submits {
                 notices.submit_deliveries();
             } else {
-                self.deliver_at_most(Share::CALLER);
+                self.deliver_at_most(Share::CALLER, tell);
             }
             // Nobody would wake a writer that alone delivers.
             if submits || receiving.is_some() || notices.is_delivering() {

@@ -1,6 +1,6 @@
 //! Receiving removals, in place of listeners that are notified of them.
 
-use super::deliver::{is_completed, removed};
+use super::deliver::removed;
 use crate::engine::Engine;
 use crate::engine::core::{Core, Receiving};
 use crate::entry::Removed;
@@ -19,12 +19,6 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
         let is_first = self.core.notices.receiving().is_some_and(Receiving::take);
         is_first.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
-    }
-
-    /// Releases the notices that nobody will receive.
-    #[cold]
-    pub(super) fn drop_unreceived(&self) {
-        drop_all(&self.core, &self.pool);
     }
 }
 
@@ -65,18 +59,6 @@ impl<K, V> Drop for Receiver<K, V> {
         if let Some(receiving) = self.core.notices.receiving() {
             receiving.give_up();
         }
-        drop_all(&self.core, &self.pool);
+        self.core.drop_unreceived();
     }
-}
-
-/// Drops the handles of all notices. Writers that wait for room go on.
-fn drop_all<K, V>(core: &Core, pool: &Pool<K, V>) {
-    let drop_one = |notice| {
-        if !is_completed(|| drop(removed(core, pool, notice)))
-            && let Some(recorder) = &core.recorder
-        {
-            recorder.drop_panicked();
-        }
-    };
-    while core.notices.deliver(usize::MAX, drop_one).count > 0 {}
 }

@@ -1,7 +1,8 @@
 //! Maintenance that a caller asks for: all that is due, or so many units of it.
 
-use super::deliver::Share;
+use super::share::{Share, Tell};
 use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
 use crate::engine::reentrancy;
 use crate::primitives::seeded;
@@ -49,65 +50,80 @@ impl Pending {
 }
 
 impl<K, V, S> Engine<K, V, S> {
+    /// See [`Core::run_pending`].
+    pub fn run_pending(&self) {
+        self.core.run_pending(&|notice| self.deliver(notice));
+    }
+
+    /// See [`Core::run_pending_within`].
+    pub fn run_pending_within(&self, units: usize) -> Pending {
+        self.core.run_pending_within(units, &|notice| self.deliver(notice))
+    }
+
+    /// See [`Core::announce_all`].
+    pub fn announce_all(&self) {
+        self.core.announce_all(&|notice| self.deliver(notice));
+    }
+}
+
+impl Core {
     /// Finishes all maintenance that is due now; see
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
-    pub fn run_pending(&self) {
-        let core = &self.core;
+    pub fn run_pending(&self, tell: Tell<'_>) {
         let mut grace = 0;
         // Each pass takes out a portion of what was spilled before.
-        let mut owed = core.spilled_writes();
+        let mut owed = self.spilled_writes();
         let mut is_exact = false;
         // While other threads write, nodes are freed again and again.
-        let mut trims = core.most_trims();
+        let mut trims = self.most_trims();
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
-            let budget = Budget::of_units(core.notices.most_units(PATIENT_UNITS));
-            let left = core.pass_within(&mut if exactly { budget.exactly() } else { budget });
+            let budget = Budget::of_units(self.notices.most_units(PATIENT_UNITS));
+            let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
             is_exact |= exactly;
-            self.deliver_at_most(Share::ALL);
-            owed = owed.saturating_sub(core.spill_portion());
-            let has_surplus = core.has_surplus();
+            self.deliver_at_most(Share::ALL, tell);
+            owed = owed.saturating_sub(self.spill_portion());
+            let has_surplus = self.has_surplus();
             // A pass that leaves other work gives nothing back.
             trims = trims.saturating_sub(usize::from(has_surplus && !left.work));
             if left.work || owed > 0 || !is_exact || (has_surplus && trims > 0) {
                 continue;
             }
-            if !core.waits_for_grace() || grace == GRACE_ROUNDS {
+            if !self.waits_for_grace() || grace == GRACE_ROUNDS {
                 return;
             }
-            grace = if core.advance_epoch() { 0 } else { grace + 1 };
+            grace = if self.advance_epoch() { 0 } else { grace + 1 };
         }
     }
 
     /// Up to `units` units of maintenance, and as many announcements.
-    pub fn run_pending_within(&self, units: usize) -> Pending {
-        let core = &self.core;
-        let left = core.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
-        self.deliver_at_most(Share::of_units(units));
+    pub fn run_pending_within(&self, units: usize, tell: Tell<'_>) -> Pending {
+        let left = self.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
+        self.deliver_at_most(Share::of_units(units), tell);
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
-            notifications: core.notices.receiving().map_or_else(|| core.notices.waiting(), |_| 0),
-            reclamations: core.unreclaimed() + core.index.retired_tables(),
-            other: left.writes || left.work || left.blocked || core.has_surplus(),
+            notifications: self.notices.receiving().map_or_else(|| self.notices.waiting(), |_| 0),
+            reclamations: self.unreclaimed() + self.index.retired_tables(),
+            other: left.writes || left.work || left.blocked || self.has_surplus(),
         }
     }
 
     /// Announces everything, and waits for what another thread is announcing. A call from within a
     /// callback, a load, a computation, an announcement or a destructor of any cache does not wait:
     /// two threads might wait for each other.
-    pub fn announce_all(&self) {
+    pub fn announce_all(&self, tell: Tell<'_>) {
         // A receiver takes its time, and may be this very thread.
-        let is_received = self.core.notices.receiving().is_some();
+        let is_received = self.notices.receiving().is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
-        self.deliver_at_most(Share::ALL);
-        let notices = &self.core.notices;
+        self.deliver_at_most(Share::ALL, tell);
+        let notices = &self.notices;
         while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
             notices.wait_until(limit, |notices| !notices.is_delivering());
-            self.deliver_at_most(Share::ALL);
+            self.deliver_at_most(Share::ALL, tell);
         }
     }
 }

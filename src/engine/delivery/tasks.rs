@@ -1,6 +1,6 @@
 //! What tasks await of deliveries, where threads block.
 
-use super::deliver::Share;
+use super::share::Share;
 use crate::engine::Engine;
 use crate::engine::reentrancy::{self, ReentrancyMark};
 use std::future::poll_fn;
@@ -18,8 +18,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Keeps a task until at most `limit` notices wait, as
-    /// [`apply_back_pressure`](Self::apply_back_pressure) keeps a thread. A listener that
-    /// awaits is not kept: others may wait for it.
+    /// [`apply_back_pressure`](crate::engine::core::Core::apply_back_pressure) keeps a thread. A
+    /// listener that awaits is not kept: others may wait for it.
     #[cold]
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;

@@ -2,6 +2,7 @@
 
 use super::commit::{Replaces, loaded_node};
 use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
@@ -17,26 +18,26 @@ use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
-pub struct LoadTimer<'a, K, V, S> {
-    engine: &'a Engine<K, V, S>,
+pub struct LoadTimer<'a> {
+    core: &'a Core,
     started: Option<Instant>,
 }
 
-impl<'a, K, V, S> LoadTimer<'a, K, V, S> {
-    pub fn start(engine: &'a Engine<K, V, S>) -> Self {
-        Self { engine, started: engine.core.recorder.is_some().then(Instant::now) }
+impl<'a> LoadTimer<'a> {
+    pub fn start(core: &'a Core) -> Self {
+        Self { core, started: core.recorder.is_some().then(Instant::now) }
     }
 
     pub fn succeed(mut self) {
-        if let (Some(started), Some(recorder)) = (self.started.take(), &self.engine.core.recorder) {
+        if let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder) {
             recorder.loaded(started.elapsed());
         }
     }
 }
 
-impl<K, V, S> Drop for LoadTimer<'_, K, V, S> {
+impl Drop for LoadTimer<'_> {
     fn drop(&mut self) {
-        if let (Some(started), Some(recorder)) = (self.started, &self.engine.core.recorder) {
+        if let (Some(started), Some(recorder)) = (self.started, &self.core.recorder) {
             recorder.load_failed(started.elapsed());
         }
     }
@@ -305,11 +306,11 @@ where
         loop {
             match self.flight_of(hash, key) {
                 (seen, None) => {
-                    if let Some(flight) = self.register(kind, draft.share(), seen) {
+                    if let Some(flight) = self.core.register(kind, draft.share(), seen) {
                         return Step::Done(Begun::Leading(flight));
                     }
                 }
-                (_, Some(other)) if self.dismiss_overtaken(hash, &other, on_load) => {}
+                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
                 (_, Some(other)) => {
                     *joined = Some(Arc::clone(&other));
                     return Step::Wait(other);
@@ -333,7 +334,7 @@ where
             drop(draft);
             return Ok(entry);
         }
-        let timer = LoadTimer::start(self);
+        let timer = LoadTimer::start(&self.core);
         match init() {
             Ok(loaded) => {
                 timer.succeed();
@@ -425,6 +426,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash(&key);
         let draft = self.pool.draft(hash, key);
         let (seen, None) = self.flight_of(hash, draft.key()) else { return false };
-        self.register(FlightKind::Load, draft.share(), seen).is_some()
+        self.core.register(FlightKind::Load, draft.share(), seen).is_some()
     }
 }

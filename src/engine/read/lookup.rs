@@ -3,7 +3,7 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::core::Search;
+use crate::engine::core::{Core, Search};
 use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
@@ -295,24 +295,9 @@ impl<K, V, S> Engine<K, V, S> {
     /// An expiry is claimed, so that no read with an older reading of the clock can undo it. A
     /// cleared generation does not come back. But a node that was replaced since may have been
     /// replaced before the clearing.
-    #[cold]
+    #[inline]
     pub fn confirm_miss(&self, node: NodeRef<'_, K, V>) -> bool {
-        if seeded("judged-again") {
-            return true;
-        }
-        if self.core.hot.is_cleared(node.meta()) {
-            return self.pool.raw().life(node.id).deadline() == node.seen;
-        }
-        self.pool.raw().life(node.id).claim(node.seen) && self.is_indexed(node)
-    }
-
-    /// Whether the index has a node whose expiry this thread has claimed. A writer that replaces an
-    /// entry stores the new id before it marks the old node. So a node that was replaced in time
-    /// may not bear the mark yet.
-    #[cold]
-    pub fn is_indexed(&self, node: NodeRef<'_, K, V>) -> bool {
-        let is_there = |id| if id == node.id { Probe::Hit } else { Probe::Other };
-        self.core.index.find(&crate::epoch::pin(), node.meta().hash(), is_there).is_some()
+        self.core.confirm_miss((node.id, node.meta()), node.seen)
     }
 
     /// Whether a node that the caller holds, with this deadline, is in the cache and alive.
@@ -324,6 +309,29 @@ impl<K, V, S> Engine<K, V, S> {
     fn lives(&self, deadline: Timestamp, meta: &Meta, coarse: Timestamp) -> bool {
         // GONE is before every reading, and NEVER is after all of them.
         !self.core.ticker.has_passed(deadline, coarse) && !self.core.hot.is_cleared(meta)
+    }
+}
+
+impl Core {
+    /// [`Engine::confirm_miss`] for a node with this deadline.
+    #[cold]
+    fn confirm_miss(&self, (id, meta): (NodeId, &Meta), seen: Timestamp) -> bool {
+        if seeded("judged-again") {
+            return true;
+        }
+        if self.hot.is_cleared(meta) {
+            return self.pool.life(id).deadline() == seen;
+        }
+        self.pool.life(id).claim(seen) && self.is_indexed((id, meta))
+    }
+
+    /// Whether the index has a node whose expiry this thread has claimed. A writer that replaces an
+    /// entry stores the new id before it marks the old node. So a node that was replaced in time
+    /// may not bear the mark yet.
+    #[cold]
+    pub fn is_indexed(&self, (id, meta): (NodeId, &Meta)) -> bool {
+        let is_there = |other| if other == id { Probe::Hit } else { Probe::Other };
+        self.index.find(&crate::epoch::pin(), meta.hash(), is_there).is_some()
     }
 }
 

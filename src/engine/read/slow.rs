@@ -189,7 +189,7 @@ impl<K, V, S> Engine<K, V, S> {
                     // It was alive when this read prolonged it.
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
                     None if life.claim(deadline) => {
-                        if self.is_indexed(node) {
+                        if self.core.is_indexed((node.id(), node.meta())) {
                             Renewed::Over
                         } else {
                             Renewed::Gone

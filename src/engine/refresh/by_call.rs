@@ -27,21 +27,14 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Takes the trigger of a stale entry, for a call with a loader of its own. `None` if the entry
     /// is not stale, or another reload has its trigger.
-    pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+    pub fn take_stale(&self, entry: &Entry<K, V>) -> Option<Reloading> {
         let reloads = self.reloads.as_ref().filter(|reloads| !reloads.are_triggered())?;
-        let refresh = self.pool.raw().refresh(entry.node().id())?;
-        let stale_from = refresh.instant();
-        let now = self.core.ticker.now();
-        if stale_from > now {
-            return None;
-        }
-        let take = || refresh.take(stale_from).then(|| (entry.node().clone(), stale_from));
-        reloads.take(&self.core, take, Some(now))
+        reloads.take_stale(&self.core, entry.node().id())
     }
 
     /// [`take_stale`](Self::take_stale) for a loader that may not leave this thread.
     #[inline]
-    pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading<K, V>> {
+    pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading> {
         if self.reloads_inline() { self.take_stale(entry) } else { None }
     }
 }
@@ -71,7 +64,7 @@ where
     #[cold]
     pub fn reload_by_call<N: Reason>(
         &self,
-        reloading: Reloading<K, V>,
+        reloading: Reloading,
         entry: Entry<K, V>,
         key: &mut dyn FnMut() -> K,
         init: Init<'_, V, N>,

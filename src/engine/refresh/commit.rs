@@ -3,16 +3,16 @@
 
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
-use crate::engine::core::{Core, Search};
+use crate::engine::core::Core;
 use crate::engine::event::{Event, Packed};
-use crate::engine::flights::{CommitPermit, EnteredFlight, Obstacle};
+use crate::engine::flights::{CommitPermit, EnteredFlight};
 use crate::engine::write::{Basis, Readings};
+use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
 use crate::links::NodeId;
 use crate::node::ended_at;
 use crate::pool::{Handle, HardDeadline};
 use crate::removal::RemovalCause;
-use std::hash::{BuildHasher, Hash};
 
 /// A new life for a value that was not modified.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ struct NewLife {
 }
 
 /// The outcome of a new life: its end, and the event for the maintenance.
-type Prolonged = Option<(Timestamp, Option<Packed>)>;
+type Prolonged = (Timestamp, Option<Packed>);
 
 impl Core {
     /// Sets when the next read of a node is to trigger a reload, if the node is still in the index.
@@ -47,19 +47,34 @@ impl Core {
         }
     }
 
-    /// Gives the node a new life, if it is the key's and alive. `None` if it is not.
+    /// Gives a node a new life, as if its value were written now. Returns the end of that life;
+    /// `None` if something overtook the flight, or the entry has ended. The caller has a count on
+    /// the node.
+    fn prolong(&self, new: &NewLife, flight: &EnteredFlight) -> Option<Timestamp> {
+        let hash = self.pool.meta(new.id).hash();
+        let permit = self.flights.permit(hash, flight.clearance())?;
+        let guard = crate::epoch::pin();
+        flight.guard().set_may_share(true);
+        let (end, event) = self.commit_unmodified(&guard, new, &permit)?;
+        drop(guard);
+        if let Some(event) = event {
+            self.write_event(event, 0, new.now);
+        }
+        Some(end)
+    }
+
     fn commit_unmodified(
         &self,
-        found: Search<'_>,
+        guard: &Guard,
         new: &NewLife,
         permit: &CommitPermit<'_>,
-    ) -> Result<Prolonged, Obstacle> {
+    ) -> Option<Prolonged> {
         let &NewLife { id, now, hard_deadline, .. } = new;
         let meta = self.pool.meta(id);
-        let mut locked = found.lock().map_err(|_| Obstacle::Changed)?;
-        permit.check(&self.flights, meta.hash(), || self.hot.generation())?;
-        if locked.id() != Some(id) || self.hot.is_cleared(meta) {
-            return Ok(None);
+        let mut locked = self.index.lock_id(guard, meta.hash(), id)?;
+        permit.check(&self.flights, meta.hash(), || self.hot.generation()).ok()?;
+        if self.hot.is_cleared(meta) {
+            return None;
         }
         let lived = self.pool.life(id);
         let (mut judged, mut end);
@@ -67,7 +82,7 @@ impl Core {
             judged = lived.deadline();
             if judged <= now {
                 if lived.claim(judged) {
-                    return Ok(None);
+                    return None;
                 }
                 continue;
             }
@@ -90,22 +105,18 @@ impl Core {
             locked.remove();
             self.mark_gone((id, meta));
             self.announce(id, RemovalCause::Expired, end, now);
-            return Ok(Some((end, Some(Event::Removed(id).pack()))));
+            return Some((end, Some(Event::Removed(id).pack())));
         }
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }
         self.pool.set_act(id);
         let event = (end < judged).then(|| Event::Rescheduled(id).pack());
-        Ok(Some((end, event)))
+        Some((end, event))
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K, V, S> Engine<K, V, S> {
     /// Gives the value of `node` a new life, as if it were written now. Returns the end of that
     /// life; `None` if something overtook the flight, or the entry has ended.
     pub(super) fn prolong(
@@ -115,26 +126,7 @@ where
         flight: &EnteredFlight,
         read_at: Option<Timestamp>,
     ) -> Option<Timestamp> {
-        let new = self.new_life(node, lease, read_at);
-        let hash = node.meta().hash();
-        let permit = self.core.flights.permit(hash, flight.clearance())?;
-        let guard = crate::epoch::pin();
-        flight.guard().set_may_share(true);
-        loop {
-            let (found, _) = self.search_exact(&guard, hash, node.key());
-            match self.core.commit_unmodified(found, &new, &permit) {
-                Ok(prolonged) => {
-                    let (end, event) = prolonged?;
-                    drop(guard);
-                    if let Some(event) = event {
-                        self.core.write_event(event, 0, new.now);
-                    }
-                    return Some(end);
-                }
-                Err(Obstacle::Overtaken) => return None,
-                Err(_) => {}
-            }
-        }
+        self.core.prolong(&self.new_life(node, lease, read_at), flight)
     }
 
     /// Asks policies and settings for the life of a value that is as good as written now.
@@ -168,30 +160,6 @@ where
             is_exchanged: self.mode.asks(),
             idle_end: has_idle.then(|| read_at.map_or(Timestamp::from_raw(0), read)),
             stale: now.saturating_add(refresh.unwrap_or(after_write)),
-        }
-    }
-
-    /// Removes the entry of `node`, unless something overtook the flight.
-    pub(super) fn remove_gone(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
-        let hash = node.meta().hash();
-        let guard = crate::epoch::pin();
-        flight.guard().set_may_share(true);
-        loop {
-            let (found, there) = self.search_exact(&guard, hash, node.key());
-            if there.is_none_or(|there| there.id() != node.id()) {
-                return false;
-            }
-            let now = self.core.ticker.now();
-            let cause = RemovalCause::Explicit;
-            match self.core.commit_remove(found, hash, now, cause, flight.clearance()) {
-                Ok(Some((id, _))) => {
-                    drop(guard);
-                    self.core.write_event(Event::Removed(id).pack(), 0, now);
-                    return true;
-                }
-                Ok(None) | Err(Obstacle::Overtaken) => return false,
-                Err(_) => {}
-            }
         }
     }
 }

@@ -81,10 +81,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// The reloads of the cache, and the mark of a node that is stale and whose reload a caller may
     /// wait for. Inside user code none may, since the reload may be the caller's own. Nor may one
     /// that holds a view, if reloads run inline: its own reload waits for the end of the view.
-    pub fn reload_to_await(
-        &self,
-        node: &Handle<K, V>,
-    ) -> Option<(&Reloads<K, V>, RefreshMark<'_>)> {
+    pub fn reload_to_await(&self, node: &Handle<K, V>) -> Option<(&Reloads, RefreshMark<'_>)> {
         let (reloads, mark) = (self.reloads.as_ref()?, self.pool.raw().refresh(node.id())?);
         // The clock is read only if a reload is under way.
         let is_awaited = mark.is_under_way()

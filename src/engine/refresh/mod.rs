@@ -6,8 +6,10 @@ mod commit;
 mod limits;
 mod reload;
 mod request;
+mod running;
 mod trigger;
 
 pub use by_call::answer;
 pub use limits::{QueuedLoad, QueuedOutcome, Waited};
-pub use reload::{Answer, ReloadEnd, Running, Starter};
+pub use reload::{Answer, ReloadEnd, Starter};
+pub use running::Running;

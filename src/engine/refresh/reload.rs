@@ -1,5 +1,6 @@
 //! Reloads: the loader gets the old value, and its result replaces the entry.
 
+use super::running::{Ended, Hindered, Running};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::flights::{
@@ -13,9 +14,8 @@ use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
 use crate::pool::Handle;
-use crate::primitives::atomic::Ordering::Relaxed;
-use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
+use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
@@ -42,14 +42,18 @@ pub enum ReloadEnd<K, V> {
     Failed(Option<NoValue>),
 }
 
-/// What keeps a reload from its key.
-#[derive(Debug)]
-pub enum Hindered {
-    /// A computation, or a load that has begun.
-    ByAnother,
-    /// A load that waits in the executor. It has found that the key has no entry, and nothing has
-    /// been written since. So the reload's entry has ended.
-    ByQueued,
+impl<K, V> ReloadEnd<K, V> {
+    /// Ends the reload. Returns the new value's entry, if it brought one.
+    pub fn settle(self, running: Running<'_>) -> Option<Entry<K, V>> {
+        let (made, ended) = match self {
+            Self::Done(made) => (made, Ended::Done),
+            Self::Nothing => (None, Ended::Nothing),
+            Self::Overtaken => (None, Ended::Overtaken),
+            Self::Failed(reason) => (None, Ended::Failed(reason)),
+        };
+        running.end(ended);
+        made
+    }
 }
 
 /// Starts reloads by a stored loader: inline, or on the executor.
@@ -61,7 +65,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
         let engine = self.0.upgrade()?;
         let Some(executed) = engine.executed() else { return engine.reload(reloading) };
         engine.core.execute(Box::new(move || {
@@ -94,7 +98,7 @@ where
     S: BuildHasher,
 {
     /// Reloads a node's value by the stored loader, on this thread.
-    pub fn reload(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+    pub fn reload(&self, reloading: Reloading) -> Option<Entry<K, V>> {
         let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
         let mut ask = |key: &K, old: &V| {
             let reloaded = loader.map(|loader| loader.reload(key, old));
@@ -114,7 +118,7 @@ where
     /// since neither called that code.
     pub(super) fn reload_catching(
         &self,
-        reloading: Reloading<K, V>,
+        reloading: Reloading,
         call: Call<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         self.run_reload(reloading, |node, read_at, flight| {
@@ -128,7 +132,7 @@ where
     /// reload brought a value.
     pub(super) fn reload_with(
         &self,
-        reloading: Reloading<K, V>,
+        reloading: Reloading,
         call: Call<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         let made = self.run_reload(reloading, |node, read_at, flight| {
@@ -142,22 +146,24 @@ where
     /// the notices.
     fn run_reload(
         &self,
-        reloading: Reloading<K, V>,
+        reloading: Reloading,
         fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> ReloadEnd<K, V>,
     ) -> Option<Entry<K, V>> {
         // What the loader has deferred comes after the end: the reload holds a place until then,
         // and callers wait for it.
         let ending = ReentrancyMark::ending();
-        let mut running = Running::new(self, Box::new(reloading));
-        let flight = match self.begin_reload(&running.reloading().node) {
+        let reloads = self.reloads.as_ref()?;
+        let mut running = Running::new(&self.core, reloads, Box::new(reloading));
+        let flight = match self.begin_reload(self.pool.view(&running.reloading().node)) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
                 return None;
             }
         };
-        let ended = running.run(|reloading| fly(&reloading.node, reloading.read_at, flight));
-        let made = running.end(ended);
+        let ended = running
+            .run(|reloading| fly(self.pool.view(&reloading.node), reloading.read_at, flight));
+        let made = ended.settle(running);
         drop(ending);
         self.maintain_after_write();
         made
@@ -182,13 +188,13 @@ where
                         && other.key_node().meta().deadline() == GONE
                         && node.meta().deadline() != GONE;
                     let on_load = if is_outdated { OnLoad::Overtake } else { OnLoad::Wait };
-                    if !self.dismiss_overtaken(hash, &other, on_load) {
+                    if !self.core.dismiss_overtaken(hash, &other, on_load) {
                         return Err(Hindered::ByAnother);
                     }
                 }
                 (seen, None) => {
                     let share = node.raw().clone();
-                    if let Some(flight) = self.register(FlightKind::Reload, share, seen) {
+                    if let Some(flight) = self.core.register(FlightKind::Reload, share, seen) {
                         return Ok(flight);
                     }
                 }
@@ -207,7 +213,7 @@ where
         if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
             return self.land_nothing(present, flight);
         }
-        let timer = LoadTimer::start(self);
+        let timer = LoadTimer::start(&self.core);
         let answer = ask(node.key(), node.value());
         if answer.is_ok() {
             timer.succeed();
@@ -296,7 +302,7 @@ where
                 if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
             ReloadOutcome::Gone => {
-                let is_removed = self.remove_gone(node, &flight);
+                let is_removed = self.core.remove_node(node.id(), RemovalCause::Explicit, &flight);
                 let is_over = is_removed || self.is_taken_out(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
                 if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
@@ -312,114 +318,5 @@ where
     /// Whether another operation has taken the old node out: then nothing is left to reload.
     fn is_taken_out(&self, node: &Handle<K, V>, flight: &EnteredFlight) -> bool {
         flight.is_overtaken(self.core.hot.generation()) && self.is_over(node)
-    }
-}
-
-/// A reload whose loader runs. If the loader panics and nobody catches it, the drop of this counts
-/// a failure.
-pub struct Running<'e, K, V, S> {
-    engine: &'e Engine<K, V, S>,
-    /// `None` once the reload has ended.
-    reloading: Option<Box<Reloading<K, V>>>,
-    is_in_user_code: bool,
-    /// Whether a future of the user's is being polled that this waits for, and does not run.
-    is_polling: Option<&'e GuardedBool>,
-}
-
-impl<'e, K, V, S> Running<'e, K, V, S> {
-    pub fn new(engine: &'e Engine<K, V, S>, reloading: Box<Reloading<K, V>>) -> Self {
-        Self { engine, reloading: Some(reloading), is_in_user_code: false, is_polling: None }
-    }
-
-    pub fn reloading(&self) -> &Reloading<K, V> {
-        self.reloading.as_ref().expect("the reload has not ended")
-    }
-
-    /// Runs the user's code, or a part of it.
-    pub fn run<T>(&mut self, run: impl FnOnce(&Reloading<K, V>) -> T) -> T {
-        self.is_in_user_code = true;
-        let result = run(self.reloading());
-        self.is_in_user_code = false;
-        result
-    }
-
-    /// Waits for a future of the user's that is polled elsewhere. `is_polling` says when: if this
-    /// is dropped then, that future has panicked.
-    pub fn watch(&mut self, is_polling: &'e GuardedBool) {
-        self.is_polling = Some(is_polling);
-    }
-
-    /// Ends a reload without a flight. If the key has another load or a computation, this leaves
-    /// the trigger to a later read, after the retry delay.
-    pub fn end_hindered(mut self, by: Hindered) {
-        match (by, self.reloading.take()) {
-            (_, Some(reloading)) if seeded("reloads-end-in-taken-triggers") => reloading.succeed(),
-            (Hindered::ByAnother, Some(reloading)) => reloading.postpone(),
-            (Hindered::ByQueued, Some(reloading)) => {
-                self.engine.end_reload(*reloading, ReloadEnd::Nothing);
-            }
-            (_, None) => {}
-        }
-    }
-
-    /// Ends the reload.
-    pub fn end(mut self, ended: ReloadEnd<K, V>) -> Option<Entry<K, V>> {
-        let reloading = self.reloading.take()?;
-        self.engine.end_reload(*reloading, ended)
-    }
-}
-
-impl<K, V, S> Drop for Running<'_, K, V, S> {
-    fn drop(&mut self) {
-        let is_polling = self.is_polling.is_some_and(|is_polling| is_polling.load(Relaxed));
-        if (self.is_in_user_code || is_polling)
-            && let Some(reloading) = self.reloading.take()
-        {
-            self.engine.fail_reload(*reloading, None);
-        }
-    }
-}
-
-impl<K, V, S> Engine<K, V, S> {
-    /// Counts the outcome, and decides when a read may trigger the next reload of the entry.
-    fn end_reload(
-        &self,
-        reloading: Reloading<K, V>,
-        ended: ReloadEnd<K, V>,
-    ) -> Option<Entry<K, V>> {
-        let reloads = self.reloads.as_ref()?;
-        let id = reloading.node.id();
-        match ended {
-            ReloadEnd::Done(made) => {
-                reloads.failures.forget(id);
-                reloading.succeed();
-                made
-            }
-            ReloadEnd::Nothing => {
-                reloads.failures.forget(id);
-                reloading.come_to_nothing();
-                None
-            }
-            ReloadEnd::Overtaken => {
-                reloading.give_up();
-                None
-            }
-            ReloadEnd::Failed(reason) => {
-                self.fail_reload(reloading, reason);
-                None
-            }
-        }
-    }
-
-    fn fail_reload(&self, reloading: Reloading<K, V>, reason: Option<NoValue>) {
-        if let Some(reloads) = &self.reloads {
-            // The clock may be the user's, and may be what has panicked.
-            let now = catch_user_panic(|| self.core.ticker.now());
-            let now = now.unwrap_or_else(|| reloading.taken_from());
-            let is_there = |id| self.pool.raw().meta(id).deadline() != GONE;
-            let id = reloading.node.id();
-            reloads.failures.note(id, (reason, now), &is_there);
-            reloading.fail();
-        }
     }
 }

@@ -27,7 +27,7 @@ pub enum Unmade<K, V, C> {
     Missing { key: K, replaces: OwnedReplaces<K, V, C> },
     /// A read has found this stale entry, and triggered its reload. The box keeps the futures of
     /// loads small, which seldom need it.
-    Stale { reloading: Box<Reloading<K, V>>, entry: Entry<K, V>, key: K },
+    Stale { reloading: Box<Reloading>, entry: Entry<K, V>, key: K },
     /// The caller leads the load of a key already.
     Leading(FlightGuard, OwnedDraft<K, V>),
 }
@@ -43,17 +43,17 @@ impl<K, V> UnmadePlainly<K, V> {
 }
 
 /// A key without an entry, when its load may begin.
-enum Led<'e, K, V, S, N> {
+enum Led<'e, K, V, N> {
     /// There is nothing to load: another call did, or failed.
     Ended(Result<Entry<K, V>, N>),
     /// This call makes the value.
-    Leading(LeadLoad<'e, K, V, S>),
+    Leading(LeadLoad<'e, K, V>),
 }
 
 /// A load that this call leads, while its future is polled. The draft, declared last, is dropped
 /// after the flight, which has its key.
-struct LeadLoad<'e, K, V, S> {
-    timer: LoadTimer<'e, K, V, S>,
+struct LeadLoad<'e, K, V> {
+    timer: LoadTimer<'e>,
     flight: FlightGuard,
     draft: OwnedDraft<K, V>,
 }
@@ -160,11 +160,7 @@ where
         }
     }
 
-    fn take_stale_by(
-        &self,
-        entry: &Entry<K, V>,
-        on_stale: OnStale,
-    ) -> Option<Box<Reloading<K, V>>> {
+    fn take_stale_by(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Box<Reloading>> {
         if on_stale == OnStale::Keep {
             return None;
         }
@@ -238,7 +234,7 @@ where
     /// Reloads a stale entry in this task.
     async fn reload_asking<N: Reason>(
         &self,
-        (reloading, entry, key): (Box<Reloading<K, V>>, Entry<K, V>, K),
+        (reloading, entry, key): (Box<Reloading>, Entry<K, V>, K),
         exchange: &MadeValue<V, N>,
     ) -> Entry<K, V> {
         let mut key = once(|| key);
@@ -256,7 +252,7 @@ where
         &self,
         key: K,
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, S, N> {
+    ) -> Led<'_, K, V, N> {
         let draft = self.draft_for_load(key);
         let mut joined = None;
         let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
@@ -280,7 +276,7 @@ where
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, S, N> {
+    ) -> Led<'_, K, V, N> {
         let present = {
             let _mark = flight.mark_poll();
             replaces.lend(|replaces| self.present_for_load(&flight, &draft, replaces))
@@ -293,13 +289,13 @@ where
             as_task(|| self.after_write());
             return Led::Ended(Ok(entry));
         }
-        Led::Leading(LeadLoad { timer: LoadTimer::start(self), flight, draft })
+        Led::Leading(LeadLoad { timer: LoadTimer::start(&self.core), flight, draft })
     }
 
     /// Commits what the future has made, and ends the flight.
     fn land_async<N: Reason>(
         &self,
-        load: LeadLoad<'_, K, V, S>,
+        load: LeadLoad<'_, K, V>,
         result: Result<crate::loaded::Loaded<V>, N>,
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
     ) -> Result<Entry<K, V>, N> {

@@ -38,7 +38,7 @@ where
             let mut loading: Pin<Box<F>>;
             let (own, others) = as_task(|| self.begin_round(&mut wanted));
             if !own.is_empty() {
-                let timer = LoadTimer::start(self);
+                let timer = LoadTimer::start(&self.core);
                 loading = polled(&own, || Box::pin(loader(&keys_of(&wanted, &own))));
                 let made = poll_fn(|context| polled(&own, || loading.as_mut().poll(context))).await;
                 let landed =

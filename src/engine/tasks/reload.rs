@@ -59,7 +59,7 @@ where
     /// [asks]: super::exchange::Exchange::ask
     pub async fn reload_async<F: Future<Output = Answer<V>>>(
         &self,
-        reloading: Box<Reloading<K, V>>,
+        reloading: Box<Reloading>,
         mut key: impl FnMut(&K) -> K,
         (answer, panics): (impl FnOnce(FlightToken) -> F, Panics<'_>),
     ) -> Option<Entry<K, V>> {
@@ -70,7 +70,7 @@ where
         if let Panics::Reach(is_polling) = panics {
             running.watch(is_polling);
         }
-        let timer = LoadTimer::start(self);
+        let timer = LoadTimer::start(&self.core);
         let answer = {
             let mut answer = pin!(answer(flight.token()));
             poll_fn(|context| {
@@ -91,11 +91,12 @@ where
     #[expect(clippy::type_complexity, reason = "used once, and each part is used apart")]
     fn begin_reload_async(
         &self,
-        reloading: Box<Reloading<K, V>>,
-    ) -> Result<(Running<'_, K, V, S>, FlightGuard), Option<Entry<K, V>>> {
+        reloading: Box<Reloading>,
+    ) -> Result<(Running<'_>, FlightGuard), Option<Entry<K, V>>> {
         // Dropped after the flight: from then on a read may trigger the next reload.
-        let mut running = Running::new(self, reloading);
-        let flight = match self.begin_reload(&running.reloading().node) {
+        let reloads = self.reloads.as_ref().ok_or(None)?;
+        let mut running = Running::new(&self.core, reloads, reloading);
+        let flight = match self.begin_reload(self.pool.view(&running.reloading().node)) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
@@ -106,8 +107,7 @@ where
         let Err(present) = checked else { return Ok((running, flight)) };
         Err(as_task(|| {
             let ending = ReentrancyMark::ending();
-            let ended = self.land_nothing(present, flight.enter());
-            let made = running.end(ended);
+            let made = self.land_nothing(present, flight.enter()).settle(running);
             drop(ending);
             self.after_write();
             made
@@ -117,7 +117,7 @@ where
     /// The last part of a reload: commits, and ends the flight.
     fn land_reload_async(
         &self,
-        (running, flight, timer): (Running<'_, K, V, S>, FlightGuard, LoadTimer<'_, K, V, S>),
+        (running, flight, timer): (Running<'_>, FlightGuard, LoadTimer<'_>),
         (answer, panics): (Answer<V>, Panics<'_>),
         key: &mut dyn FnMut(&K) -> K,
     ) -> Option<Entry<K, V>> {
@@ -133,14 +133,14 @@ where
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {
-                let of = (&reloading.node, reloading.read_at);
+                let of = (self.pool.view(&reloading.node), reloading.read_at);
                 let land = || self.land_answer(of, answer, key, flight);
                 match panics {
                     Panics::Count => catch_user_panic(land).unwrap_or(ReloadEnd::Failed(None)),
                     Panics::Reach(_) => land(),
                 }
             });
-            let made = running.end(ended);
+            let made = ended.settle(running);
             drop(ending);
             self.after_write();
             made
@@ -153,11 +153,11 @@ where
     /// What is there, if it is another one.
     fn check_reloaded(
         &self,
-        reloading: &Reloading<K, V>,
+        reloading: &Reloading,
         flight: &FlightGuard,
     ) -> Result<(), Option<Entry<K, V>>> {
         let _mark = flight.mark_poll();
-        let node = &reloading.node;
+        let node = self.pool.view(&reloading.node);
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
         let is_same = present.as_ref().is_some_and(|it| it.node().id() == node.id());
         if is_same { Ok(()) } else { Err(present) }
@@ -177,7 +177,7 @@ where
     E: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    fn start(&self, reloading: Reloading<K, V>) -> Option<Entry<K, V>> {
+    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
         let engine = self.starter.0.upgrade()?;
         let loader = Arc::clone(&self.loader);
         let execute = engine.core.executing();
@@ -186,7 +186,8 @@ where
         // waits keeps nothing: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
-            let (node, key) = (reloading.node.clone(), reloading.node.key().clone());
+            let node = engine.pool.handle(reloading.node.clone());
+            let key = node.key().clone();
             let answer = pin!(asked(loader.reload(&key, node.value())));
             let reloading = Box::new(reloading);
             drop(engine.reload_async(reloading, K::clone, (|_| answer, Panics::Count)).await);

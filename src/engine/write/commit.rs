@@ -4,7 +4,7 @@
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::core::{Core, Search};
 use crate::engine::event::{Event, Packed};
-use crate::engine::flights::{Clearance, CommitPermit, Obstacle};
+use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
 use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
@@ -265,6 +265,26 @@ impl Core {
         let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &permit)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
+    }
+
+    /// Removes this very node, on which the caller has a count, for a load or reload of its key.
+    /// Returns whether it was there, and nothing had overtaken the load.
+    pub fn remove_node(&self, id: NodeId, cause: RemovalCause, flight: &EnteredFlight) -> bool {
+        let hash = self.pool.meta(id).hash();
+        // The clock is user code and runs before the lock.
+        let now = self.ticker.now();
+        let Some(permit) = self.flights.permit(hash, flight.clearance()) else { return false };
+        let guard = crate::epoch::pin();
+        flight.guard().set_may_share(true);
+        let Some(mut locked) = self.index.lock_id(&guard, hash, id) else { return false };
+        if self.check(&permit, hash).is_err() {
+            return false;
+        }
+        self.unlink(&mut locked, id, now, cause);
+        drop(locked);
+        drop(guard);
+        self.write_event(Event::Removed(id).pack(), 0, now);
+        true
     }
 
     /// Gives the node that was found a new hard deadline, if it lives. This takes the lock because
