@@ -333,7 +333,7 @@ impl Reloads {
         }
         let nodes = self.defer_own();
         if !nodes.is_empty() {
-            core.notices.defer(nodes);
+            core.defer_reloads(nodes);
         }
         Vec::new()
     }
