@@ -69,9 +69,9 @@ const SYSTEM_START: Timestamp = Timestamp::from_raw(INSTANT + (1 << 60));
 /// They may stand still, jump forward or go back: the cache then expires entries late, never early
 /// by its own reading.
 ///
-/// A panic reaches the caller of the operation that asked for the time, before the operation has
-/// had any effect; but a read that returns a handle may have counted, and prolonged an idle time.
-/// During maintenance it reaches the caller that runs the maintenance.
+/// A panic reaches the caller of the operation that asked for the time, before any effect; but a
+/// read that returns a handle may have been counted and have prolonged an idle time. During
+/// maintenance it reaches the caller that runs the maintenance.
 ///
 /// ```
 /// use cortado::{Cache, Clock, TimeSource};

@@ -79,10 +79,12 @@ pub(crate) mod default_hook {
 /// * With the system's clock, the first `now` is a coarse reading, which may lag by some
 ///   milliseconds. If the entry then has less than 4.3 s to live, be it by the returned lifetime or
 ///   by a `time_to_live` or `time_to_idle` of the cache, the hook is called a second time with a
-///   precise `now`; that answer counts. So is a read hook that makes a longer life shorter.
+///   precise `now`; that answer counts. A read hook that makes a longer life shorter is called a
+///   second time, too.
 /// * If the key's own entry changed meanwhile, the hook is called once more; a load calls it once
 ///   more for each change. Writes to other keys never cause a call.
-/// * If a write had to wait for a computation of its key, the hook is called once more after it.
+/// * If a write had to wait for a computation of its key, the hook is called once more after the
+///   wait.
 ///
 /// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook. Reads also

@@ -53,12 +53,12 @@
 //!    *linearizable*. An entry that one operation found expired stays expired for all. Iteration is
 //!    weakly consistent: [`Cache::iter`].
 //! 4. No call does unbounded maintenance: a million entries that end at once stall no caller. The
-//!    exceptions: `run_pending_tasks`, `close`, calls that go through all entries, and an insert
-//!    that is as heavy as thousands of others ([`max_capacity`](Builder::max_capacity)). See
-//!    [`Cache::invalidate_all`].
+//!    exceptions: `run_pending_tasks`, `close`, calls that go through all entries, and the insert
+//!    of an entry that is as heavy as thousands of others
+//!    ([`max_capacity`](Builder::max_capacity)). See [`Cache::invalidate_all`].
 //! 5. Size or weight stays within [`max_capacity`](Builder::max_capacity), except for writes not
-//!    yet applied: at most 1/16 of the capacity (in a small cache an entry for each hardware
-//!    thread, sixteen at most), and one entry per writing thread.
+//!    yet applied: at most 1/16 of the capacity or, if that is more, an entry per hardware thread
+//!    ([terms](Builder::max_capacity)); and one entry per writing thread.
 //! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than
 //!    the clock can hold (292 years) means never. Nothing overflows.
 //! 7. The key and value of a removed entry are dropped soon, unless a handle or view protects them.

@@ -100,7 +100,7 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// See [`Cache::invalidate_entries_if`].
+    /// Like [`Cache::invalidate_entries_if`], with `()` in place of the id, as in moka.
     ///
     /// # Errors
     /// None.

@@ -15,7 +15,7 @@ use crate::primitives::atomic::{
     fence,
 };
 use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
-use crate::wakers::{Place, Wakers};
+use crate::wakers::{WakerSlot, Wakers};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Waiters {
     /// A task's wait.
     pub fn wait(&self) -> Wait<'_> {
         self.waiting.fetch_add(1, Relaxed);
-        Wait { waiters: self, place: None }
+        Wait { waiters: self, slot: None }
     }
 }
 
@@ -89,7 +89,7 @@ impl Waiters {
 #[derive(Debug)]
 pub struct Wait<'a> {
     waiters: &'a Waiters,
-    place: Option<Place>,
+    slot: Option<WakerSlot>,
 }
 
 impl Wait<'_> {
@@ -99,7 +99,7 @@ impl Wait<'_> {
     pub fn poll(&mut self, context: &Context<'_>, done: impl Fn() -> bool) -> Poll<()> {
         let waker = context.waker().clone();
         let mut gate = self.waiters.gate.lock();
-        let replaced = gate.keep(&mut self.place, waker);
+        let replaced = gate.keep(&mut self.slot, waker);
         // Partner: the fence in `wake`.
         fence(SeqCst);
         let is_done = done();
@@ -112,8 +112,8 @@ impl Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.waiters.waiting.fetch_sub(1, Relaxed);
-        let Some(place) = self.place else { return };
-        let waker = self.waiters.gate.lock().release(place);
+        let Some(slot) = self.slot else { return };
+        let waker = self.waiters.gate.lock().release(slot);
         drop(waker);
     }
 }

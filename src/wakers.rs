@@ -1,49 +1,78 @@
 //! The wakers of tasks that wait for one event.
 //!
-//! A task takes a place at its first poll and keeps it until it waits no more. So neither a poll
-//! nor the end of a wait searches, as both would with `Waker::will_wake`.
+//! A task takes a slot at its first poll and keeps it until it waits no more. So neither a poll nor
+//! the end of a wait searches, as both would with `Waker::will_wake`.
 
 use std::task::Waker;
 
-/// The place of a task. It means something only to the [`Wakers`] that gave it.
+/// The slot of a task. It means something only to the [`Wakers`] that gave it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(usize);
+pub struct WakerSlot(usize);
 
-/// See the [module](self). Under a lock of the owner's; wakers are user code, so they are cloned,
-/// called and dropped outside.
+/// See the [module](self). The owner keeps it under a lock. Wakers are user code, so the owner
+/// clones, calls and drops them outside of that lock.
 #[derive(Debug, Default)]
 pub struct Wakers {
-    places: Vec<Option<Waker>>,
-    free: Vec<Place>,
+    slots: Vec<Option<Waker>>,
+    free: Vec<WakerSlot>,
 }
 
 impl Wakers {
     pub const fn new() -> Self {
-        Self { places: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Keeps a waker in the task's place; gives the task a place if it has none. Returns the waker
+    /// Keeps a waker in the task's slot; gives the task a slot if it has none. Returns the waker
     /// that was there before.
     #[must_use = "a waker's destructor is user code"]
-    pub fn keep(&mut self, place: &mut Option<Place>, waker: Waker) -> Option<Waker> {
-        let Place(place) = *place.get_or_insert_with(|| {
+    pub fn keep(&mut self, slot: &mut Option<WakerSlot>, waker: Waker) -> Option<Waker> {
+        let WakerSlot(slot) = *slot.get_or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
-                self.places.push(None);
-                Place(self.places.len() - 1)
+                self.slots.push(None);
+                WakerSlot(self.slots.len() - 1)
             })
         });
-        self.places[place].replace(waker)
+        self.slots[slot].replace(waker)
     }
 
-    /// Takes a task's place back, and returns its waker.
+    /// Takes a task's slot back, and returns its waker.
     #[must_use = "a waker's destructor is user code"]
-    pub fn release(&mut self, place: Place) -> Option<Waker> {
-        self.free.push(place);
-        self.places[place.0].take()
+    pub fn release(&mut self, slot: WakerSlot) -> Option<Waker> {
+        let waker = self.slots[slot.0].take();
+        self.free.push(slot);
+        if self.free.len() == self.slots.len() {
+            // Nobody waits. Who waits next starts anew, so a crowd is not remembered.
+            self.slots.clear();
+            self.free.clear();
+        }
+        waker
     }
 
-    /// Takes all wakers out. The tasks keep their places.
+    /// Takes all wakers out. The tasks keep their slots.
     pub fn take_all(&mut self) -> Vec<Waker> {
-        self.places.iter_mut().filter_map(Option::take).collect()
+        self.slots.iter_mut().filter_map(Option::take).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_used_again_and_belong_to_their_tasks() {
+        let mut wakers = Wakers::new();
+        let (mut first, mut second) = (None, None);
+        assert!(wakers.keep(&mut first, Waker::noop().clone()).is_none());
+        assert!(wakers.keep(&mut second, Waker::noop().clone()).is_none());
+        assert!(wakers.keep(&mut first, Waker::noop().clone()).is_some());
+        assert_eq!(wakers.take_all().len(), 2);
+        assert!(wakers.keep(&mut second, Waker::noop().clone()).is_none());
+        assert!(wakers.release(first.unwrap()).is_none());
+        let mut third = None;
+        assert!(wakers.keep(&mut third, Waker::noop().clone()).is_none());
+        assert_eq!(third.unwrap().0, first.unwrap().0);
+        assert!(wakers.release(second.unwrap()).is_some());
+        assert!(wakers.release(third.unwrap()).is_some());
+        assert!(wakers.slots.is_empty() && wakers.free.is_empty());
     }
 }

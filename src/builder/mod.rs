@@ -101,8 +101,8 @@ where
     /// ([`set_max_capacity`](Cache::set_max_capacity) makes no insert wait.)
     ///
     /// Between passes, writes that are not yet applied may exceed the bound by at most 1/16 of it
-    /// (at least one entry per write buffer stripe), plus one entry for each thread that is writing
-    /// at that moment.
+    /// or, if that is more, by one entry for each hardware thread (rounded up to a power of two,
+    /// sixteen at most); and by one entry for each thread that is writing at that moment.
     pub fn max_capacity(mut self, max_capacity: u64) -> Self {
         self.settings.max_capacity = Some(max_capacity);
         self

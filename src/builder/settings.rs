@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The finest tick that [`Builder::expiry_resolution`](crate::Builder::expiry_resolution) accepts.
 const FINEST: Duration = Duration::from_millis(1);
 /// A cache has room for fewer entries than this.
-const MOST: usize = 1 << 31;
+const MAX_ENTRIES: usize = 1 << 31;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(super) reloads: Refresh,
     /// How many notices wait for each listener that awaits.
     pub(crate) backlogs: Vec<Arc<AtomicUsize>>,
-    /// `None` means the system's.
+    /// `None` means the system's clock.
     pub(super) clock: Option<Clock>,
 }
 
@@ -59,7 +59,7 @@ impl Settings {
             Some(resolution) => Geometry::with_resolution(resolution),
             None => Geometry::default(),
         };
-        if self.initial_capacity >= MOST {
+        if self.initial_capacity >= MAX_ENTRIES {
             return Err(BuildError::new(
                 "initial_capacity",
                 "a cache holds fewer than 2^31 entries",

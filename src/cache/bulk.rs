@@ -35,9 +35,9 @@ where
     /// are loaded together.
     ///
     /// `loader` gets all keys that have no value and that no other call is loading. It returns
-    /// pairs of keys and values, in any order. A key for which it returns nothing has no value,
-    /// and callers who waited for it end as after an
-    /// [`optionally_get_with`](Self::optionally_get_with) without a value. A pair whose key was not
+    /// pairs of keys and values, in any order. A key for which it returns nothing has no value.
+    /// For callers that waited for it, this is a load that made no value, as in
+    /// [`optionally_get_with`](Self::optionally_get_with). A pair whose key was not
     /// asked for is inserted too, when the loads of this call have ended; like any insert it
     /// waits for a computation of its key.
     ///

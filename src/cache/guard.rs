@@ -70,8 +70,8 @@ where
     /// [`get`](Self::get).
     ///
     /// *Blocking*: waits for a load or computation of the key that is under way. A thread that asks
-    /// for a key whose guard it holds waits for itself: without a `timeout`, forever. So does a
-    /// listener that asks for it, if that thread runs the listener.
+    /// for a key whose guard it holds waits for itself: without a `timeout`, forever. A
+    /// listener that asks for the key on that thread waits in the same way.
     ///
     /// ```
     /// use cortado::{Cache, GuardResult};

@@ -140,7 +140,8 @@ impl<K, V, S> Cache<K, V, S> {
     }
 
     /// Returns what the cache has done so far, if the builder said `record_stats(true)`. Otherwise
-    /// only its size, its reloads, and what concerns the queue of notifications.
+    /// it returns only the size, and the counts of reloads and of waiting or discarded
+    /// notifications.
     ///
     /// ```
     /// use cortado::{Cache, RemovalCause};

@@ -97,7 +97,7 @@ macro_rules! operations {
     () => {
         /// Returns a handle on the key's entry; if the key has none, inserts `default`.
         ///
-        /// A stale value is returned, as a fresh one. Otherwise like
+        /// A stale value is returned, and `default` does not replace it. Otherwise like
         /// [`or_insert_with`](Self::or_insert_with).
         ///
         /// ```
@@ -111,7 +111,7 @@ macro_rules! operations {
 
         /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
         ///
-        /// A stale value is returned, as a fresh one. Otherwise like
+        /// A stale value is returned, and not replaced. Otherwise like
         /// [`or_insert_with`](Self::or_insert_with).
         ///
         /// ```
@@ -145,7 +145,7 @@ macro_rules! operations {
         /// returns true, `init` makes the value.
         ///
         /// A value that another call loads while this one waits for it is not judged. A stale value
-        /// for which `replace_if` returns false is returned, as a fresh one. If the key gets a
+        /// for which `replace_if` returns false is returned, and not reloaded. If the key gets a
         /// value meanwhile for which `replace_if` returns true, the call returns its own, and the
         /// cache does not keep it. Otherwise like [`or_insert_with`](Self::or_insert_with).
         ///

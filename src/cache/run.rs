@@ -50,9 +50,9 @@ where
 
     /// Does at most `units` units of maintenance and returns what is left.
     ///
-    /// *Units*: a unit is an expiration, an eviction, or an entry moved in the wheel. On top come
-    /// at most `units` notifications, and the evictions that make room for writes recorded
-    /// since the last maintenance: as many as there are such writes.
+    /// *Units*: a unit is an expiration, an eviction, or an entry moved in the wheel. Two things
+    /// come on top: at most `units` notifications, and an eviction for each write recorded since
+    /// the last maintenance.
     ///
     /// *Expiration*: an entry is due when the tick of the timer wheel
     /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) that contains its deadline is

@@ -162,8 +162,9 @@ where
 
     /// Removes the key's entry if `condition` holds for it, and returns a clone of the value if so.
     ///
-    /// Otherwise like [`remove`](Self::remove): a load of the key that is under way began before
-    /// the removal, so the cache may not keep its value, also if nothing is removed.
+    /// Otherwise like [`remove`](Self::remove). If the key has no living entry, a load of it that
+    /// is under way is overtaken all the same: its callers get the value, and the cache does not
+    /// keep it.
     ///
     /// *Atomicity*: the entry that was judged is the entry that is removed. If the entry changes
     /// meanwhile, the condition is asked once more, with the key held as by a computation.

@@ -205,9 +205,10 @@ where
         loop {
             let (found, node) = self.search_either(&guard, hash, key, exact);
             exact = true;
-            if found.lock().map(drop).is_err() {
-                continue;
-            }
+            let Ok(locked) = found.lock() else { continue };
+            // The deadline may have been changed between the search and the lock.
+            let node = node.map(|node| self.with_end(node));
+            drop(locked);
             let generation = self.core.hot.generation();
             let Some(node) = node else { return (None, generation) };
             let now = self.core.ticker.now();

@@ -366,7 +366,8 @@ impl FlightGuard {
             kind,
             generation,
             overtaken: AtomicBool::new(false),
-            may_share: AtomicBool::new(false),
+            // A load in the executor's queue has not looked yet.
+            may_share: AtomicBool::new(kind == FlightKind::Queued),
             stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
             postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
@@ -396,6 +397,11 @@ impl FlightGuard {
     /// commits one.
     pub fn set_may_share(&self, may_share: bool) {
         self.flight().may_share.store(may_share, Ordering::Relaxed);
+    }
+
+    /// Whether another operation has overtaken the load or reload.
+    pub fn is_overtaken(&self, generation: Generation) -> bool {
+        self.flight().is_overtaken(generation)
     }
 
     /// What marks the owner's code on a thread's stack.
@@ -458,7 +464,7 @@ impl EnteredFlight {
 
     /// Whether another operation has overtaken the load or reload.
     pub fn is_overtaken(&self, generation: Generation) -> bool {
-        self.guard.flight().is_overtaken(generation)
+        self.guard.is_overtaken(generation)
     }
 
     /// The guard, as before it was entered.

@@ -54,14 +54,14 @@ pub struct Reloads {
 }
 
 /// The part of a cache with refresh that knows its types.
-pub struct Refreshing<K, V> {
+pub struct TypedReloads<K, V> {
     reloads: Reloads,
     pub policy: Option<RefreshPolicy<K, V>>,
     pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
     starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
 }
 
-impl<K, V> Deref for Refreshing<K, V> {
+impl<K, V> Deref for TypedReloads<K, V> {
     type Target = Reloads;
 
     fn deref(&self) -> &Reloads {
@@ -69,7 +69,7 @@ impl<K, V> Deref for Refreshing<K, V> {
     }
 }
 
-impl<K, V> Refreshing<K, V> {
+impl<K, V> TypedReloads<K, V> {
     pub fn new(
         settings: RefreshSettings,
         policy: Option<RefreshPolicy<K, V>>,
@@ -138,7 +138,7 @@ impl Drop for Place {
     }
 }
 
-/// Who takes a trigger.
+/// What takes a trigger: a call or a read.
 #[derive(Clone, Copy, Debug)]
 pub enum TakenBy {
     Call,
@@ -238,17 +238,17 @@ impl Reloads {
         is_over
     }
 
-    /// Takes a place, and then the node's trigger: of a call at any time, of a read if the trigger
-    /// has the instant that the read has seen. A read takes none while too many notices wait. The
-    /// caller has a count on the node, or a guard protects it.
+    /// Takes a place, and then the node's trigger. A call takes the trigger at any time; a read
+    /// only if it still has the instant `seen`, and not while too many notices wait. The caller
+    /// has a count on the node, or a guard protects it.
     pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, by: TakenBy) -> Option<Reloading> {
-        // Reloads are not held back at their end: a read may run one, or the very thread that
-        // receives the notices. So they do not begin.
         let refresh = core.pool.refresh(id)?;
         let read_at = match by {
             TakenBy::Call => None,
             TakenBy::Read { at, .. } => Some(at),
         };
+        // Reloads are not held back at their end: a read may run one, or the very thread that
+        // receives the notices. So they do not begin.
         if read_at.is_some() && self.is_held_back(core) {
             return None;
         }
@@ -257,7 +257,7 @@ impl Reloads {
             TakenBy::Call => refresh.take_any()?,
             TakenBy::Read { seen, .. } => refresh.take(seen).then_some(seen)?,
         };
-        let node = RawHandle::on(&core.pool, id);
+        let node = RawHandle::retain(&core.pool, id);
         let trigger = Trigger {
             core: plain::Arc::downgrade(core),
             place: Some(place),

@@ -3,7 +3,7 @@
 use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
-use super::reloads::{RefreshPolicy, Refreshing};
+use super::reloads::{RefreshPolicy, TypedReloads};
 use crate::async_listener::AsyncListener;
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
@@ -66,7 +66,7 @@ pub struct Hooks<K, V> {
     pub loader: Option<Arc<dyn Reload<K, V>>>,
 }
 
-/// What is to be known of the hooks in order to make the rest of a cache.
+/// The facts about the hooks that the untyped parts of a cache depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct HookFacts {
     pub weighs: bool,
@@ -100,7 +100,7 @@ pub struct Engine<K, V, S> {
     /// sets a soft deadline.
     pub asks_about_values: bool,
     /// In a cache with refresh.
-    pub reloads: Option<Box<Refreshing<K, V>>>,
+    pub reloads: Option<Box<TypedReloads<K, V>>>,
     /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
     /// traits would else depend on it.
     pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
@@ -122,7 +122,7 @@ where
         let (core, mode) = parts(&config, hooks.expiry.is_some(), pool.raw());
         let asks_about_values = hooks.weigher.is_some() || config.refresh.is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
-        let reloads = config.refresh.map(|it| Box::new(Refreshing::new(it, policy, loader)));
+        let reloads = config.refresh.map(|it| Box::new(TypedReloads::new(it, policy, loader)));
         let engine = Arc::new(Self {
             core,
             pool,
@@ -183,8 +183,8 @@ fn columns(config: &Config) -> Columns {
     columns
 }
 
-/// Registers a cache with what runs it by this clock: its core only, since the scheduler's thread
-/// must not be the one that drops keys and values.
+/// Registers the core of a cache with the scheduler of this clock. Only the core: the scheduler
+/// must not drop keys and values.
 ///
 /// # Errors
 /// If the scheduler's thread cannot be started.

@@ -33,7 +33,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
-use crate::wakers::{Place, Wakers};
+use crate::wakers::{WakerSlot, Wakers};
 
 /// How a flight ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,13 +220,13 @@ impl<F: HasCell> Drop for Leader<F> {
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<F: HasCell> {
     flight: Arc<F>,
-    place: Option<Place>,
+    slot: Option<WakerSlot>,
 }
 
 impl<F: HasCell> Follow<F> {
     /// Creates a future that waits for `flight` from its first poll on.
     pub fn new(flight: Arc<F>) -> Self {
-        Self { flight, place: None }
+        Self { flight, slot: None }
     }
 
     pub fn flight(&self) -> &F {
@@ -243,7 +243,7 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
         let mut state = this.flight.cell().state.lock();
         match &mut *state {
             State::Running(wakers) => {
-                let replaced = wakers.keep(&mut this.place, waker);
+                let replaced = wakers.keep(&mut this.slot, waker);
                 drop(state);
                 drop(replaced);
                 Poll::Pending
@@ -263,12 +263,12 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
 
 impl<F: HasCell> Drop for Follow<F> {
     fn drop(&mut self) {
-        let Some(place) = self.place else { return };
+        let Some(slot) = self.slot else { return };
         let mut state = self.flight.cell().state.lock();
         let (mut waker, mut others) = (None, Vec::new());
         match &mut *state {
             State::Running(wakers) if seeded("followers-go-together") => others = wakers.take_all(),
-            State::Running(wakers) => waker = wakers.release(place),
+            State::Running(wakers) => waker = wakers.release(slot),
             State::Done(_) | State::Abandoned => {}
         }
         drop(state);

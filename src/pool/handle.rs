@@ -21,7 +21,7 @@ pub struct RawHandle {
 
 impl RawHandle {
     /// A handle by another count on a node. The caller has a count, or a guard protects the node.
-    pub fn on(pool: &Arc<RawPool>, id: NodeId) -> Self {
+    pub fn retain(pool: &Arc<RawPool>, id: NodeId) -> Self {
         pool.meta(id).retain();
         Self::from_count(pool.clone(), id)
     }
@@ -139,7 +139,8 @@ impl<K, V> Handle<K, V> {
     /// # Safety
     /// As for [`assume`](Self::assume).
     pub unsafe fn assume_ref(raw: &RawHandle) -> &Self {
-        // SAFETY: a handle is a raw one by another name, and the caller promises the rest.
+        // SAFETY: `Handle` is `repr(transparent)` over `RawHandle`. The caller guarantees that the
+        // types are those of the node.
         unsafe { &*std::ptr::from_ref(raw).cast() }
     }
 

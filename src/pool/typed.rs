@@ -101,7 +101,7 @@ impl<K, V> Pool<K, V> {
     ///
     /// # Panics
     /// As [`handle`](Self::handle).
-    pub fn view<'a>(&self, raw: &'a RawHandle) -> &'a Handle<K, V> {
+    pub fn handle_ref<'a>(&self, raw: &'a RawHandle) -> &'a Handle<K, V> {
         self.check(raw);
         // SAFETY: as in `handle`.
         unsafe { Handle::assume_ref(raw) }

@@ -345,9 +345,9 @@ fn a_pass_lets_go_of_so_many() {
     cache.audit();
 }
 
-/// A pass that adds more dead nodes than these lets go of as many, so they do not pile up.
+/// A pass that adds more than 512 dead nodes lets go of as many as it adds: they do not pile up.
 #[test]
-fn or_of_as_many_as_it_adds() {
+fn a_pass_lets_go_of_as_many_as_it_adds() {
     const EACH: u32 = 400;
     let _alone = alone();
     let cache = with_dead();

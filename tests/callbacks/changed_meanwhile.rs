@@ -5,6 +5,7 @@ use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
 use cortado::{
     Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Op, RemovalCause, Removed,
 };
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -179,6 +180,122 @@ fn the_life_after_a_wait_is_asked_for_after_it() {
             assert_eq!(cache.get(&1), Some(1));
             assert_eq!(cache.expires_at(&1).due(), due, "updates: {updates}");
         }
+    });
+}
+
+/// A key of which all have one hash. The thread of this name does something once, when it compares
+/// two that differ.
+#[derive(Clone)]
+struct Meets(u32, Meanwhile);
+
+const INSERTING: &str = "inserting";
+
+impl Hash for Meets {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialEq for Meets {
+    fn eq(&self, other: &Self) -> bool {
+        if self.0 != other.0 && thread::current().name() == Some(INSERTING) {
+            let meanwhile = self.1.lock().unwrap().take();
+            if let Some(meanwhile) = meanwhile {
+                meanwhile();
+            }
+        }
+        self.0 == other.0
+    }
+}
+
+impl Eq for Meets {}
+
+/// Gives each value a minute, whatever there was before.
+struct Minute;
+
+impl Expiry<Meets, u32> for Minute {
+    fn expire_after_create(&self, _: &Meets, _: &u32, _: Instant) -> Option<Duration> {
+        Some(MINUTE)
+    }
+
+    fn expire_after_update(
+        &self,
+        _: &Meets,
+        _: &u32,
+        _: Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(MINUTE)
+    }
+}
+
+/// An insert that has waited for a computation, and finds another one when it wants to ask its hook
+/// once more, waits again and asks then.
+#[test]
+fn an_insert_that_waits_twice_asks_its_hook() {
+    must_end(|| {
+        let meanwhile = Meanwhile::default();
+        let key = |number| Meets(number, Arc::clone(&meanwhile));
+        let (clock, _hand) = Clock::manual();
+        let cache = audited(Cache::builder().expire_after(Minute).clock(clock).build());
+        cache.insert(key(1), 0);
+        let ((begun, beginning), (end, ending)) = (channel(), channel::<()>());
+        let (held, holding) = channel();
+        let (release, released) = channel::<()>();
+        thread::scope(|scope| {
+            // The key with which the insert compares its own when it wakes.
+            let (other, another) = (cache.clone(), key(2));
+            scope.spawn(move || {
+                other.entry(another).and_compute_with(|_| {
+                    held.send(()).unwrap();
+                    released.recv().unwrap();
+                    Op::Nop
+                });
+            });
+            holding.recv().unwrap();
+            cache.entry(key(1)).and_compute_with(|_| {
+                let (inserts, own) = (cache.clone(), key(1));
+                let inserting = thread::Builder::new().name(INSERTING.into());
+                inserting.spawn_scoped(scope, move || inserts.insert(own, 1)).unwrap();
+                (0..20).for_each(|_| yield_a_while());
+                let (computes, own) = (cache.clone(), key(1));
+                *meanwhile.lock().unwrap() = Some(Box::new(move || {
+                    thread::spawn(move || {
+                        computes.entry(own).and_compute_with(|_| {
+                            begun.send(()).unwrap();
+                            ending.recv().unwrap();
+                            Op::Nop
+                        });
+                    });
+                    beginning.recv().unwrap();
+                }));
+                Op::Nop
+            });
+            (0..20).for_each(|_| yield_a_while());
+            end.send(()).unwrap();
+            release.send(()).unwrap();
+        });
+        assert!(meanwhile.lock().unwrap().is_none(), "the insert has met the other computation");
+        assert_eq!(cache.get(&key(1)), Some(1));
+        assert_eq!(cache.expires_in(&key(1)), Expiration::Due(MINUTE));
+    });
+}
+
+/// A load by a condition ends though its key is written each time the condition is asked.
+#[test]
+fn a_condition_that_never_sees_the_same_entry_twice_comes_to_an_end() {
+    must_end(|| {
+        let cache = audited(Cache::<u32, u32>::new(100));
+        cache.insert(1, 0);
+        let mut asked = 0;
+        let loaded = cache.entry(1).or_insert_with_if(
+            || 7,
+            |_| {
+                asked += 1;
+                thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, asked)));
+                asked == 1
+            },
+        );
+        assert_eq!((*loaded, loaded.is_fresh(), asked), (1, false, 2));
+        assert_eq!(cache.get(&1), Some(2));
     });
 }
 

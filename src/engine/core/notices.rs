@@ -283,8 +283,8 @@ impl Notices {
     /// How many units a pass may spend before notices are delivered. A pass that takes out more
     /// entries than notices may wait would discard some, however fast the listener is.
     pub fn most_units(&self, units: u32) -> u32 {
-        // A sweep ends with a bucket.
-        let room = self.limit.of(Overflow::Discard).map(|limit| limit.saturating_sub(16).max(1));
+        // A sweep finishes the bucket in which its units end.
+        let room = self.limit.of(Overflow::Discard).map(|limit| limit.saturating_sub(16).max(8));
         room.and_then(|room| u32::try_from(room).ok()).map_or(units, |room| room.min(units))
     }
 

@@ -1,6 +1,7 @@
-//! Notifying listeners, and dropping keys and values.
+//! Notifying listeners: the part of a delivery that knows the types. [`budget`](super::budget) has
+//! the rest.
 
-use super::share::{Share, is_completed};
+use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::maintenance::Budget;
@@ -50,7 +51,7 @@ where
     fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
         loop {
-            if !self.deliver_at_most(Share::JOB) {
+            if !self.deliver_at_most(DeliveryBudget::JOB) {
                 // This thread is inside a callback, a flight or a delivery: an executor may run
                 // jobs at once. The outer frame delivers, or its end does. The dropped job leaves
                 // its work to them.
@@ -135,7 +136,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// See [`Core::deliver_at_most`].
-    pub fn deliver_at_most(&self, share: Share) -> bool {
+    pub fn deliver_at_most(&self, share: DeliveryBudget) -> bool {
         self.core.deliver_at_most(share, &|notice| self.deliver(notice))
     }
 

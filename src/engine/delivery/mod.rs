@@ -2,11 +2,11 @@
 //! `docs/notifications.md` says which thread does it when. All of it runs user code, so no lock and
 //! no guard is held.
 
+mod budget;
 mod deliver;
 mod pressure;
 mod receive;
 mod request;
-mod share;
 mod tasks;
 
 pub use receive::Receiver;

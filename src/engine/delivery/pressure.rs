@@ -1,6 +1,6 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
-use super::share::{Share, Tell};
+use super::budget::{DeliveryBudget, Tell};
 use crate::engine::core::{Core, Notices, Receiving};
 use crate::engine::reentrancy;
 use std::time::Duration;
@@ -16,9 +16,9 @@ impl Core {
     }
 
     /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
-    /// and waited for. Otherwise other threads deliver first. But an
-    /// executor may have dropped the job, or may be the very thread that waits here; then the
-    /// writer delivers.
+    /// and waited for. In a cache with an executor of its own, that delivers first. But it may have
+    /// dropped the job, or may be the very thread that waits here; then the writer delivers, as it
+    /// does in any other cache.
     #[cold]
     pub(super) fn apply_back_pressure(&self, limit: usize, tell: Tell<'_>) {
         let notices = &self.notices;
@@ -32,9 +32,9 @@ impl Core {
             if submits {
                 notices.submit_deliveries();
             } else {
-                self.deliver_at_most(Share::CALLER, tell);
+                self.deliver_at_most(DeliveryBudget::CALLER, tell);
             }
-            // Nobody would wake a writer that alone delivers.
+            // A writer that is the only one to deliver does not sleep: nothing would wake it.
             if submits || receiving.is_some() || notices.is_delivering() {
                 let is_enough = |notices: &Notices| notices.waiting() <= limit;
                 notices.wait_until(OTHERS_TURN, is_enough);

@@ -1,6 +1,6 @@
 //! Maintenance that a caller asks for: all that is due, or so many units of it.
 
-use super::share::{Share, Tell};
+use super::budget::{DeliveryBudget, Tell};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
@@ -79,10 +79,10 @@ impl Core {
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
-            let budget = Budget::of_units(self.notices.most_units(PATIENT_UNITS));
+            let budget = Budget::of_units(self.notices.most_units(PATIENT_UNITS)).strictly();
             let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
             is_exact |= exactly;
-            self.deliver_at_most(Share::ALL, tell);
+            self.deliver_at_most(DeliveryBudget::ALL, tell);
             owed = owed.saturating_sub(self.spill_portion());
             let has_surplus = self.has_surplus();
             // A pass that leaves other work gives nothing back.
@@ -100,7 +100,7 @@ impl Core {
     /// Up to `units` units of maintenance, and as many announcements.
     pub fn run_pending_within(&self, units: usize, tell: Tell<'_>) -> Pending {
         let left = self.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
-        self.deliver_at_most(Share::of_units(units), tell);
+        self.deliver_at_most(DeliveryBudget::of_units(units), tell);
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
@@ -118,12 +118,12 @@ impl Core {
         // A receiver takes its time, and may be this very thread.
         let is_received = self.notices.receiving().is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
-        self.deliver_at_most(Share::ALL, tell);
+        self.deliver_at_most(DeliveryBudget::ALL, tell);
         let notices = &self.notices;
         while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
             notices.wait_until(limit, |notices| !notices.is_delivering());
-            self.deliver_at_most(Share::ALL, tell);
+            self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What tasks await of deliveries, where threads block.
 
-use super::share::Share;
+use super::budget::DeliveryBudget;
 use crate::engine::Engine;
 use crate::engine::reentrancy::{self, ReentrancyMark};
 use std::future::poll_fn;
@@ -37,7 +37,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
             if notices.waiting() > limit && !notices.is_delivering() {
                 let _mark = ReentrancyMark::task();
-                self.deliver_at_most(Share::CALLER);
+                self.deliver_at_most(DeliveryBudget::CALLER);
             }
             self.another_delivers(|| notices.waiting() <= limit).await;
         }
@@ -50,13 +50,13 @@ impl<K, V, S> Engine<K, V, S> {
         if notices.receiving().is_some() {
             // A receiver takes its time, and may be in this very task.
             let _mark = ReentrancyMark::task();
-            self.deliver_at_most(Share::ALL);
+            self.deliver_at_most(DeliveryBudget::ALL);
             return;
         }
         while !notices.is_idle() && !reentrancy::is_in_user_code() {
             self.another_delivers(|| !notices.is_delivering()).await;
             let _mark = ReentrancyMark::task();
-            self.deliver_at_most(Share::ALL);
+            self.deliver_at_most(DeliveryBudget::ALL);
         }
     }
 

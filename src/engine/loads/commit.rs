@@ -94,33 +94,41 @@ where
     /// The key's entry, with the caller's flight on the board, and whether the load replaces it.
     ///
     /// An entry that is kept will be shared with other calls, with the lifetime that is found here.
-    /// So the caller's flight says so before the entry is looked at for the last time, and from
-    /// then on a change of that lifetime overtakes the flight.
+    /// So `may_share` is set before the last look at it. From then on a change of that lifetime
+    /// overtakes the flight.
     pub fn judged_entry(
         &self,
         flight: &FlightGuard,
         (hash, key): (Hash32, &K),
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<(Entry<K, V>, bool)> {
-        let mut may_share = false;
+        let asks = replaces.condition.is_some();
+        let mut may_share = !asks;
         loop {
+            flight.set_may_share(may_share);
             let Some(entry) = self.stable_entry(hash, key).0 else {
                 flight.set_may_share(false);
                 return None;
             };
-            if may_share && replaces.keeps(&entry) {
+            if asks && may_share && replaces.keeps(&entry) {
                 return Some((entry, false));
             }
-            flight.set_may_share(false);
+            if asks {
+                // What happens while the condition is asked is no reason to give the load up.
+                flight.set_may_share(false);
+            }
             if self.is_replaced(&entry, replaces) {
+                flight.set_may_share(false);
                 return Some((entry, true));
             }
-            replaces.kept.push(entry.node().clone());
-            may_share = !seeded("conditions-are-asked-too-late");
-            flight.set_may_share(true);
-            if !may_share {
+            // Where each look finds another entry, writes have overtaken the flight, and no later
+            // call joins it.
+            let is_settled = !asks || flight.is_overtaken(self.core.hot.generation());
+            if is_settled || seeded("conditions-are-asked-too-late") {
                 return Some((entry, false));
             }
+            replaces.kept.push(entry.node().clone());
+            may_share = true;
         }
     }
 

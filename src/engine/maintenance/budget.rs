@@ -25,13 +25,16 @@ pub struct Budget {
     exact: bool,
     waits: bool,
     yields: bool,
+    /// Whether evictions for recorded writes are within the units, not on top of them.
+    strict: bool,
 }
 
 impl Budget {
     /// For a pass that a caller runs beside a read.
     pub fn of_reader() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        Self { units, run_by: By::Caller, exact: false, waits: false, yields: false }
+        let run_by = By::Caller;
+        Self { units, run_by, exact: false, waits: false, yields: false, strict: false }
     }
 
     /// For a pass that a caller runs beside a write. After it the caller may have to yield its
@@ -53,6 +56,16 @@ impl Budget {
     /// The same, for a pass that also looks at what is due within the current tick.
     pub fn exactly(self) -> Self {
         Self { exact: true, ..self }
+    }
+
+    /// The same, for a pass that takes out no more entries than it has units.
+    pub fn strictly(self) -> Self {
+        Self { strict: true, ..self }
+    }
+
+    /// Whether evictions for recorded writes are within the units, not on top of them.
+    pub fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// The same, for a pass that waits for writers in its way, since its caller needs their room.

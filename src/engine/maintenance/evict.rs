@@ -29,6 +29,7 @@ impl Pass<'_> {
             let limit = drain_limit(self.core.upkeep.writes.capacity()) as u32;
             return self.evict(&mut Budget::of_units(drained.max(limit) + LEAST_EVICTIONS));
         }
+        let drained = if budget.is_strict() { 0 } else { drained };
         let mut evictions = Budget::of_units(drained.saturating_add(rest));
         let stuck = self.evict(&mut evictions);
         budget.spend(rest.saturating_sub(evictions.units()));

@@ -247,8 +247,9 @@ impl<K, V, S> Engine<K, V, S> {
         if self.reloads.is_some() { self.with_end(node) } else { node }
     }
 
+    /// The node with its present end.
     #[cold]
-    fn with_end<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
+    pub fn with_end<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
         node.with_deadline(self.pool.raw().life(node.id).deadline())
     }
 

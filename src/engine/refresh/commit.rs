@@ -1,5 +1,5 @@
-//! What a reload does under the bucket's lock, but for the commit of a new value, which is that of
-//! a load.
+//! How a reload gives an unmodified value a new life, under the bucket's lock. A new value is
+//! committed as that of a load; an entry that is gone is removed by `Core::remove_node`.
 
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
@@ -63,6 +63,7 @@ impl Core {
         Some(end)
     }
 
+    /// The part of [`prolong`](Self::prolong) under the bucket's lock.
     fn commit_unmodified(
         &self,
         guard: &Guard,

@@ -44,7 +44,7 @@ pub enum ReloadEnd<K, V> {
 
 impl<K, V> ReloadEnd<K, V> {
     /// Ends the reload. Returns the new value's entry, if it brought one.
-    pub fn settle(self, running: Running<'_>) -> Option<Entry<K, V>> {
+    pub fn end(self, running: Running<'_>) -> Option<Entry<K, V>> {
         let (made, ended) = match self {
             Self::Done(made) => (made, Ended::Done),
             Self::Nothing => (None, Ended::Nothing),
@@ -154,7 +154,7 @@ where
         let ending = ReentrancyMark::ending();
         let reloads = self.reloads.as_ref()?;
         let mut running = Running::new(&self.core, reloads, Box::new(reloading));
-        let flight = match self.begin_reload(self.pool.view(&running.reloading().node)) {
+        let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
@@ -162,8 +162,8 @@ where
             }
         };
         let ended = running
-            .run(|reloading| fly(self.pool.view(&reloading.node), reloading.read_at, flight));
-        let made = ended.settle(running);
+            .run(|reloading| fly(self.pool.handle_ref(&reloading.node), reloading.read_at, flight));
+        let made = ended.end(running);
         drop(ending);
         self.maintain_after_write();
         made

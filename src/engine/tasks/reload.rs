@@ -96,7 +96,7 @@ where
         // Dropped after the flight: from then on a read may trigger the next reload.
         let reloads = self.reloads.as_ref().ok_or(None)?;
         let mut running = Running::new(&self.core, reloads, reloading);
-        let flight = match self.begin_reload(self.pool.view(&running.reloading().node)) {
+        let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
@@ -107,7 +107,7 @@ where
         let Err(present) = checked else { return Ok((running, flight)) };
         Err(as_task(|| {
             let ending = ReentrancyMark::ending();
-            let made = self.land_nothing(present, flight.enter()).settle(running);
+            let made = self.land_nothing(present, flight.enter()).end(running);
             drop(ending);
             self.after_write();
             made
@@ -133,14 +133,14 @@ where
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
             let ended = running.run(|reloading| {
-                let of = (self.pool.view(&reloading.node), reloading.read_at);
+                let of = (self.pool.handle_ref(&reloading.node), reloading.read_at);
                 let land = || self.land_answer(of, answer, key, flight);
                 match panics {
                     Panics::Count => catch_user_panic(land).unwrap_or(ReloadEnd::Failed(None)),
                     Panics::Reach(_) => land(),
                 }
             });
-            let made = ended.settle(running);
+            let made = ended.end(running);
             drop(ending);
             self.after_write();
             made
@@ -157,7 +157,7 @@ where
         flight: &FlightGuard,
     ) -> Result<(), Option<Entry<K, V>>> {
         let _mark = flight.mark_poll();
-        let node = self.pool.view(&reloading.node);
+        let node = self.pool.handle_ref(&reloading.node);
         let present = self.stable_entry(node.meta().hash(), node.key()).0;
         let is_same = present.as_ref().is_some_and(|it| it.node().id() == node.id());
         if is_same { Ok(()) } else { Err(present) }

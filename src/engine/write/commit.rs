@@ -109,7 +109,7 @@ impl Core {
         let mut locked = self.lock(found, put.hash, &permit)?;
         let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
         else {
-            return self.publish_slowly(&mut locked, put);
+            return self.publish_slow(&mut locked, put);
         };
         let (life, new_life) = (self.pool.life(old), self.pool.life(put.id));
         let hard_deadline = self.pool.hard_deadline(put.id).map(HardDeadline::load);
@@ -133,7 +133,7 @@ impl Core {
         // This mark must come before the old node is gone: a read that finds it gone checks the
         // mark next.
         let instant = mark.note_reloaded();
-        let done = self.publish_slowly(&mut locked, put);
+        let done = self.publish_slow(&mut locked, put);
         if done.is_err() {
             mark.note_taken(instant);
         }
@@ -172,13 +172,10 @@ impl Core {
         self.publish(&mut locked, put)
     }
 
-    /// [`publish`](Self::publish) where the way of a plain insert has no part.
+    /// [`publish`](Self::publish) off the fast path of a plain insert. Not inlined, so that its
+    /// code exists once.
     #[inline(never)]
-    fn publish_slowly(
-        &self,
-        locked: &mut Locked<'_>,
-        put: &Put,
-    ) -> Result<CommitOutcome, Obstacle> {
+    fn publish_slow(&self, locked: &mut Locked<'_>, put: &Put) -> Result<CommitOutcome, Obstacle> {
         self.publish(locked, put)
     }
 
@@ -213,7 +210,7 @@ impl Core {
             if cause == RemovalCause::Explicit && self.is_closed() {
                 self.refuse_closed(put.id, put.deadline, put.now);
             } else {
-                // A deadline that the caller has set may be in the past. Nothing is late.
+                // A caller may set a deadline in the past. The removal is not late because of that.
                 self.announce(put.id, cause, put.deadline.max(put.now), put.now);
             }
             return Ok(CommitOutcome { published: false, event });

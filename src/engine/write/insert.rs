@@ -229,6 +229,8 @@ where
                     }
                     // The life begins after the wait, so the hooks are asked about that instant.
                     if attempt.answered.basis.is_some() {
+                        // That step may have to wait as well.
+                        attempt.obstacle = Obstacle::EntryChanged;
                         return self.step_insert_owning(insert);
                     }
                     if attempt.answered.answer.is_some() {

@@ -1,5 +1,5 @@
-//! A share of the deliveries: what one call drops and announces. Nothing here knows keys or values;
-//! `tell` calls the listeners.
+//! What one call delivers: the removals that it announces, the contents that it drops. Nothing here
+//! knows keys or values; `tell` calls the listeners.
 
 use crate::engine::core::{Core, Notice};
 use crate::engine::maintenance::take_owed_room;
@@ -13,14 +13,15 @@ pub type Tell<'a> = &'a dyn Fn(Notice);
 
 /// How much one call delivers.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
+pub struct DeliveryBudget {
     notices: usize,
-    /// Batches of nodes whose keys and values are dropped. A pass leaves fewer than sixteen, so
-    /// threads that all run passes keep up with each other.
+    /// Batches of nodes whose keys and values are dropped. What a caller's pass gives up fills
+    /// nine at most. (In a small cache batches are smaller, and may be more.) What is left
+    /// asks for a pass, and so for the next operation.
     batches: usize,
 }
 
-impl Share {
+impl DeliveryBudget {
     /// Of a caller, beside its operation.
     pub const CALLER: Self = Self { notices: 64, batches: 16 };
     /// Of a job, before other caches have their turn.
@@ -46,7 +47,7 @@ impl Core {
             if self.notices.has_own_executor() {
                 self.notices.submit_deliveries();
             } else {
-                self.deliver_at_most(Share::JOB, tell);
+                self.deliver_at_most(DeliveryBudget::JOB, tell);
             }
         }
     }
@@ -56,14 +57,14 @@ impl Core {
         if self.notices.has_own_executor() {
             self.notices.submit_deliveries();
         } else {
-            self.deliver_at_most(Share::CALLER, tell);
+            self.deliver_at_most(DeliveryBudget::CALLER, tell);
         }
     }
 
     /// Drops what passes took out and announces removals, within the share. No lock is held. Does
     /// nothing and returns false inside a callback or a flight, where it defers the delivery to
     /// their end, and inside another delivery of this cache, which takes it over.
-    pub fn deliver_at_most(&self, share: Share, tell: Tell<'_>) -> bool {
+    pub fn deliver_at_most(&self, share: DeliveryBudget, tell: Tell<'_>) -> bool {
         let notices = &self.notices;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
             if notices.has_deliveries() {
@@ -73,7 +74,7 @@ impl Core {
         }
         let Some(_mark) = ReentrancyMark::delivery(self.id()) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| self.lock_maintenance());
-        let Share { notices: mut most, mut batches } = share;
+        let DeliveryBudget { notices: mut most, mut batches } = share;
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
             batches -= self.drop_reclaimed(batches);
