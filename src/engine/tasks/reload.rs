@@ -88,7 +88,6 @@ where
     ///
     /// # Errors
     /// The call's result, if the reload ends here.
-    #[expect(clippy::type_complexity, reason = "used once, and each part is used apart")]
     fn begin_reload_async(
         &self,
         reloading: Box<Reloading>,
