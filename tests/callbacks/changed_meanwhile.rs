@@ -240,6 +240,7 @@ fn an_insert_that_waits_twice_asks_its_hook() {
         let ((begun, beginning), (end, ending)) = (channel(), channel::<()>());
         let (held, holding) = channel();
         let (release, released) = channel::<()>();
+        let (started, computing) = channel();
         thread::scope(|scope| {
             // The key with which the insert compares its own when it wakes.
             let (other, another) = (cache.clone(), key(2));
@@ -258,7 +259,7 @@ fn an_insert_that_waits_twice_asks_its_hook() {
                 (0..20).for_each(|_| yield_a_while());
                 let (computes, own) = (cache.clone(), key(1));
                 *meanwhile.lock().unwrap() = Some(Box::new(move || {
-                    thread::spawn(move || {
+                    let computing = thread::spawn(move || {
                         computes.entry(own).and_compute_with(|_| {
                             begun.send(()).unwrap();
                             ending.recv().unwrap();
@@ -266,14 +267,19 @@ fn an_insert_that_waits_twice_asks_its_hook() {
                         });
                     });
                     beginning.recv().unwrap();
+                    started.send(computing).unwrap();
                 }));
                 Op::Nop
             });
+            // Until the insert has met the other computation.
+            while meanwhile.lock().unwrap().is_some() {
+                yield_a_while();
+            }
             (0..20).for_each(|_| yield_a_while());
             end.send(()).unwrap();
             release.send(()).unwrap();
         });
-        assert!(meanwhile.lock().unwrap().is_none(), "the insert has met the other computation");
+        computing.recv().unwrap().join().unwrap();
         assert_eq!(cache.get(&key(1)), Some(1));
         assert_eq!(cache.expires_in(&key(1)), Expiration::Due(MINUTE));
     });
@@ -294,8 +300,20 @@ fn a_condition_that_never_sees_the_same_entry_twice_comes_to_an_end() {
                 asked == 1
             },
         );
-        assert_eq!((*loaded, loaded.is_fresh(), asked), (1, false, 2));
-        assert_eq!(cache.get(&1), Some(2));
+        assert_eq!((*loaded, loaded.is_fresh(), asked), (2, false, 3));
+        assert_eq!(cache.get(&1), Some(3));
+        // Also if the condition refuses each of them.
+        let mut asked = 10;
+        let loaded = cache.entry(1).or_insert_with_if(
+            || 7,
+            |_| {
+                asked += 1;
+                thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, asked)));
+                true
+            },
+        );
+        assert_eq!((*loaded, loaded.is_fresh()), (7, true));
+        assert_eq!(cache.get(&1), Some(asked));
     });
 }
 
@@ -366,7 +384,7 @@ impl Expiry<u32, u32> for Ends {
 #[test]
 fn what_ends_while_the_condition_is_asked_is_not_shared() {
     must_end(|| {
-        for evicts in [false, true] {
+        for (evicts, writes) in [(false, false), (true, false), (false, true), (true, true)] {
             let (ends, (clock, hand)) = (Arc::new(AtomicBool::new(false)), Clock::manual());
             let builder = Cache::builder().expire_after(Ends(Arc::clone(&ends))).clock(clock);
             let builder = builder.max_capacity(1).eviction_policy(EvictionPolicy::lru());
@@ -376,10 +394,12 @@ fn what_ends_while_the_condition_is_asked_is_not_shared() {
             let loaded = cache.entry(1).or_insert_with_if(
                 || 30,
                 |&value| {
-                    if value == 10 {
-                        // There is no load yet.
-                        thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, 20)));
-                        return true;
+                    if value != 20 {
+                        if value == 10 {
+                            // There is no load yet.
+                            thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, 20)));
+                        }
+                        return value == 10;
                     }
                     if evicts {
                         cache.insert(2, 0);
@@ -393,12 +413,17 @@ fn what_ends_while_the_condition_is_asked_is_not_shared() {
                     let other = (*cache).clone();
                     joins = Some(thread::spawn(move || other.get_with(1, || 99)));
                     yield_a_while();
+                    if writes {
+                        // This overtakes the load, after the other call has joined it.
+                        thread::scope(|scope| _ = scope.spawn(|| cache.insert(1, 40)));
+                    }
                     false
                 },
             );
-            assert_eq!(*loaded, 30, "evicts: {evicts}");
+            let expected: &[u32] = if writes { &[40] } else { &[30] };
+            assert!(expected.contains(&loaded), "{} {evicts} {writes}", *loaded);
             let joined = joins.unwrap().join().unwrap();
-            assert!([30, 99].contains(&joined), "{joined}, evicts: {evicts}");
+            assert!([30, 40, 99].contains(&joined), "{joined} {evicts} {writes}");
         }
     });
 }

@@ -70,6 +70,11 @@ impl Core {
     /// Finishes all maintenance that is due now; see
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
     pub fn run_pending(&self, tell: Tell<'_>) {
+        let units = self.notices.most_units(PATIENT_UNITS);
+        if units < PATIENT_UNITS {
+            // What waits already takes part of the limit.
+            self.deliver_at_most(DeliveryBudget::ALL, tell);
+        }
         let mut grace = 0;
         // Each pass takes out a portion of what was spilled before.
         let mut owed = self.spilled_writes();
@@ -79,7 +84,8 @@ impl Core {
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
-            let budget = Budget::of_units(self.notices.most_units(PATIENT_UNITS)).strictly();
+            let budget = Budget::of_units(units);
+            let budget = if units < PATIENT_UNITS { budget.strictly() } else { budget };
             let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
             is_exact |= exactly;
             self.deliver_at_most(DeliveryBudget::ALL, tell);

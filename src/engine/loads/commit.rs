@@ -102,18 +102,23 @@ where
         (hash, key): (Hash32, &K),
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<(Entry<K, V>, bool)> {
-        let asks = replaces.condition.is_some();
-        let mut may_share = !asks;
+        // A load without a condition runs no code of the user's that a look would have to follow. A
+        // reload does not share before its commit.
+        let looks_once = replaces.condition.is_none() && replaces.reload.is_none();
+        let mut may_share = looks_once;
         loop {
+            // Where each look finds another entry, writes have overtaken the flight. A look after
+            // that finds what a call that had joined before may have.
+            let is_last = looks_once || flight.is_overtaken(self.core.hot.generation());
             flight.set_may_share(may_share);
             let Some(entry) = self.stable_entry(hash, key).0 else {
                 flight.set_may_share(false);
                 return None;
             };
-            if asks && may_share && replaces.keeps(&entry) {
+            if may_share && replaces.keeps(&entry) {
                 return Some((entry, false));
             }
-            if asks {
+            if !looks_once {
                 // What happens while the condition is asked is no reason to give the load up.
                 flight.set_may_share(false);
             }
@@ -121,10 +126,7 @@ where
                 flight.set_may_share(false);
                 return Some((entry, true));
             }
-            // Where each look finds another entry, writes have overtaken the flight, and no later
-            // call joins it.
-            let is_settled = !asks || flight.is_overtaken(self.core.hot.generation());
-            if is_settled || seeded("conditions-are-asked-too-late") {
+            if is_last || seeded("conditions-are-asked-too-late") {
                 return Some((entry, false));
             }
             replaces.kept.push(entry.node().clone());
@@ -145,7 +147,7 @@ where
         };
         let holds = self.judge(entry.node(), *condition);
         if holds {
-            replaces.judged = Some(entry.node().clone());
+            replaces.kept.extend(replaces.judged.replace(entry.node().clone()));
         }
         holds
     }
@@ -185,7 +187,8 @@ where
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
-            match self.try_commit_load(node, terms, (basis, *answer), (flight, replaces.reload)) {
+            let by = (flight, replaces.reload, replaces.condition.is_some());
+            match self.try_commit_load(node, terms, (basis, *answer), by) {
                 Ok(done) => return (done.entry, done.ends),
                 Err(uncommitted) => node = uncommitted,
             }
@@ -201,7 +204,7 @@ where
         node: Local<'p, K, V>,
         terms: FullTerms,
         (basis, answer): (&Basis<K, V>, Option<Answer>),
-        (flight, reload): (&EnteredFlight, Option<ReloadOf>),
+        (flight, reload, is_conditional): (&EnteredFlight, Option<ReloadOf>, bool),
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
         let asked_at = match (answer, basis) {
@@ -216,11 +219,17 @@ where
             let (found, old) = self.search_either(&guard, hash, node.key(), exact);
             exact = true;
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
+            let mut put = self.prepare_any((&node, hash), old, terms, answer);
             if !basis.is_still(living) {
+                if is_conditional && flight.is_overtaken(self.core.hot.generation()) {
+                    // The key's entry is a newer one, which the condition may refuse again and
+                    // again.
+                    let entry = fresh(node.handle(), put.now, put.deadline);
+                    return Ok(Committed { entry, ends: put.deadline });
+                }
                 flight.guard().set_may_share(false);
                 return Err(node);
             }
-            let mut put = self.prepare_any((&node, hash), old, terms, answer);
             // Where reads change hard deadlines, hooks asked about a key that is read all the time
             // would be asked again and again.
             put.told = basis.told().filter(|_| answer.is_some() && !self.mode.asks());

@@ -401,11 +401,18 @@ where
     /// The value of another call's load, unless its life is over by now.
     fn join_value(&self, loaded: LoadedNode) -> Option<Entry<K, V>> {
         let now = self.core.ticker.now();
-        let is_over = loaded.ends <= now && !seeded("joined-loads-are-not-judged");
-        (!is_over).then(|| {
-            let deadline = loaded.deadline.max(now);
-            Entry::new(self.pool.handle(loaded.node), now, deadline, Origin::Found)
-        })
+        let LoadedNode { node, mut ends, mut deadline, is_made } = loaded;
+        if !is_made {
+            // An entry that the other call has only found may have ended since, or have left.
+            ends = self.pool.raw().life(node.id()).deadline();
+            deadline = ends;
+            if self.core.hot.is_cleared(node.meta()) {
+                return None;
+            }
+        }
+        let is_over = ends <= now && !seeded("joined-loads-are-not-judged");
+        (!is_over)
+            .then(|| Entry::new(self.pool.handle(node), now, deadline.max(now), Origin::Found))
     }
 
     /// The key's living entry, read without side effects.

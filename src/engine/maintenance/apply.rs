@@ -215,7 +215,7 @@ impl Pass<'_> {
     #[inline]
     fn sweep_if_old(&mut self, id: NodeId, meta: &Meta) {
         let is_old = self.core.hot.is_cleared(meta) && !seeded("added-skips-the-sweep");
-        if is_old && self.sweep_one(id).is_err() {
+        if is_old && (self.is_strict || self.sweep_one(id).is_err()) {
             self.sweep_again();
         }
     }

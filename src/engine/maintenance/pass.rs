@@ -48,6 +48,8 @@ pub struct Pass<'a> {
     /// Whether the pass skipped a bucket that another thread had locked, or an event that its
     /// writer was still storing.
     pub skipped_busy: bool,
+    /// Whether the pass takes out no more entries than it has units.
+    pub is_strict: bool,
 }
 
 impl Core {
@@ -69,9 +71,10 @@ impl Core {
         let running = self.upkeep.status.begin();
         self.hot.clear_pass_requests();
         let unreclaimed = self.unreclaimed();
-        let patience = budget.patience();
+        let (patience, is_strict) = (budget.patience(), budget.is_strict());
+        let (deferred, skipped_busy) = (false, false);
         let mut pass =
-            Pass { core: self, state, guard, now, deferred: false, patience, skipped_busy: false };
+            Pass { core: self, state, guard, now, deferred, patience, skipped_busy, is_strict };
         pass.follow_clock_back();
         let drained = pass.drain(budget);
         // A drain that takes out nothing and leaves events has most likely met an event that its
