@@ -61,7 +61,7 @@ pub struct Turn {
 pub enum Next {
     /// At this instant; at once if it has passed.
     At(Instant),
-    /// After this time, counted from the present.
+    /// After this time, counted from when the schedule returns it.
     After(Duration),
 }
 
@@ -211,7 +211,8 @@ impl Plan {
                 let next = schedule.next(&Turn { runs, planned, now: present })?;
                 Some(match next {
                     Next::At(instant) => scale.of_instant(instant),
-                    Next::After(delay) => after(now, delay),
+                    // The schedule may have looked at a clock of its own, later than `now`.
+                    Next::After(delay) => after(scale.now().max(now), delay),
                 })
             }
         }

@@ -5,7 +5,7 @@ use cortado::timer::{
     Builder, Cancel, DelayedOp, DelayedOps, Next, OnPanic, Rejection, Schedule, Stop, Timer,
     TimerError, Turn, Watch,
 };
-use cortado::{Clock, Job};
+use cortado::{Clock, Job, ManualClock};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,6 +75,27 @@ fn destructors_schedules_and_hooks_may_end_the_timer() {
     let polled = std::thread::spawn(move || bench.step(1));
     assert_eq!(ended.recv_timeout(PATIENCE), Ok(0));
     assert_eq!(polled.join().unwrap(), [""; 0]);
+}
+
+/// Plans by a clock of its own, and takes its time before it looks at that.
+struct Plans(ManualClock);
+
+impl Schedule for Plans {
+    fn next(&mut self, turn: &Turn) -> Option<Next> {
+        self.0.advance(5 * MS);
+        let delay = (1000 * MS).saturating_sub(self.0.now());
+        (turn.runs == 0).then_some(Next::After(delay))
+    }
+}
+
+/// A delay counts from when the schedule has returned it, so no job starts early.
+#[test]
+fn a_schedule_may_take_its_time() {
+    let bench = Bench::new();
+    let job = bench.note("planned");
+    bench.timer.schedule(Plans(bench.hand.clone()), job).unwrap().detach();
+    assert_eq!(bench.step(990), [""; 0]);
+    assert_eq!(bench.step(5), ["planned 1 at 1000 late 0"]);
 }
 
 /// What a timer has to do for itself is no job: it does not count, and no id names it.
