@@ -26,11 +26,14 @@ fn fetch(url: &str) -> Result<Response, String> {
 
 /// How long the response may be kept. Zero means: not at all.
 fn max_age(cache_control: &str) -> Duration {
-    let seconds = cache_control
-        .split(',')
-        .filter_map(|directive| directive.trim().strip_prefix("max-age="))
-        .find_map(|seconds| seconds.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(0))
+    let directives = cache_control.to_ascii_lowercase();
+    let mut directives = directives.split(',').map(str::trim);
+    if directives.clone().any(|it| ["no-store", "no-cache", "private"].contains(&it)) {
+        return Duration::ZERO;
+    }
+    let seconds = directives.find_map(|it| it.strip_prefix("max-age=")?.parse().ok());
+    // A year is as good as any longer time.
+    Duration::from_secs(seconds.unwrap_or(0).min(31_536_000))
 }
 
 fn main() {

@@ -6,19 +6,19 @@
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use cortado::{Cache, Clock, Overflow, Removed};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
 fn main() {
     let (clock, hand) = Clock::manual();
-    let (sender, removals) = channel::<Removed<u32, String>>();
+    // If the worker got stuck, the listener would wait, and so would writers: nothing piles up.
+    let (sender, removals) = sync_channel::<Removed<u32, String>>(10_000);
     let uploads = Cache::<u32, String>::builder()
         .max_capacity(1_000)
         .time_to_live(Duration::from_secs(3600))
         // The listener does nothing slow. A `Removed` owns its key and value, and clones nothing.
         .removal_listener(move |removed| drop(sender.send(removed)))
-        // If the listener got stuck, writers would wait rather than pile up removals.
         .notification_limit(10_000, Overflow::Wait)
         .clock(clock)
         .build();

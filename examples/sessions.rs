@@ -25,7 +25,6 @@ fn main() {
         .eviction_policy(EvictionPolicy::segmented_lru())
         .time_to_idle(30 * MINUTE)
         .ttl_on_create(|_name, ()| Some(4 * 60 * MINUTE))
-        .expiry_resolution(Duration::from_millis(100))
         .removal_listener(move |removed| {
             let how = match removed.cause() {
                 RemovalCause::Expired => "timed out",

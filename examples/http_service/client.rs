@@ -10,7 +10,8 @@ use tokio::net::TcpStream;
 #[derive(Debug, Default)]
 pub struct Response {
     pub status: u16,
-    pub terms: Terms,
+    /// `None` if it says nothing of the kind: a "not modified" may leave them as they are.
+    pub terms: Option<Terms>,
     pub etag: Option<String>,
     pub body: Vec<u8>,
 }
@@ -18,6 +19,8 @@ pub struct Response {
 /// What `Cache-Control` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
+    /// Whether the response is only for the request that asked for it. It is not kept then.
+    pub is_for_one: bool,
     /// Zero if the response is not to be kept.
     pub max_age: Duration,
     /// How much longer it may be used while it is revalidated.
@@ -53,8 +56,9 @@ impl Client {
             let line = self.line().await?;
             let Some((name, value)) = line.split_once(": ") else { break };
             match name.to_ascii_lowercase().as_str() {
-                "content-length" => response.body = vec![0; value.parse()?],
-                "cache-control" => response.terms = terms(value),
+                // "Not modified" may say how long the page is, and has no body.
+                "content-length" if status != 304 => response.body = vec![0; value.parse()?],
+                "cache-control" => read_terms(value, response.terms.get_or_insert_default()),
                 "etag" => response.etag = Some(value.to_owned()),
                 _ => {}
             }
@@ -77,17 +81,25 @@ pub async fn get(address: SocketAddr, path: &str, known: Option<&str>) -> Result
     client.get(path, known).await
 }
 
-fn terms(cache_control: &str) -> Terms {
-    let mut terms = Terms::default();
-    for directive in cache_control.split(',').map(str::trim) {
-        let Some((name, seconds)) = directive.split_once('=') else { continue };
-        let time = Duration::from_secs(seconds.parse().unwrap_or(0));
+/// A response is kept for a year at most. So no sum of times overflows.
+const MAX_SECONDS: u64 = 31_536_000;
+
+/// Reads one `Cache-Control` line. (It is not all of RFC 9111: the upstream here sends no more.)
+fn read_terms(cache_control: &str, terms: &mut Terms) {
+    for directive in cache_control.split(',') {
+        let directive = directive.trim().to_ascii_lowercase();
+        let (name, seconds) = directive.split_once('=').unwrap_or((&directive, ""));
+        let seconds: u64 = seconds.trim_matches('"').parse().unwrap_or(0);
+        let time = Duration::from_secs(seconds.min(MAX_SECONDS));
         match name {
+            "no-store" | "no-cache" | "private" => terms.is_for_one = true,
             "max-age" => terms.max_age = time,
             "stale-while-revalidate" => terms.while_revalidate = time,
             "stale-if-error" => terms.if_error = time,
             _ => {}
         }
     }
-    terms
+    if terms.is_for_one {
+        *terms = Terms { is_for_one: true, ..Terms::default() };
+    }
 }

@@ -7,6 +7,7 @@
 //! | `stale-if-error` | for so long, a request that waited for a reload which failed gets it |
 //! | the longer of the two | the entry ends then |
 //! | `304 Not Modified` | the page gets a new life |
+//! | `no-store`, `no-cache`, `private` | each request asks for itself |
 
 use crate::client::{self, Response, Terms};
 use anyhow::{Context, Error, Result, ensure};
@@ -73,6 +74,7 @@ impl Page {
 }
 
 /// Asks the upstream.
+#[derive(Clone, Copy)]
 struct Upstream(SocketAddr);
 
 impl Upstream {
@@ -81,8 +83,16 @@ impl Upstream {
         // The limit is that of the call, not that of a request.
         let response = timeout(LIMIT, client::get(self.0, &path, known));
         let response = response.await.context("the upstream is too slow")??;
-        ensure!([200, 304].contains(&response.status), "the upstream says {}", response.status);
+        let is_answer = [200, 304, 404, 410].contains(&response.status);
+        ensure!(is_answer, "the upstream says {}", response.status);
         Ok(response)
+    }
+
+    /// Asks for a page, whatever is known of it.
+    async fn fetch(&self, page: u64) -> Result<Arc<Page>> {
+        let response = self.ask(page, None).await?;
+        ensure!(response.status == 200, "the upstream says {}", response.status);
+        Ok(page_of(response))
     }
 }
 
@@ -91,8 +101,12 @@ fn kept(terms: Terms) -> Duration {
     terms.max_age + terms.while_revalidate.max(terms.if_error)
 }
 
-fn loaded(Response { terms, etag, body, .. }: Response) -> Loaded<Arc<Page>> {
-    let page = Arc::new(Page { body, etag, validity: Mutex::new(Validity::of(terms)) });
+fn page_of(Response { terms, etag, body, .. }: Response) -> Arc<Page> {
+    Arc::new(Page { body, etag, validity: Mutex::new(Validity::of(terms.unwrap_or_default())) })
+}
+
+fn loaded(page: Arc<Page>) -> Loaded<Arc<Page>> {
+    let terms = page.validity().terms;
     Loaded::with_ttl(page, kept(terms)).refresh_after(terms.max_age)
 }
 
@@ -100,15 +114,18 @@ impl AsyncLoader<u64, Arc<Page>> for Upstream {
     type Error = Error;
 
     async fn load(&self, page: &u64) -> Result<Loaded<Arc<Page>>> {
-        self.ask(*page, None).await.map(loaded)
+        self.fetch(*page).await.map(loaded)
     }
 
     async fn reload(&self, page: &u64, old: &Arc<Page>) -> Result<Reloaded<Arc<Page>>> {
         let response = self.ask(*page, old.etag.as_deref()).await?;
-        if response.status != 304 {
-            return Ok(loaded(response).into());
+        match response.status {
+            304 => {}
+            200 => return Ok(loaded(page_of(response)).into()),
+            // Not an error: there is no such page any more.
+            _ => return Ok(Reloaded::gone()),
         }
-        let terms = response.terms;
+        let terms = response.terms.unwrap_or(old.validity().terms);
         old.confirm(terms);
         let same = Reloaded::not_modified_with_ttl(kept(terms));
         Ok(same.refresh_after(terms.max_age))
@@ -118,13 +135,14 @@ impl AsyncLoader<u64, Arc<Page>> for Upstream {
 /// What the handlers share.
 pub struct Service {
     pages: LoadingCache<u64, Arc<Page>, Error>,
+    upstream: Upstream,
     /// Requests that were answered while the last reload of their page had failed.
     despite_errors: AtomicU64,
 }
 
 impl Service {
     pub fn new(capacity: u64, upstream: SocketAddr) -> Self {
-        let runtime = Handle::current();
+        let (runtime, upstream) = (Handle::current(), Upstream(upstream));
         let pages = Cache::builder()
             .name("pages")
             .max_capacity(capacity)
@@ -133,8 +151,8 @@ impl Service {
             .refresh_after(|_, _, _| None) // the responses say so
             .refresh_retry(Duration::from_millis(500))
             .record_stats(true)
-            .build_with_loader(Upstream(upstream));
-        Self { pages, despite_errors: AtomicU64::new(0) }
+            .build_with_loader(upstream);
+        Self { pages, upstream, despite_errors: AtomicU64::new(0) }
     }
 
     pub fn pages(&self) -> &Cache<u64, Arc<Page>> {
@@ -153,6 +171,11 @@ impl Service {
         let begun = Instant::now();
         let found = self.pages.get(&page).await.map_err(Refused::Failed)?;
         let known = found.validity();
+        if known.terms.is_for_one {
+            // Another request may have asked for it, while this one waited.
+            let own = self.upstream.fetch(page).await;
+            return own.map_err(|error| Refused::Failed(Arc::new(error)));
+        }
         // A response that came during this request is for it, even if it is not to be kept.
         if known.received >= begun || known.is_usable_at_once(begun) {
             self.count_stale(page, known);
@@ -167,7 +190,8 @@ impl Service {
         if validity.received > known.received {
             return Ok(found);
         }
-        if validity.is_usable_on_error(Instant::now()) {
+        let has_failed = self.pages.last_failure(&page).is_some();
+        if has_failed && validity.is_usable_on_error(Instant::now()) {
             self.count_stale(page, validity);
             return Ok(found);
         }

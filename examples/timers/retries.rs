@@ -33,10 +33,6 @@ impl Schedule for Backoff {
         let delay = if turn.runs == 0 { Duration::ZERO } else { delay };
         Some(Next::After(delay.mul_f64(1.0 + self.chance() / 2.0)))
     }
-
-    fn remaining(&self) -> Option<u64> {
-        Some(self.tries)
-    }
 }
 
 /// Returns how many tries it took.

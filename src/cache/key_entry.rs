@@ -237,7 +237,8 @@ macro_rules! operations {
         /// meanwhile. Terms:
         ///
         /// * Reads do not wait. If the entry expires while `compute` runs, readers no longer see
-        ///   it.
+        ///   it, and a value that is put then is a new entry, with a life of its own. Where the old
+        ///   end must hold, keep it in the value.
         /// * An [`invalidate_all`](Cache::invalidate_all) does not wait either. If it took the
         ///   entry, a value that is put in the entry's place goes at once, as `Explicit`.
         ///

@@ -20,22 +20,27 @@ const DAY: Duration = Duration::from_secs(86_400);
 struct Cron<W> {
     line: Crontab,
     wall: W,
+    /// What the last run was for. A run that comes early by the clock on the wall does not come
+    /// again.
+    last: Duration,
 }
 
 impl<W: Fn() -> SystemTime + Send + 'static> Cron<W> {
     fn new(line: &str, wall: W) -> Result<Self> {
         let line = cronexpr::parse_crontab(line).context("a crontab line with a time zone")?;
-        Ok(Self { line, wall })
+        Ok(Self { line, wall, last: Duration::ZERO })
     }
 
-    /// When it runs next, and how long it is until then.
-    fn next_run(&self) -> Option<(String, Duration)> {
+    /// When it runs next, since 1970 and in words, and how long it is until then.
+    fn next_run(&self) -> Option<(Duration, String, Duration)> {
         let now = (self.wall)().duration_since(UNIX_EPOCH).ok()?;
-        let start = MakeTimestamp::from_nanosecond(i128::try_from(now.as_nanos()).ok()?).ok()?;
+        // Unless somebody has set the clock back by more than a day.
+        let from = if self.last > now + DAY { now } else { now.max(self.last) };
+        let start = MakeTimestamp::from_nanosecond(i128::try_from(from.as_nanos()).ok()?).ok()?;
         let next = self.line.find_next(start).ok()?;
-        let nanos = u64::try_from(next.timestamp().as_nanosecond()).ok()?;
+        let at = Duration::from_nanos(u64::try_from(next.timestamp().as_nanosecond()).ok()?);
         let shown = next.strftime("%a %d %b %H:%M %Z").to_string();
-        Some((shown, Duration::from_nanos(nanos).saturating_sub(now)))
+        Some((at, shown, at.saturating_sub(now)))
     }
 }
 
@@ -43,7 +48,9 @@ impl<W: Fn() -> SystemTime + Send + 'static> Cron<W> {
 /// sets the clock on the wall, the run after the next one is right again.
 impl<W: Fn() -> SystemTime + Send + 'static> Schedule for Cron<W> {
     fn next(&mut self, _: &Turn) -> Option<Next> {
-        self.next_run().map(|(_, delay)| Next::After(delay))
+        let (at, _, delay) = self.next_run()?;
+        self.last = at;
+        Some(Next::After(delay))
     }
 }
 
@@ -80,7 +87,7 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let cron = Cron::new(&line, SystemTime::now)?;
-    let (at, delay) = cron.next_run().context("the line has no next run")?;
+    let (_, at, delay) = cron.next_run().context("the line has no next run")?;
     println!("{line}\nnext run: {at}, in {delay:.0?}");
     let (timer, (send, ran)) = (Timer::new(), channel());
     let job = timer.schedule(cron, move |run| _ = send.send(run.late()))?;
@@ -92,11 +99,30 @@ fn main() -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[test]
     fn the_job_keeps_to_the_clock_on_the_wall() {
         // Monday comes 67 hours after Friday noon, and not 68: an hour is left out on Sunday.
         assert_eq!(play_a_week().unwrap(), [67, 91, 115, 139, 163]);
+    }
+
+    #[test]
+    fn a_run_that_comes_early_does_not_come_again() {
+        let now = Arc::new(AtomicU64::new(START.as_secs()));
+        let reading = Arc::clone(&now);
+        let mut cron = Cron {
+            line: cronexpr::parse_crontab(LINE).unwrap(),
+            wall: move || UNIX_EPOCH + Duration::from_secs(reading.load(Relaxed)),
+            last: Duration::ZERO,
+        };
+        let (monday, _, delay) = cron.next_run().unwrap();
+        cron.last = monday;
+        // The clock on the wall was set back a little meanwhile.
+        now.store((START + delay).as_secs() - 1, Relaxed);
+        let (tuesday, _, delay) = cron.next_run().unwrap();
+        assert_eq!((tuesday - monday, delay), (DAY, DAY + Duration::from_secs(1)));
     }
 
     #[test]
