@@ -28,12 +28,29 @@ impl Core {
         if let Some(recorder) = &self.recorder {
             recorder.removed(cause, at.saturating_since(deadline));
         }
-        let notices = &self.notices;
-        if !notices.announces() || notices.discards() {
-            return;
+        self.queue_notice(Notice { id, cause, deadline, at });
+    }
+
+    /// [`announce`](Self::announce) for a node that was never inside. A caller may have set its
+    /// deadline in the past, but the cache has kept nothing too long.
+    pub fn announce_refused(
+        &self,
+        id: NodeId,
+        cause: RemovalCause,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) {
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(cause, Nanos::ZERO);
         }
-        self.pool.meta(id).retain();
-        notices.push(Notice { id, cause, deadline, at });
+        self.queue_notice(Notice { id, cause, deadline, at: now });
+    }
+
+    fn queue_notice(&self, notice: Notice) {
+        if self.notices.announces() && !self.notices.discards() {
+            self.pool.meta(notice.id).retain();
+            self.notices.push(notice);
+        }
     }
 
     /// Announces a value that was refused after the cache was closed. It is only counted if the

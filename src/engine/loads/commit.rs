@@ -221,9 +221,10 @@ where
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
             if !basis.is_still(living) {
-                if is_conditional && flight.is_overtaken(self.core.hot.generation()) {
-                    // The key's entry is a newer one, which the condition may refuse again and
-                    // again.
+                let is_refused = is_conditional && matches!(basis, Basis::Entry { .. });
+                if is_refused && flight.is_overtaken(self.core.hot.generation()) {
+                    // The condition has refused an entry, and would be asked about a newer one
+                    // again and again.
                     let entry = fresh(node.handle(), put.now, put.deadline);
                     return Ok(Committed { entry, ends: put.deadline });
                 }

@@ -210,8 +210,7 @@ impl Core {
             if cause == RemovalCause::Explicit && self.is_closed() {
                 self.refuse_closed(put.id, put.deadline, put.now);
             } else {
-                // A caller may set a deadline in the past. The removal is not late because of that.
-                self.announce(put.id, cause, put.deadline.max(put.now), put.now);
+                self.announce_refused(put.id, cause, put.deadline, put.now);
             }
             return Ok(CommitOutcome { published: false, event });
         }
