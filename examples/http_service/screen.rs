@@ -136,7 +136,7 @@ impl Screen {
             "requests for pages that were not there, or not to be used, in that time".to_owned();
         row("failed", thousands(meters.failed()), note);
         row("upstream calls", thousands(calls), format!("one for {share:.1} requests"));
-        let note = "for one page: the others wait".to_owned();
+        let note = "for one page: the others wait, unless it is not to be kept".to_owned();
         row("… most at once", upstream.most_at_once().to_string(), note);
         let (p50, p99) = (self.all.value_at_quantile(0.5), self.all.value_at_quantile(0.99));
         let note = format!("p99 {}, max {}", millis(p99), millis(self.all.max()));

@@ -149,6 +149,7 @@ impl Service {
             .scheduler(true) // removes on time what nobody asks for again
             .executor(move |job: Job| drop(runtime.spawn(async { job() })))
             .refresh_after(|_, _, _| None) // the responses say so
+            .refresh_limit(1000) // beyond that, a stale page is refused as if the upstream failed
             .refresh_retry(Duration::from_millis(500))
             .record_stats(true)
             .build_with_loader(upstream);
@@ -169,12 +170,11 @@ impl Service {
     /// has it asked for in the background.
     async fn page(&self, page: u64) -> Result<Arc<Page>, Refused> {
         let begun = Instant::now();
-        let found = self.pages.get(&page).await.map_err(Refused::Failed)?;
+        let entry = self.pages.get_entry(&page).await.map_err(Refused::Failed)?;
+        let (is_own, found) = (entry.is_fresh(), entry.into_value());
         let known = found.validity();
-        if known.terms.is_for_one {
-            // Another request may have asked for it, while this one waited.
-            let own = self.upstream.fetch(page).await;
-            return own.map_err(|error| Refused::Failed(Arc::new(error)));
+        if known.terms.is_for_one && !is_own {
+            return self.own_page(page).await;
         }
         // A response that came during this request is for it, even if it is not to be kept.
         if known.received >= begun || known.is_usable_at_once(begun) {
@@ -187,6 +187,9 @@ impl Service {
             _ => Refused::Unconfirmed,
         })?;
         let validity = found.validity();
+        if validity.terms.is_for_one {
+            return self.own_page(page).await;
+        }
         if validity.received > known.received {
             return Ok(found);
         }
@@ -196,6 +199,11 @@ impl Service {
             return Ok(found);
         }
         Err(Refused::Unconfirmed)
+    }
+
+    /// The page, fetched for this request alone: another request has asked for the one at hand.
+    async fn own_page(&self, page: u64) -> Result<Arc<Page>, Refused> {
+        self.upstream.fetch(page).await.map_err(|error| Refused::Failed(Arc::new(error)))
     }
 
     /// Counts a request whose page is stale because the upstream fails.

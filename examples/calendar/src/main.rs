@@ -15,6 +15,8 @@ const LINE: &str = "0 8 * * 1-5 Europe/Berlin";
 /// Friday, 2026-03-27, 12:00 in Berlin. The clocks go forward on Sunday.
 const START: Duration = Duration::from_secs(1_774_609_200);
 const DAY: Duration = Duration::from_secs(86_400);
+/// A run may come so early by the clock on the wall.
+const EARLY: Duration = Duration::from_secs(60);
 
 /// A crontab line, and the clock on the wall by which it is read.
 struct Cron<W> {
@@ -34,8 +36,8 @@ impl<W: Fn() -> SystemTime + Send + 'static> Cron<W> {
     /// When it runs next, since 1970 and in words, and how long it is until then.
     fn next_run(&self) -> Option<(Duration, String, Duration)> {
         let now = (self.wall)().duration_since(UNIX_EPOCH).ok()?;
-        // Unless somebody has set the clock back by more than a day.
-        let from = if self.last > now + DAY { now } else { now.max(self.last) };
+        // Unless somebody has set the clock back.
+        let from = if self.last > now + EARLY { now } else { now.max(self.last) };
         let start = MakeTimestamp::from_nanosecond(i128::try_from(from.as_nanos()).ok()?).ok()?;
         let next = self.line.find_next(start).ok()?;
         let at = Duration::from_nanos(u64::try_from(next.timestamp().as_nanosecond()).ok()?);

@@ -16,6 +16,9 @@ use crate::waiters::Wait;
 use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
+/// No pass takes out as many entries: those that it has units for, and one for each recorded write.
+const MOST_OF_A_PASS: usize = 1 << 14;
+
 /// A removal that waits for delivery. It carries a count on the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice {
@@ -280,12 +283,13 @@ impl Notices {
         is_full
     }
 
-    /// How many units a pass may spend before notices are delivered. A pass that takes out more
-    /// entries than notices may wait would discard some, however fast the listener is.
-    pub fn most_units(&self, units: u32) -> u32 {
+    /// How many units a pass may spend before notices are delivered, if not so many as any other:
+    /// one that takes out more entries than notices may wait would discard some, however fast the
+    /// listener is. `None` if no pass takes out so many.
+    pub fn most_units(&self, units: u32) -> Option<u32> {
+        let limit = self.limit.of(Overflow::Discard).filter(|&limit| limit < MOST_OF_A_PASS)?;
         // A sweep finishes the bucket in which its units end.
-        let room = self.limit.of(Overflow::Discard).map(|limit| limit.saturating_sub(16).max(8));
-        room.and_then(|room| u32::try_from(room).ok()).map_or(units, |room| room.min(units))
+        u32::try_from(limit.saturating_sub(16).max(8)).ok().map(|room| room.min(units))
     }
 
     /// Counts a value that the cache's own listener put back after the end.

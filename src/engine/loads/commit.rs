@@ -107,8 +107,9 @@ where
         let looks_once = replaces.condition.is_none() && replaces.reload.is_none();
         let mut may_share = looks_once;
         loop {
-            // Where each look finds another entry, writes have overtaken the flight. A look after
-            // that finds what a call that had joined before may have.
+            // Where each look finds another entry, writes have overtaken the flight. A look that
+            // begins when it was overtaken is the last: whoever has joined it began
+            // before this look.
             let is_last = looks_once || flight.is_overtaken(self.core.hot.generation());
             flight.set_may_share(may_share);
             let Some(entry) = self.stable_entry(hash, key).0 else {
@@ -171,6 +172,8 @@ where
         loop {
             let is_absent = std::mem::take(&mut was_absent)
                 && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
+            let is_last =
+                replaces.condition.is_some() && flight.is_overtaken(self.core.hot.generation());
             let mut look = || self.judged_entry(flight.guard(), (hash, node.key()), replaces);
             let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,
@@ -187,7 +190,7 @@ where
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
-            let by = (flight, replaces.reload, replaces.condition.is_some());
+            let by = (flight, replaces.reload, is_last);
             match self.try_commit_load(node, terms, (basis, *answer), by) {
                 Ok(done) => return (done.entry, done.ends),
                 Err(uncommitted) => node = uncommitted,
@@ -204,7 +207,7 @@ where
         node: Local<'p, K, V>,
         terms: FullTerms,
         (basis, answer): (&Basis<K, V>, Option<Answer>),
-        (flight, reload, is_conditional): (&EnteredFlight, Option<ReloadOf>, bool),
+        (flight, reload, is_last): (&EnteredFlight, Option<ReloadOf>, bool),
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
         let asked_at = match (answer, basis) {
@@ -221,12 +224,12 @@ where
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
             if !basis.is_still(living) {
-                let is_refused = is_conditional && matches!(basis, Basis::Entry { .. });
-                if is_refused && flight.is_overtaken(self.core.hot.generation()) {
-                    // The condition has refused an entry, and would be asked about a newer one
-                    // again and again.
+                if is_last && matches!(basis, Basis::Entry { .. }) {
+                    // The condition has refused an entry that it found after the load was
+                    // overtaken, and would be asked about a newer one again and again.
                     let entry = fresh(node.handle(), put.now, put.deadline);
-                    return Ok(Committed { entry, ends: put.deadline });
+                    let ends = if put.refused.is_some() { NEVER } else { put.deadline };
+                    return Ok(Committed { entry, ends });
                 }
                 flight.guard().set_may_share(false);
                 return Err(node);
