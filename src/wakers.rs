@@ -6,51 +6,70 @@
 use std::task::Waker;
 
 /// The slot of a task. It means something only to the [`Wakers`] that gave it.
-#[derive(Clone, Copy, Debug)]
-pub struct WakerSlot(usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakerSlot(u32);
+
+#[derive(Debug)]
+enum Slot {
+    /// Nobody's. With the next such slot.
+    Free(Option<WakerSlot>),
+    /// A task's, with its waker unless that was taken out.
+    Held(Option<Waker>),
+}
 
 /// See the [module](self). The owner keeps it under a lock. Wakers are user code, so the owner
 /// clones, calls and drops them outside of that lock.
 #[derive(Debug, Default)]
 pub struct Wakers {
-    slots: Vec<Option<Waker>>,
-    free: Vec<WakerSlot>,
+    slots: Vec<Slot>,
+    free: Option<WakerSlot>,
 }
 
 impl Wakers {
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: None }
     }
 
     /// Keeps a waker in the task's slot; gives the task a slot if it has none. Returns the waker
     /// that was there before.
     #[must_use = "a waker's destructor is user code"]
     pub fn keep(&mut self, slot: &mut Option<WakerSlot>, waker: Waker) -> Option<Waker> {
-        let WakerSlot(slot) = *slot.get_or_insert_with(|| {
-            self.free.pop().unwrap_or_else(|| {
-                self.slots.push(None);
-                WakerSlot(self.slots.len() - 1)
-            })
-        });
-        self.slots[slot].replace(waker)
+        let slot = *slot.get_or_insert_with(|| self.free_slot());
+        match std::mem::replace(&mut self.slots[slot.0 as usize], Slot::Held(Some(waker))) {
+            Slot::Held(before) => before,
+            Slot::Free(next) => {
+                self.free = next;
+                None
+            }
+        }
+    }
+
+    /// The slot that the next task gets.
+    fn free_slot(&mut self) -> WakerSlot {
+        self.free.unwrap_or_else(|| {
+            self.slots.push(Slot::Held(None));
+            WakerSlot((self.slots.len() - 1) as u32)
+        })
     }
 
     /// Takes a task's slot back, and returns its waker.
     #[must_use = "a waker's destructor is user code"]
     pub fn release(&mut self, slot: WakerSlot) -> Option<Waker> {
-        let waker = self.slots[slot.0].take();
-        self.free.push(slot);
-        if self.free.len() == self.slots.len() {
-            // Nobody waits. Who waits next starts anew, so a crowd is not remembered.
-            self.slots.clear();
-            self.free.clear();
+        let freed = std::mem::replace(&mut self.slots[slot.0 as usize], Slot::Free(self.free));
+        self.free = Some(slot);
+        match freed {
+            Slot::Held(waker) => waker,
+            Slot::Free(_) => None,
         }
-        waker
     }
 
     /// Takes all wakers out. The tasks keep their slots.
     pub fn take_all(&mut self) -> Vec<Waker> {
-        self.slots.iter_mut().filter_map(Option::take).collect()
+        let held = |slot: &mut Slot| match slot {
+            Slot::Held(waker) => waker.take(),
+            Slot::Free(_) => None,
+        };
+        self.slots.iter_mut().filter_map(held).collect()
     }
 }
 
@@ -70,9 +89,10 @@ mod tests {
         assert!(wakers.release(first.unwrap()).is_none());
         let mut third = None;
         assert!(wakers.keep(&mut third, Waker::noop().clone()).is_none());
-        assert_eq!(third.unwrap().0, first.unwrap().0);
+        assert_eq!(third, first);
         assert!(wakers.release(second.unwrap()).is_some());
         assert!(wakers.release(third.unwrap()).is_some());
-        assert!(wakers.slots.is_empty() && wakers.free.is_empty());
+        assert_eq!(wakers.slots.len(), 2);
+        assert!(wakers.take_all().is_empty());
     }
 }
