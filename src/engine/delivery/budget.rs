@@ -16,8 +16,8 @@ pub type Tell<'a> = &'a dyn Fn(Notice);
 pub struct DeliveryBudget {
     notices: usize,
     /// Batches of nodes whose keys and values are dropped. What a caller's pass gives up fills
-    /// nine at most. (In a small cache batches are smaller, and may be more.) What is left
-    /// asks for a pass, and so for the next operation.
+    /// nine at most. (In a small cache batches are smaller, and may be more.) What is left asks
+    /// for a pass, and so for the next operation.
     batches: usize,
 }
 
@@ -61,10 +61,10 @@ impl Core {
         }
     }
 
-    /// Drops what passes took out and announces removals, within the share. No lock is held. Does
+    /// Drops what passes took out and announces removals, within the budget. No lock is held. Does
     /// nothing and returns false inside a callback or a flight, where it defers the delivery to
     /// their end, and inside another delivery of this cache, which takes it over.
-    pub fn deliver_at_most(&self, share: DeliveryBudget, tell: Tell<'_>) -> bool {
+    pub fn deliver_at_most(&self, budget: DeliveryBudget, tell: Tell<'_>) -> bool {
         let notices = &self.notices;
         if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
             if notices.has_deliveries() {
@@ -74,7 +74,7 @@ impl Core {
         }
         let Some(_mark) = ReentrancyMark::delivery(self.id()) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| self.lock_maintenance());
-        let DeliveryBudget { notices: mut most, mut batches } = share;
+        let DeliveryBudget { notices: mut most, mut batches } = budget;
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
             batches -= self.drop_reclaimed(batches);

@@ -136,8 +136,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// See [`Core::deliver_at_most`].
-    pub fn deliver_at_most(&self, share: DeliveryBudget) -> bool {
-        self.core.deliver_at_most(share, &|notice| self.deliver(notice))
+    pub fn deliver_at_most(&self, budget: DeliveryBudget) -> bool {
+        self.core.deliver_at_most(budget, &|notice| self.deliver(notice))
     }
 
     /// Tells the listeners of one removal.
@@ -167,8 +167,7 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.notices.receiving().is_some_and(Receiving::is_taken) {
             return;
         }
-        let mut tell = |notice| self.deliver(notice);
-        while self.core.notices.deliver(usize::MAX, &mut tell).count > 0 {}
+        while self.core.notices.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
     }
 }
 

@@ -70,14 +70,12 @@ impl Core {
     /// Finishes all maintenance that is due now; see
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
     pub fn run_pending(&self, tell: Tell<'_>) {
-        let few_units = self.notices.most_units(PATIENT_UNITS);
+        let mut few_units = self.notices.most_units(PATIENT_UNITS);
         if few_units.is_some() {
             // What waits already takes part of the limit.
             self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
-        // While passes of few units keep up with writers.
-        let (mut is_strict, mut excess) = (few_units.is_some(), u64::MAX);
-        let mut grace = 0;
+        let (mut excess, mut grace) = (u64::MAX, 0);
         // Each pass takes out a portion of what was spilled before.
         let mut owed = self.spilled_writes();
         let mut is_exact = false;
@@ -86,13 +84,16 @@ impl Core {
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
             let exactly = owed == 0 && !is_exact;
-            let budget = match few_units.filter(|_| is_strict) {
+            let budget = match few_units {
                 Some(few) => Budget::of_units(few).strictly(),
                 None => Budget::of_units(PATIENT_UNITS),
             };
             let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
             is_exact |= exactly;
-            is_strict &= left.excess == 0 || left.excess < excess;
+            if left.excess > 0 && left.excess >= excess {
+                // Passes of few units do not keep up with writers.
+                few_units = None;
+            }
             excess = left.excess;
             self.deliver_at_most(DeliveryBudget::ALL, tell);
             owed = owed.saturating_sub(self.spill_portion());

@@ -3,7 +3,7 @@
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, FlightGuard, LoadedNode, Obstacle};
-use crate::engine::write::{Answer, Basis, Condition, FullTerms, Readings, fresh};
+use crate::engine::write::{Answer, Basis, Condition, FullTerms, Put, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hash32;
@@ -86,6 +86,14 @@ struct Committed<K, V> {
     ends: Timestamp,
 }
 
+impl<K, V> Committed<K, V> {
+    /// The value of this node, whether the cache keeps it or not.
+    fn of(node: &Local<'_, K, V>, put: &Put) -> Self {
+        let ends = if put.refused.is_some() { NEVER } else { put.deadline };
+        Self { entry: fresh(node.handle(), put.now, put.deadline), ends }
+    }
+}
+
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq,
@@ -108,23 +116,20 @@ where
         let mut may_share = looks_once;
         loop {
             // Where each look finds another entry, writes have overtaken the flight. A look that
-            // begins when it was overtaken is the last: whoever has joined it began
-            // before this look.
-            let is_last = looks_once || flight.is_overtaken(self.core.hot.generation());
+            // begins when it was overtaken is the last: whoever has joined it began before this
+            // look.
+            let is_last = flight.is_overtaken(self.core.hot.generation());
             flight.set_may_share(may_share);
             let Some(entry) = self.stable_entry(hash, key).0 else {
                 flight.set_may_share(false);
                 return None;
             };
-            if may_share && replaces.keeps(&entry) {
+            if looks_once || (may_share && replaces.keeps(&entry)) {
                 return Some((entry, false));
             }
-            if !looks_once {
-                // What happens while the condition is asked is no reason to give the load up.
-                flight.set_may_share(false);
-            }
+            // What happens while the condition is asked is no reason to give the load up.
+            flight.set_may_share(false);
             if self.is_replaced(&entry, replaces) {
-                flight.set_may_share(false);
                 return Some((entry, true));
             }
             if is_last || seeded("conditions-are-asked-too-late") {
@@ -227,9 +232,7 @@ where
                 if is_last && matches!(basis, Basis::Entry { .. }) {
                     // The condition has refused an entry that it found after the load was
                     // overtaken, and would be asked about a newer one again and again.
-                    let entry = fresh(node.handle(), put.now, put.deadline);
-                    let ends = if put.refused.is_some() { NEVER } else { put.deadline };
-                    return Ok(Committed { entry, ends });
+                    return Ok(Committed::of(&node, &put));
                 }
                 flight.guard().set_may_share(false);
                 return Err(node);
@@ -244,21 +247,16 @@ where
                     self.core.commit_reload(found, &mut put, flight.clearance(), read_at)
                 }
             };
-            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
             match done {
                 Ok(done) => {
                     drop(guard);
-                    let handle = node.handle();
+                    let Committed { entry, ends } = Committed::of(&node, &put);
                     self.finish_put(node, done, terms.0.weight, put.now);
-                    let entry = fresh(handle, put.now, put.deadline);
                     let replaced = matches!(basis, Basis::Entry { .. });
                     let entry = if replaced { entry.in_place_of_another() } else { entry };
                     return Ok(Committed { entry, ends });
                 }
-                Err(Obstacle::Overtaken) => {
-                    let entry = fresh(node.handle(), put.now, put.deadline);
-                    return Ok(Committed { entry, ends });
-                }
+                Err(Obstacle::Overtaken) => return Ok(Committed::of(&node, &put)),
                 Err(Obstacle::EntryChanged) => {
                     flight.guard().set_may_share(false);
                     return Err(node);

@@ -401,15 +401,17 @@ where
     /// The value of another call's load, unless its life is over by now.
     fn join_value(&self, loaded: LoadedNode) -> Option<Entry<K, V>> {
         let now = self.core.ticker.now();
-        let LoadedNode { node, mut ends, mut deadline, is_made } = loaded;
-        if !is_made {
+        let LoadedNode { node, ends, deadline, is_made } = loaded;
+        let (ends, deadline) = if is_made {
+            (ends, deadline)
+        } else {
             // An entry that the other call has only found may have ended since, or have left.
-            ends = self.pool.raw().life(node.id()).deadline();
-            deadline = ends;
+            let ends = self.pool.raw().life(node.id()).deadline();
             if self.core.hot.is_cleared(node.meta()) {
                 return None;
             }
-        }
+            (ends, ends)
+        };
         let is_over = ends <= now && !seeded("joined-loads-are-not-judged");
         (!is_over)
             .then(|| Entry::new(self.pool.handle(node), now, deadline.max(now), Origin::Found))

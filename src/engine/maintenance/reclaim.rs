@@ -181,8 +181,8 @@ impl Core {
 
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
     /// a pass may drop: at least [`DROPS`], and at least as many as this pass has `added`. (A
-    /// thread that lost its core before it flushed may hold an older batch back.) True if there
-    /// are more.
+    /// thread that lost its core before it flushed may hold an older batch back.) True if there are
+    /// more.
     pub fn reclaim(&self, state: &mut Maintenance, added: usize) -> bool {
         if !self.is_grace_over() {
             // The usual case. No batch needs to be looked at.

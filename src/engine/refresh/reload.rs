@@ -15,7 +15,6 @@ use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
 use crate::pool::Handle;
 use crate::primitives::{catch_user_panic, seeded};
-use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
@@ -302,7 +301,7 @@ where
                 if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
             }
             ReloadOutcome::Gone => {
-                let is_removed = self.core.remove_node(node.id(), RemovalCause::Explicit, &flight);
+                let is_removed = self.core.remove_node(node.id(), &flight);
                 let is_over = is_removed || self.is_taken_out(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
                 if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }

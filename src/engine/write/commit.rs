@@ -265,7 +265,7 @@ impl Core {
 
     /// Removes this very node, on which the caller has a count, for a load or reload of its key.
     /// Returns whether it was there, and nothing had overtaken the load.
-    pub fn remove_node(&self, id: NodeId, cause: RemovalCause, flight: &EnteredFlight) -> bool {
+    pub fn remove_node(&self, id: NodeId, flight: &EnteredFlight) -> bool {
         let hash = self.pool.meta(id).hash();
         // The clock is user code and runs before the lock.
         let now = self.ticker.now();
@@ -276,7 +276,7 @@ impl Core {
         if self.check(&permit, hash).is_err() {
             return false;
         }
-        self.unlink(&mut locked, id, now, cause);
+        self.unlink(&mut locked, id, now, RemovalCause::Explicit);
         drop(locked);
         drop(guard);
         self.write_event(Event::Removed(id).pack(), 0, now);

@@ -8,6 +8,7 @@ mod lifetimes;
 mod prepare;
 mod remove;
 
+pub use commit::Put;
 pub use hooks::{Answer, Basis, FullTerms, Readings};
 pub use prepare::fresh;
 pub use remove::{Allowed, Condition, Removal, RemoveOutcome};
