@@ -38,9 +38,9 @@ where
     /// * wherever your [`executor`](Self::executor) runs jobs.
     ///
     /// The listener never runs inside a load, a computation or a callback, unless the last handle
-    /// of its cache is dropped there. It may call anything on the cache; removals that it
-    /// causes are announced after it returns. A panic is caught, and the
-    /// next removal is announced. (A cache with statistics counts it:
+    /// of its cache is dropped there. It may call anything on the cache; removals that it causes
+    /// are announced after it returns. A panic is caught, and the next removal is announced. (A
+    /// cache with statistics counts it:
     /// [`Stats::listener_panics`](crate::Stats::listener_panics).)
     ///
     /// *Blocking*: a slow listener holds up the thread that it runs on and further notifications of

@@ -37,9 +37,9 @@ where
     /// `loader` gets all keys that have no value and that no other call is loading. It returns
     /// pairs of keys and values, in any order. A key for which it returns nothing has no value.
     /// For callers that waited for it, this is a load that made no value, as in
-    /// [`optionally_get_with`](Self::optionally_get_with). A pair whose key was not
-    /// asked for is inserted too, when the loads of this call have ended; like any insert it
-    /// waits for a computation of its key.
+    /// [`optionally_get_with`](Self::optionally_get_with). A pair whose key was not asked for is
+    /// inserted too, when the loads of this call have ended; like any insert it waits for a
+    /// computation of its key.
     ///
     /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
     /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each
