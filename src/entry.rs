@@ -86,11 +86,6 @@ impl<K, V> Entry<K, V> {
         self.node.meta().hash()
     }
 
-    /// The key, without the value.
-    pub(crate) fn into_key(self) -> Key<K, V> {
-        Key(self.node)
-    }
-
     /// The deadline of the entry, as of the lookup.
     pub(crate) fn deadline(&self) -> Timestamp {
         self.deadline
@@ -198,6 +193,11 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
 pub struct Key<K, V>(Handle<K, V>);
 
 impl<K, V> Key<K, V> {
+    /// The key of a node.
+    pub(crate) fn of_node(node: Handle<K, V>) -> Self {
+        Self(node)
+    }
+
     /// The key of a node that was to be made. The node has no value.
     pub(crate) fn of_draft(draft: OwnedDraft<K, V>) -> Self {
         Self(draft.into_key())

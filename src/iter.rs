@@ -9,7 +9,10 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
-pub struct Entries<'c, K, V, S = ahash::RandomState> {
+pub struct Entries<'c, K, V, S = ahash::RandomState>(Walk<'c, K, V, S>);
+
+/// A walk through the index, whose nodes become entries, or keys and values.
+struct Walk<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<Hash32>,
@@ -20,7 +23,29 @@ pub struct Entries<'c, K, V, S = ahash::RandomState> {
 
 impl<'c, K, V, S> Entries<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() }
+        Self(Walk { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() })
+    }
+}
+
+impl<K: Eq, V, S> Walk<'_, K, V, S> {
+    /// What `judge` returns of the next node that is there when it is its turn.
+    fn next<T>(
+        &mut self,
+        judge: impl Fn(&Engine<K, V, S>, Handle<K, V>) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            while let Some(node) = self.batch.pop_front() {
+                if let Some(judged) = judge(self.engine, node) {
+                    return Some(judged);
+                }
+            }
+            self.cursor = self.engine.walk_keys(self.cursor?, &mut self.batch);
+        }
+    }
+
+    /// The next living node.
+    fn next_node(&mut self) -> Option<Handle<K, V>> {
+        self.next(|engine, node| engine.present(node).map(|(node, _)| node))
     }
 }
 
@@ -28,14 +53,7 @@ impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
-        loop {
-            while let Some(node) = self.batch.pop_front() {
-                if let Some(entry) = self.engine.present(node) {
-                    return Some(entry);
-                }
-            }
-            self.cursor = self.engine.walk_keys(self.cursor?, &mut self.batch);
-        }
+        self.0.next(Engine::present_entry)
     }
 }
 
@@ -54,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Iterator for Drain<'_, K, V, S> {
     fn next(&mut self) -> Option<Entry<K, V>> {
         loop {
             let entry = self.0.next()?;
-            let engine = self.0.engine;
+            let engine = self.0.0.engine;
             // The entry that the key has by now, which may be another one.
             if let Some(removed) = engine.remove(entry.hash(), entry.key(), None) {
                 return Some(removed);
@@ -73,7 +91,7 @@ impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
 
 impl<K, V, S> fmt::Debug for Entries<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entries").field("cache", &self.engine.name()).finish_non_exhaustive()
+        f.debug_struct("Entries").field("cache", &self.0.engine.name()).finish_non_exhaustive()
     }
 }
 
@@ -95,7 +113,7 @@ macro_rules! projection {
             type Item = $item;
 
             fn next(&mut self) -> Option<$item> {
-                self.0.next().map($project)
+                self.0.0.next_node().map($project)
             }
         }
 
@@ -112,16 +130,16 @@ macro_rules! projection {
 projection!(
     /// Iterator over handles on the keys and clones of the values; see
     /// [`Cache::iter`](crate::Cache::iter).
-    Iter, V, (Key<K, V>, V), |entry| {
-        let value = entry.value().clone();
-        (entry.into_key(), value)
+    Iter, V, (Key<K, V>, V), |node| {
+        let value = node.value().clone();
+        (Key::of_node(node), value)
     }
 );
 projection!(
     /// Iterator over clones of the keys; see [`Cache::keys`](crate::Cache::keys).
-    Keys, K, K, |entry| entry.key().clone()
+    Keys, K, K, |node| node.key().clone()
 );
 projection!(
     /// Iterator over clones of the values; see [`Cache::values`](crate::Cache::values).
-    Values, V, V, |entry| entry.value().clone()
+    Values, V, V, |node| node.value().clone()
 );

@@ -34,6 +34,14 @@ pub fn prefetch_address(address: usize) {
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
 const WORDS: usize = 3;
 
+/// [`prefetch_pointees`] of an object that is there.
+#[inline(always)]
+pub fn prefetch_contents<T>(object: &T) {
+    // SAFETY: what a reference refers to is readable. Another thread may change its parts that have
+    // interior mutability meanwhile; nothing depends on what was read of them.
+    unsafe { prefetch_pointees(object) };
+}
+
 /// Prefetches what the first words of an object point to, if they are pointers: the counts of an
 /// `Arc`, the contents of a `Box`, a `String` or a `Vec`. A word that is no pointer costs a useless
 /// prefetch.

@@ -3,7 +3,8 @@
 use crate::common::audited::{audited, loading_audited};
 use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
 use cortado::{
-    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Op, RemovalCause, Removed,
+    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Loader, Op, Reloaded, RemovalCause,
+    Removed,
 };
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -80,6 +81,41 @@ fn a_lifetime_that_is_set_amid_a_reload_counts() {
                     .clock(clock)
                     .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
             );
+            cache.cache().insert(1, 1);
+            hand.advance(SECOND);
+            let other = cache.cache().clone();
+            *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
+            assert!(cache.get(&1).is_ok());
+            assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
+            assert_eq!(cache.expires_in(&1), Expiration::Due(life));
+        }
+    });
+}
+
+/// A loader that finds each old value unmodified.
+struct Unmodified;
+
+impl Loader<u32, u32> for Unmodified {
+    type Error = ();
+
+    fn load(&self, _: &u32) -> Result<Loaded<u32>, ()> {
+        Ok(Loaded::new(1))
+    }
+
+    fn reload(&self, _: &u32, _: &u32) -> Result<Reloaded<u32>, ()> {
+        Ok(Reloaded::not_modified())
+    }
+}
+
+/// The same if the value is not modified.
+#[test]
+fn a_lifetime_that_is_set_while_the_hook_is_asked_about_an_unmodified_value_counts() {
+    must_end(|| {
+        for life in LIVES {
+            let (meanwhile, (clock, hand)) = (Meanwhile::default(), Clock::manual());
+            let builder = Cache::builder().expire_after(Keeps(Arc::clone(&meanwhile)));
+            let builder = builder.refresh_after_write(SECOND).refresh_inline(true).clock(clock);
+            let cache = loading_audited(builder.build_with_loader(Unmodified));
             cache.cache().insert(1, 1);
             hand.advance(SECOND);
             let other = cache.cache().clone();

@@ -17,6 +17,6 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     }
 
     fn still_present(&self, nodes: Vec<RawHandle>) -> Vec<Entry<K, V>> {
-        nodes.into_iter().filter_map(|node| self.present(self.pool.handle(node))).collect()
+        nodes.into_iter().filter_map(|node| self.present_entry(self.pool.handle(node))).collect()
     }
 }

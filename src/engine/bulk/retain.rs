@@ -27,9 +27,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// other. If it was replaced meanwhile, its successor is judged once, with the key taken as
     /// a computation takes it.
     fn retain_one(&self, node: Handle<K, V>, refuses: Condition<'_, K, V>) {
-        let Some(entry) = self.present(node) else { return };
-        let node = entry.node();
-        if !self.judge(node, refuses) {
+        let Some((node, _)) = self.present(node) else { return };
+        if !self.judge(&node, refuses) {
             return;
         }
         let key = (node.meta().hash(), node.key());

@@ -1,10 +1,12 @@
 //! Walking through the index.
 
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::pool::Handle;
+use crate::prefetch::prefetch_contents;
 use crate::primitives::seeded;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
@@ -23,6 +25,9 @@ impl<K: Eq, V, S> Engine<K, V, S> {
                 other.meta().hash() != node.meta().hash() || other.key() != node.key()
             };
             if found.iter().all(is_new) {
+                // The misses of a bucket's entries overlap.
+                prefetch_contents(node.key());
+                prefetch_contents(node.value());
                 found.push(node);
             }
         });
@@ -30,19 +35,27 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         next
     }
 
-    /// The entry that the node's key has at this moment: the node itself or its successor. So an
-    /// iteration sees a key that is present throughout, however often it is updated.
-    pub fn present(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
+    /// The living node that the key of `node` has at this moment: the node itself or its successor,
+    /// with its deadline. So an iteration sees a key that is present throughout, however often it
+    /// is updated.
+    pub fn present(&self, node: Handle<K, V>) -> Option<(Handle<K, V>, Timestamp)> {
         let meta = node.meta();
         let seen = self.pool.raw().life(node.id()).deadline();
         if self.is_living(seen, meta) {
-            let now = self.core.ticker.now();
-            return Some(Entry::new(node, now, seen.max(now), Origin::Found));
+            return Some((node, seen));
         }
         if seeded("iteration-forgets-the-replaced") {
             return None;
         }
         let guard = crate::epoch::pin();
-        self.peek_at(&guard, meta.hash(), node.key()).map(|node| self.entry_of(node))
+        let successor = self.peek_at(&guard, meta.hash(), node.key())?;
+        Some((self.handle_on(successor), successor.seen()))
+    }
+
+    /// [`present`](Self::present) as a handle for the caller.
+    pub fn present_entry(&self, node: Handle<K, V>) -> Option<Entry<K, V>> {
+        let (node, seen) = self.present(node)?;
+        let now = self.core.ticker.now();
+        Some(Entry::new(node, now, seen.max(now), Origin::Found))
     }
 }

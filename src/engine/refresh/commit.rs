@@ -5,13 +5,14 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::event::{Event, Packed};
-use crate::engine::flights::{CommitPermit, EnteredFlight};
+use crate::engine::flights::{CommitPermit, EnteredFlight, Obstacle};
 use crate::engine::write::{Basis, Readings};
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
 use crate::links::NodeId;
 use crate::node::ended_at;
 use crate::pool::{Handle, HardDeadline};
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
 /// A new life for a value that was not modified.
@@ -20,6 +21,8 @@ struct NewLife {
     id: NodeId,
     now: Timestamp,
     hard_deadline: Timestamp,
+    /// The hard deadline that the update hook was told, if it was asked.
+    told: Option<Timestamp>,
     /// The hard deadline must be in its word whatever it is, since reads exchange it.
     is_exchanged: bool,
     /// The end of the idle time that the triggering read has given.
@@ -47,12 +50,15 @@ impl Core {
         }
     }
 
-    /// Gives a node a new life, as if its value were written now. Returns the end of that life;
-    /// `None` if something overtook the flight, or the entry has ended. The caller has a count on
-    /// the node.
-    fn prolong(&self, new: &NewLife, flight: &EnteredFlight) -> Option<Timestamp> {
+    /// Gives a node a new life, as if its value were written now. Returns the end of that life. The
+    /// caller has a count on the node.
+    ///
+    /// # Errors
+    /// [`Obstacle::EntryChanged`] if the lifetime is no longer what the update hook was told;
+    /// another one if something overtook the flight, or the entry has ended.
+    fn prolong(&self, new: &NewLife, flight: &EnteredFlight) -> Result<Timestamp, Obstacle> {
         let hash = self.pool.meta(new.id).hash();
-        let permit = self.flights.permit(hash, flight.clearance())?;
+        let permit = self.flights.permit(hash, flight.clearance()).ok_or(Obstacle::Overtaken)?;
         let guard = crate::epoch::pin();
         flight.guard().set_may_share(true);
         let (end, event) = self.commit_unmodified(&guard, new, &permit)?;
@@ -60,7 +66,7 @@ impl Core {
         if let Some(event) = event {
             self.write_event(event, 0, new.now);
         }
-        Some(end)
+        Ok(end)
     }
 
     /// The part of [`prolong`](Self::prolong) under the bucket's lock.
@@ -69,13 +75,18 @@ impl Core {
         guard: &Guard,
         new: &NewLife,
         permit: &CommitPermit<'_>,
-    ) -> Option<Prolonged> {
+    ) -> Result<Prolonged, Obstacle> {
         let &NewLife { id, now, hard_deadline, .. } = new;
         let meta = self.pool.meta(id);
-        let mut locked = self.index.lock_id(guard, meta.hash(), id)?;
-        permit.check(&self.flights, meta.hash(), || self.hot.generation()).ok()?;
+        let mut locked = self.index.lock_id(guard, meta.hash(), id).ok_or(Obstacle::Overtaken)?;
+        permit.check(&self.flights, meta.hash(), || self.hot.generation())?;
         if self.hot.is_cleared(meta) {
-            return None;
+            return Err(Obstacle::Overtaken);
+        }
+        if new.told.is_some_and(|told| told != ended_at(self.hard_deadline(id)))
+            && !seeded("unmodified-takes-back-lifetimes")
+        {
+            return Err(Obstacle::EntryChanged);
         }
         let lived = self.pool.life(id);
         let (mut judged, mut end);
@@ -83,7 +94,7 @@ impl Core {
             judged = lived.deadline();
             if judged <= now {
                 if lived.claim(judged) {
-                    return None;
+                    return Err(Obstacle::Overtaken);
                 }
                 continue;
             }
@@ -106,14 +117,14 @@ impl Core {
             locked.remove();
             self.mark_gone((id, meta));
             self.announce(id, RemovalCause::Expired, end, now);
-            return Some((end, Some(Event::Removed(id).pack())));
+            return Ok((end, Some(Event::Removed(id).pack())));
         }
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }
         self.pool.set_act(id);
         let event = (end < judged).then(|| Event::Rescheduled(id).pack());
-        Some((end, event))
+        Ok((end, event))
     }
 }
 
@@ -127,7 +138,13 @@ impl<K, V, S> Engine<K, V, S> {
         flight: &EnteredFlight,
         read_at: Option<Timestamp>,
     ) -> Option<Timestamp> {
-        self.core.prolong(&self.new_life(node, lease, read_at), flight)
+        loop {
+            match self.core.prolong(&self.new_life(node, lease, read_at), flight) {
+                // The hook is asked about the lifetime that was set meanwhile.
+                Err(Obstacle::EntryChanged) => flight.guard().set_may_share(false),
+                prolonged => return prolonged.ok(),
+            }
+        }
     }
 
     /// Asks policies and settings for the life of a value that is as good as written now.
@@ -158,6 +175,8 @@ impl<K, V, S> Engine<K, V, S> {
             id: node.id(),
             now,
             hard_deadline,
+            // Where reads change hard deadlines, it might be asked again and again.
+            told: answer.map(|_| ends).filter(|_| !self.mode.asks()),
             is_exchanged: self.mode.asks(),
             idle_end: has_idle.then(|| read_at.map_or(Timestamp::from_raw(0), read)),
             stale: now.saturating_add(refresh.unwrap_or(after_write)),

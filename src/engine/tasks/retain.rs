@@ -49,12 +49,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         node: Handle<K, V>,
         refuses: Condition<'_, K, V>,
     ) -> Option<(Handle<K, V>, Removal<K, V>)> {
-        let entry = self.present(node)?;
-        let node = entry.node();
-        if !self.judge(node, refuses) {
+        let (node, _) = self.present(node)?;
+        if !self.judge(&node, refuses) {
             return None;
         }
         self.check_key(node.meta().hash(), node.key());
-        Some((node.clone(), Removal::Judged(node.clone())))
+        Some((node.clone(), Removal::Judged(node)))
     }
 }

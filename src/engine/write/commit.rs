@@ -244,7 +244,7 @@ impl Core {
 
     /// When a node ends even if it is read.
     #[cold]
-    fn hard_deadline(&self, id: NodeId) -> Timestamp {
+    pub fn hard_deadline(&self, id: NodeId) -> Timestamp {
         let word = self.pool.hard_deadline(id);
         word.map_or_else(|| self.pool.life(id).deadline(), HardDeadline::load)
     }
