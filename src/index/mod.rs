@@ -394,6 +394,11 @@ impl Index {
         walk::ids_at(&self.root, guard, store, cursor, out)
     }
 
+    /// Hands the ids of the bucket at `cursor` to `prefetch`.
+    pub fn prefetch_at(&self, guard: &Guard, cursor: Hash32, prefetch: impl Fn(NodeId)) {
+        walk::prefetch_at(&self.root, guard, cursor, prefetch);
+    }
+
     /// Checks every invariant, and counts the entries. Only while no thread is writing.
     ///
     /// # Errors

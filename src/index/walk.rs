@@ -84,6 +84,13 @@ pub fn ids_at(
     cursor_at(next)
 }
 
+/// See [`Index::prefetch_at`](super::Index::prefetch_at).
+pub fn prefetch_at(root: &Root, guard: &Guard, cursor: Hash32, prefetch: impl Fn(NodeId)) {
+    for bucket in open_at(root, guard, cursor).chain {
+        bucket.fingerprints().occupied().for_each(|slot| prefetch(bucket.id(slot)));
+    }
+}
+
 /// See [`Index::validate`](super::Index::validate).
 pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
     let mut ids = HashSet::new();

@@ -274,8 +274,12 @@ impl<K, V, S> Engine<K, V, S> {
         cursor: Hash32,
         visit: &mut dyn FnMut(NodeRef<'g, K, V>),
     ) -> Option<Hash32> {
-        let mut ids = Vec::new();
-        let next = self.core.index.ids_at(guard, &*self.core.pool, cursor, &mut ids);
+        let (core, mut ids) = (&self.core, Vec::new());
+        let next = core.index.ids_at(guard, &*core.pool, cursor, &mut ids);
+        if let Some(next) = next {
+            // The next call's nodes, while the caller is busy with these.
+            core.index.prefetch_at(guard, next, |id| core.pool.prefetch(id));
+        }
         ids.into_iter().for_each(|id| visit(self.node_at(id)));
         next
     }
