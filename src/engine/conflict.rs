@@ -8,7 +8,7 @@ use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoa
 use super::read::NodeRef;
 use super::step::Step;
 use crate::clock::Timestamp;
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::flight::board::Version;
 use crate::hash::Hash32;
 use crate::node::Generation;
@@ -213,7 +213,8 @@ where
             let Some(node) = node else { return (None, generation) };
             let now = self.core.ticker.now();
             if node.seen() > now && node.meta().generation() == generation.mark() {
-                return (Some(self.entry_of(node)), generation);
+                let (node, end) = (self.handle_on(node), node.seen());
+                return (Some(Entry::new(node, now, end, Origin::Found)), generation);
             }
             if self.confirm_miss(node) {
                 return (None, generation);

@@ -255,6 +255,11 @@ impl<'p, K, V> Draft<'p, K, V> {
         self.node.key()
     }
 
+    #[inline]
+    pub fn hash(&self) -> Hash32 {
+        self.node.meta().hash()
+    }
+
     /// Takes another count on the node, by which its key can be read.
     pub fn share(&self) -> RawHandle {
         self.node.share()

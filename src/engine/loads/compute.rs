@@ -7,8 +7,9 @@ use crate::engine::step::{Step, block_on};
 use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
 use crate::expiration::{Lease, Lifetime};
+use crate::hash::Hash32;
 use crate::node::Generation;
-use crate::pool::OwnedDraft;
+use crate::pool::{Draft, RawHandle};
 use std::hash::{BuildHasher, Hash};
 
 /// What a computation has found.
@@ -42,44 +43,47 @@ where
     ) -> Result<CompResult<K, V>, E> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key).detach();
-        let flight = block_on(|| self.begin_compute(&draft));
+        let draft = self.pool.draft(hash, key);
+        let flight = block_on(|| self.begin_compute((hash, draft.key()), &|| draft.share()));
         self.finish_compute(flight, draft, decide)
     }
 
-    /// The first step: takes the key.
-    pub fn begin_compute(&self, draft: &OwnedDraft<K, V>) -> Step<FlightGuard> {
-        let key = (draft.hash(), draft.key());
-        self.acquire_key(key, &|| draft.share(), OnLoad::WaitUnlessReload)
+    /// The first step: takes the key. `share` gives a count on a node with it.
+    pub fn begin_compute(
+        &self,
+        key: (Hash32, &K),
+        share: &dyn Fn() -> RawHandle,
+    ) -> Step<FlightGuard> {
+        self.acquire_key(key, share, OnLoad::WaitUnlessReload)
     }
 
     /// The last step: looks, asks `decide`, and commits.
     fn finish_compute<E>(
         &self,
         flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
+        draft: Draft<'_, K, V>,
         decide: &mut dyn FnMut(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
-        let mut kept = (None, None);
+        let (mut looked, mut asked);
+        asked = None;
         let flight = flight.enter();
-        let looked = self.look(&draft);
-        kept.0 = looked.entry.clone();
+        looked = self.look(draft.hash(), draft.key());
         let op = match decide(looked.entry.clone()) {
             Ok(op) => op,
             Err(error) => {
                 drop(flight);
                 // Before the error is the return value: a panic of the destructors would leak it.
-                drop((draft, looked, kept));
+                drop((draft, looked, asked));
                 self.core.after_computation();
                 self.after_write();
                 return Err(error);
             }
         };
-        let result = self.act(draft, looked, op, &mut kept.1);
+        let result = self.act(draft, &mut looked, op, &mut asked);
         flight.land();
-        drop(kept);
+        drop((looked, asked));
         self.core.after_computation();
         self.after_write();
         Ok(result)
@@ -87,45 +91,44 @@ where
 
     /// The key's living entry, which no other write changes as long as the caller's flight is on
     /// the board.
-    pub fn look(&self, draft: &OwnedDraft<K, V>) -> Looked<K, V> {
-        let (entry, generation) = self.stable_entry(draft.hash(), draft.key());
+    pub fn look(&self, hash: Hash32, key: &K) -> Looked<K, V> {
+        let (entry, generation) = self.stable_entry(hash, key);
         let basis = entry.is_some().then_some(generation);
         Looked { entry, basis }
     }
 
-    /// Does what was decided. `asked` keeps the entry that the hooks were asked about until the
-    /// flight has ended.
+    /// Does what was decided. `looked` keeps an entry that is not part of the result, and `asked`
+    /// the one that the hooks were asked about: the caller drops them when the flight has
+    /// ended.
     pub fn act(
         &self,
-        draft: OwnedDraft<K, V>,
-        looked: Looked<K, V>,
+        draft: Draft<'_, K, V>,
+        looked: &mut Looked<K, V>,
         op: Op<V>,
         asked: &mut Option<Basis<K, V>>,
     ) -> CompResult<K, V> {
-        let hash = draft.hash();
-        match (op, looked.entry) {
-            (Op::Nop | Op::Remove, None) => CompResult::StillNone(Key::of_draft(draft)),
-            (Op::Nop, Some(entry)) => {
-                drop(draft);
-                CompResult::Unchanged(entry)
+        let removes = matches!(op, Op::Remove);
+        let Op::Put(value) = op else {
+            if looked.entry.is_none() {
+                return CompResult::StillNone(Key::of_draft(draft.detach()));
             }
-            (Op::Remove, Some(entry)) => {
-                // If it has expired since, it was there when the closure was called.
-                self.remove_owned(hash, draft.key());
-                drop(draft);
-                CompResult::Removed(entry)
+            if removes {
+                // If the entry has expired since, it was there when the closure was called.
+                self.remove_owned(draft.hash(), draft.key());
             }
-            (Op::Put(value), entry) => {
-                let node = draft.attach(&self.pool).fill(value);
-                let lease = Lease { lifetime: Lifetime::Policy, refresh: None };
-                let terms = self.terms(&node, lease);
-                let fresh;
-                (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);
-                match entry {
-                    None => CompResult::Inserted(fresh),
-                    Some(_) => CompResult::ReplacedWith(fresh.in_place_of_another()),
-                }
-            }
+            // Before the entry is the return value: a panic of the key's destructor would leak it.
+            drop(draft);
+            let entry = looked.entry.take().expect("nobody takes it meanwhile");
+            return if removes { CompResult::Removed(entry) } else { CompResult::Unchanged(entry) };
+        };
+        let node = draft.fill(value);
+        let lease = Lease { lifetime: Lifetime::Policy, refresh: None };
+        let terms = self.terms(&node, lease);
+        let fresh;
+        (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);
+        match looked.entry {
+            None => CompResult::Inserted(fresh),
+            Some(_) => CompResult::ReplacedWith(fresh.in_place_of_another()),
         }
     }
 }

@@ -96,31 +96,35 @@ where
     ) -> (Option<CompResult<K, V>>, Option<ReentrancyMark>) {
         // Dropped after the flight, also when the task is cancelled: these may be the last counts
         // on the old entry.
-        let mut kept = (None, None);
+        let (mut looked, mut asked);
+        asked = None;
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key).detach();
-        let flight = drive(|| self.begin_compute(&draft)).await;
-        let looked = {
+        let flight = drive(|| {
+            let share = || draft.share();
+            self.begin_compute((hash, draft.key()), &share)
+        })
+        .await;
+        {
             let _mark = flight.mark_poll();
-            self.look(&draft)
-        };
-        kept.0 = looked.entry.clone();
+            looked = self.look(hash, draft.key());
+        }
         let Some(op) = exchange.ask(flight.token(), looked.entry.clone()).await else {
             let ending = ReentrancyMark::ending();
             drop(flight);
             // As below.
-            drop((draft, looked, kept));
+            drop((draft, looked, asked));
             return (None, ending);
         };
         let ending = ReentrancyMark::ending();
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
-        let result = self.act(draft, looked, op, &mut kept.1);
+        let result = self.act(draft.attach(&self.pool), &mut looked, op, &mut asked);
         if let Some(flight) = flight {
             flight.land();
         }
         // Before the result is the return value: a panic of their destructors would leak it.
-        drop(kept);
+        drop((looked, asked));
         (Some(result), ending)
     }
 }
