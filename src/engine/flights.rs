@@ -380,6 +380,11 @@ impl FlightGuard {
         self.leader.flight()
     }
 
+    /// The flight, which keeps its token from others.
+    pub fn share(&self) -> Arc<Flight> {
+        Arc::clone(self.flight())
+    }
+
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
         Arc::ptr_eq(self.flight(), flight)
     }

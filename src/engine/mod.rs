@@ -78,5 +78,5 @@ pub use loads::{OnStale, PendingLoad, ValueOrLoad, ValueRead};
 pub use reentrancy::{deliver_deferred, has_deferred, is_in_user_code};
 pub use refresh::Waited;
 pub use reloads::Reloading;
-pub use tasks::{Panics, Unmade, as_task, asked, until};
+pub use tasks::{Unmade, as_task, asked, until};
 pub use typed::{Engine, HookFacts, Hooks};

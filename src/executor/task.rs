@@ -3,10 +3,11 @@
 //! ```text
 //!            spawn, wake              job begins               poll: pending
 //! IDLE ─────────────────► QUEUED ──────────────► RUNNING ─────────────────► IDLE
-//!                                                  │  ▲ │
-//!                                             wake │  │ └── poll: ready ───► DONE
-//!                                                  ▼  │ poll: pending
-//!                                                 WOKEN
+//!                            ▲                     │  ▲ │
+//!                            │                wake │  │ └── poll: ready ───► DONE
+//!                            │                     ▼  │ poll: pending
+//!                            └────────────────── WOKEN
+//!                              after 64 polls
 //! QUEUED ──── the executor drops the job ────► DONE
 //! ```
 //!
@@ -14,8 +15,9 @@
 //! 1. One job of a task exists at a time: only the thread that moves the state to `QUEUED` submits
 //!    one.
 //! 2. The job owns the future while it polls, and no lock is held meanwhile.
-//! 3. A wake during a poll is followed by another poll in the same job: an executor that runs jobs
-//!    at once would else nest them.
+//! 3. A wake during a poll is followed by another poll in the same job, up to [`POLLS`] of them.
+//!    Then another job follows, so that others of the executor have their turn. If the executor
+//!    runs that job at once, inside this one, it gives the turn back: jobs do not nest.
 //! 4. A future whose job was dropped, or whose poll has panicked, is dropped.
 //! 5. A future that nobody can wake any more is dropped by a job.
 //!
@@ -26,7 +28,8 @@
 use super::job::Job;
 use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 use crate::primitives::plain::Arc;
-use crate::primitives::{Mutex, catch_user_panic, ordering_unless_seeded, seeded};
+use crate::primitives::{Mutex, catch_user_panic, ordering_unless_seeded, seeded, thread_cells};
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -36,6 +39,15 @@ const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 const WOKEN: u8 = 3;
 const DONE: u8 = 4;
+
+/// A future that wakes itself is polled so many times by one job.
+const POLLS: u32 = 64;
+
+thread_cells! {
+    /// The task whose job hands the next one to the executor just now, and whether the executor has
+    /// begun that one inside of it.
+    static SUBMITTING: Cell<(usize, bool)> = Cell::new((0, false));
+}
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -76,27 +88,69 @@ struct Ticket(Option<Arc<Task>>);
 impl Ticket {
     fn run(mut self) {
         let Some(task) = self.0.take() else { return };
-        let work = task.work.lock().take();
-        let Some(mut work) = work else { return };
-        let waker = Waker::from(Arc::clone(&task));
+        if gives_turn_back(&task) {
+            return;
+        }
         loop {
-            task.state.swap(RUNNING, AcqRel);
-            let mut context = Context::from_waker(&waker);
-            let poll = catch_user_panic(|| work.as_mut().poll(&mut context));
-            if poll != Some(Poll::Pending) {
-                task.state.swap(DONE, AcqRel);
-                // A destructor is the user's, as the poll is.
-                catch_user_panic(|| drop(work));
-                return;
-            }
-            // Before the state says so: from then on another job may run.
-            let mut place = task.work.lock();
-            if task.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_ok() {
-                *place = Some(work);
+            let work = task.work.lock().take();
+            let Some(work) = work else { return };
+            if !poll(&task, work) || !submit_from_a_job(&task) {
                 return;
             }
         }
     }
+}
+
+/// Polls the future, until it ends or waits. Returns whether it still goes on after [`POLLS`]
+/// polls: then the state is `QUEUED`.
+fn poll(task: &Arc<Task>, mut work: Work) -> bool {
+    let waker = Waker::from(Arc::clone(task));
+    let mut context = Context::from_waker(&waker);
+    for polls in 1.. {
+        task.state.swap(RUNNING, AcqRel);
+        let poll = catch_user_panic(|| work.as_mut().poll(&mut context));
+        if poll != Some(Poll::Pending) {
+            task.state.swap(DONE, AcqRel);
+            // A destructor is the user's, as the poll is.
+            catch_user_panic(|| drop(work));
+            return false;
+        }
+        // Before the state says so: from then on another job may run.
+        let mut place = task.work.lock();
+        let waits = task.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_ok();
+        if waits || (polls >= POLLS && !seeded("jobs-poll-for-ever")) {
+            *place = Some(work);
+            if !waits {
+                task.state.swap(QUEUED, AcqRel);
+            }
+            return !waits;
+        }
+    }
+    unreachable!("the loop has no end");
+}
+
+/// Submits the next job of a task from its present one. Returns whether the executor has begun it
+/// inside of this call: then the caller goes on.
+fn submit_from_a_job(task: &Arc<Task>) -> bool {
+    let own = (Arc::as_ptr(task).addr(), false);
+    let Ok(outer) = SUBMITTING.try_with(|submitting| submitting.replace(own)) else {
+        return true;
+    };
+    // If the executor panics, it has dropped the job, unless it has begun it.
+    catch_user_panic(|| submit(task));
+    SUBMITTING.try_with(|submitting| submitting.replace(outer).1).unwrap_or(false)
+}
+
+/// Whether this job was begun inside of the call that has submitted it. Notes that.
+fn gives_turn_back(task: &Arc<Task>) -> bool {
+    let note = |submitting: &Cell<(usize, bool)>| {
+        let is_own = submitting.get().0 == Arc::as_ptr(task).addr();
+        if is_own {
+            submitting.set((submitting.get().0, true));
+        }
+        is_own
+    };
+    SUBMITTING.try_with(note).unwrap_or(false)
 }
 
 impl Drop for Ticket {
@@ -105,7 +159,7 @@ impl Drop for Ticket {
         let Some(task) = self.0.take() else { return };
         task.state.swap(DONE, AcqRel);
         let work = task.work.lock().take();
-        drop(work);
+        catch_user_panic(|| drop(work));
     }
 }
 

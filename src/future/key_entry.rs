@@ -65,11 +65,12 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
 /// The two methods in which the two kinds of places differ.
 macro_rules! differences {
     ($read:ident, $read_value:ident, $owned:expr) => {
-        /// A caller pins the loader, so that the futures up to here have only a pointer to it.
+        /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
+        /// loader is dropped when it has ended.
         /// `result_of` makes the loader's result of what the future returns.
-        async fn load_if<T, R: LoaderResult<V>>(
+        pub(super) async fn load_if<T, R: LoaderResult<V>>(
             self,
-            (loader, result_of): (Pin<&mut impl Future<Output = T>>, fn(T) -> R),
+            (loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
             judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
             let engine = self.cache.engine();
@@ -89,7 +90,7 @@ macro_rules! differences {
         /// The same for a clone of the value. A stale one may be reloaded.
         pub(super) async fn load_value<T, R: LoaderResult<V>>(
             self,
-            (loader, result_of): (Pin<&mut impl Future<Output = T>>, fn(T) -> R),
+            (loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
         ) -> Result<V, R::Reason>
         where
             V: Clone,
@@ -127,7 +128,7 @@ macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            let loader = (pin!(ready(default)), Loaded::new as fn(V) -> _);
+            let loader = (pin!(Some(ready(default))), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
@@ -136,13 +137,13 @@ macro_rules! operations {
         where
             V: Default,
         {
-            let loader = (pin!(async { V::default() }), Loaded::new as fn(V) -> _);
+            let loader = (pin!(Some(async { V::default() })), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-            let loader = (pin!(init), Loaded::new as fn(V) -> _);
+            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
             Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await)
         }
 
@@ -152,7 +153,7 @@ macro_rules! operations {
             init: impl Future<Output = V>,
             mut replace_if: impl FnMut(&V) -> bool + Send,
         ) -> Entry<K, V> {
-            let loader = (pin!(init), Loaded::new as fn(V) -> _);
+            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
             let condition = move |_: &K, value: &V| replace_if(value);
             Loaded::<V>::shared(self.load_if(loader, (Some(condition), OnStale::Keep)).await)
         }
@@ -162,7 +163,7 @@ macro_rules! operations {
             self,
             init: impl Future<Output = Option<V>>,
         ) -> Option<Entry<K, V>> {
-            let loader = (pin!(init), (|value| value.map(Loaded::new)) as fn(Option<V>) -> _);
+            let loader = (pin!(Some(init)), (|value| value.map(Loaded::new)) as fn(Option<V>) -> _);
             Option::<Loaded<V>>::shared(
                 self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await,
             )
@@ -177,7 +178,8 @@ macro_rules! operations {
             F: Future<Output = Result<V, E>>,
             E: Send + Sync + 'static,
         {
-            let loader = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
+            let loader =
+                (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
             self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await
         }
 
@@ -187,8 +189,11 @@ macro_rules! operations {
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
             R::shared(
-                self.load_if((pin!(loader), identity), (None::<Never<K, V>>, OnStale::Reload))
-                    .await,
+                self.load_if(
+                    (pin!(Some(loader)), identity),
+                    (None::<Never<K, V>>, OnStale::Reload),
+                )
+                .await,
             )
         }
 

@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::cache::loaded;
+use crate::engine::OnStale;
 use crate::loaded::{Loaded, LoaderResult};
 use equivalent::Equivalent;
 use std::convert::{Infallible, identity};
@@ -33,7 +34,7 @@ where
     where
         V: Clone,
     {
-        let init = (pin!(init), Loaded::new as fn(V) -> _);
+        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
         Loaded::<V>::shared(self.entry(key).load_value(init).await)
     }
 
@@ -43,7 +44,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        let init = (pin!(init), Loaded::new as fn(V) -> _);
+        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
         Loaded::<V>::shared(self.entry_by_ref(key).load_value(init).await)
     }
 
@@ -52,12 +53,14 @@ where
         &self,
         key: K,
         init: impl Future<Output = V>,
-        replace_if: impl FnMut(&V) -> bool + Send,
+        mut replace_if: impl FnMut(&V) -> bool + Send,
     ) -> V
     where
         V: Clone,
     {
-        self.entry(key).or_insert_with_if(pin!(init), replace_if).await.into_value()
+        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
+        let judge = (Some(|_: &K, value: &V| replace_if(value)), OnStale::Keep);
+        Loaded::<V>::shared(self.entry(key).load_if(init, judge).await).into_value()
     }
 
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
@@ -66,7 +69,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
+        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
         self.entry(key).load_value(init).await.ok()
     }
 
@@ -78,7 +81,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
+        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
         self.entry_by_ref(key).load_value(init).await.ok()
     }
 
@@ -101,7 +104,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
+        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
         self.entry(key).load_value(init).await
     }
 
@@ -116,7 +119,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(init), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
+        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
         self.entry_by_ref(key).load_value(init).await
     }
 
@@ -140,7 +143,7 @@ where
     where
         V: Clone,
     {
-        R::shared(self.entry(key).load_value((pin!(loader), identity)).await)
+        R::shared(self.entry(key).load_value((pin!(Some(loader)), identity)).await)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -153,7 +156,7 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        R::shared(self.entry_by_ref(key).load_value((pin!(loader), identity)).await)
+        R::shared(self.entry_by_ref(key).load_value((pin!(Some(loader)), identity)).await)
     }
 
     /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no

@@ -1,7 +1,7 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{Failed, Panics, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
+use crate::engine::{Failed, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
@@ -90,7 +90,8 @@ where
     /// Loads a key that a read has just found without a value.
     async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        let result = self.cache.engine().make_async(unmade, self.loader.load(&key), identity).await;
+        let loader = pin!(Some(self.loader.load(&key)));
+        let result = self.cache.engine().make_async(unmade, loader, identity).await;
         self.cache.tell().await;
         result
     }
@@ -114,10 +115,8 @@ where
     /// Reloads the value of this entry in this task.
     async fn reload(&self, mut reloading: Reloading, entry: &Entry<K, V>) -> Option<Entry<K, V>> {
         reloading.leave_no_trace();
-        let answer = pin!(asked(self.loader.reload(entry.key(), entry)));
-        let engine = self.cache.engine();
-        let made =
-            engine.reload_async(Box::new(reloading), K::clone, (|_| answer, Panics::Count)).await;
+        let answer = asked(self.loader.reload(entry.key(), entry));
+        let made = self.cache.engine().reload_by(Box::new(reloading), K::clone, answer).await;
         // Its caller may be a read, and the task that receives the notices.
         self.cache.tell_listeners().await;
         made

@@ -8,6 +8,7 @@ use cortado::{Op, TimedOut};
 use std::future::{Future, Ready, pending, ready};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 type Shared = Arc<TasksAudited<u64, u64>>;
@@ -263,5 +264,53 @@ fn a_cancelled_call_drops_the_pair_that_waits_and_no_other() {
         assert_eq!((1..500).filter(|key| !cache.sync().contains_key(key)).count(), 0);
         drop(computing);
         assert!(!cache.sync().contains_key(&0));
+    });
+}
+
+/// A task that polls itself inside its waker's calls.
+struct PollsAtOnce(Mutex<Option<Boxed<'static, ()>>>);
+
+impl PollsAtOnce {
+    fn poll(self: &Arc<Self>) {
+        let future = self.0.lock().unwrap().take();
+        let Some(mut future) = future else { return };
+        let waker = Waker::from(Arc::clone(self));
+        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            *self.0.lock().unwrap() = Some(future);
+        }
+    }
+}
+
+impl Wake for PollsAtOnce {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+/// Tasks that a cancelled call wakes, and that are polled within that, may wait for a load of
+/// another key: also if it is where one of the ended loads was in memory.
+#[test]
+fn who_is_polled_when_a_call_is_dropped_may_wait_for_another_key() {
+    must_end(|| {
+        for keys in [vec![2], vec![1, 2], vec![5, 1, 2]] {
+            let cache = shared();
+            let call = Task::waiting(cache.get_many_with(keys, |_| pending::<Vec<(u64, u64)>>()));
+            let waiters: Vec<_> = (0..2)
+                .map(|_| {
+                    let cache = Arc::clone(&cache);
+                    let future: Boxed<'static, ()> = Box::pin(async move {
+                        cache.optionally_get_with(2, async { None }).await;
+                        cache.get_with(7, pending()).await;
+                    });
+                    Arc::new(PollsAtOnce(Mutex::new(Some(future))))
+                })
+                .collect();
+            waiters.iter().for_each(PollsAtOnce::poll);
+            drop(call);
+            let still_wait = |waiter: &Arc<PollsAtOnce>| waiter.0.lock().unwrap().is_some();
+            assert!(waiters.iter().all(still_wait), "a waiter has panicked");
+            let futures = waiters.iter().map(|waiter| waiter.0.lock().unwrap().take());
+            drop(futures.collect::<Vec<_>>());
+        }
     });
 }

@@ -1,14 +1,14 @@
 //! While a future of a load or a computation is polled, nothing is delivered on that thread: a
 //! synchronous listener that wrote the key would wait for the very task.
 
-use crate::common::must_end;
-use crate::common::{audited::TasksAudited, audited::tasks_audited, panic_of};
+use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
+use crate::common::{SECOND, must_end, panic_of};
 use crate::hand::{Task, at_once, pends};
-use cortado::Op;
 use cortado::future::Cache;
+use cortado::{Clock, Loaded, Op};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 
 /// The key that the listener writes.
@@ -127,6 +127,60 @@ fn what_a_computation_defers_is_told_when_its_future_is_gone() {
                 assert_eq!(at_once(computation).is_err(), fails);
             }
             assert_eq!((told.load(SeqCst), cache.stats().listener_panics), (1, 0));
+        }
+    });
+}
+
+/// The same for loads of one key and of many, and for inline reloads, that are cancelled: what a
+/// future holds across an await may be what the listener waits for.
+#[test]
+fn what_a_cancelled_load_defers_is_told_when_its_future_is_gone() {
+    must_end(|| {
+        for case in 0..3 {
+            let held = Arc::new(());
+            let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
+            let tells = Arc::clone(&told);
+            let listener = move |_: cortado::Removed<u64, u64>| {
+                assert_eq!(held_too.strong_count(), 0, "the future is still there");
+                tells.fetch_add(1, SeqCst);
+            };
+            let (clock, hand) = Clock::manual();
+            let builder = Cache::builder().removal_listener(listener).clock(clock);
+            let builder = builder.refresh_after_write(SECOND).refresh_inline(true);
+            let slot = Arc::new(Mutex::new(Some(held)));
+            let there: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+            let inner = Arc::clone(&there);
+            let holds = move || {
+                let (held, cache) = (slot.lock().unwrap().take(), inner.get().unwrap().clone());
+                async move {
+                    let _held = held;
+                    (0..2).for_each(|value| cache.sync().insert(KEY + 1, value));
+                    std::future::pending::<()>().await;
+                }
+            };
+            let of_loader = holds.clone();
+            let loader = move |key: u64| {
+                let holding = of_loader();
+                async move {
+                    holding.await;
+                    Ok::<_, ()>(Loaded::new(key))
+                }
+            };
+            let cache = tasks_loading_audited(builder.build_with_loader(loader));
+            assert!(there.set(cache.cache().clone()).is_ok());
+            let plain = cache.cache();
+            match case {
+                0 => drop(Task::waiting(plain.get_with(KEY, async { (holds().await, 1).1 }))),
+                1 => drop(Task::waiting(
+                    plain.get_many_with([KEY], |_| async { (holds().await, []).1 }),
+                )),
+                _ => {
+                    at_once(cache.insert(KEY, 1));
+                    hand.advance(SECOND);
+                    drop(Task::waiting(cache.get(&KEY)));
+                }
+            }
+            assert_eq!((told.load(SeqCst), cache.stats().listener_panics), (1, 0), "{case}");
         }
     });
 }

@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
-use crate::primitives::{Arc, plain};
+use crate::primitives::{Arc, plain, seeded};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -45,12 +45,22 @@ impl OwnLoads {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Leaves none.
+    pub fn take(&mut self) -> Self {
+        Self(std::mem::take(&mut self.0))
+    }
 }
 
 impl Drop for OwnLoads {
     /// What the loader has deferred is delivered when all these loads have left the board: a
     /// listener may load one of the keys.
     fn drop(&mut self) {
+        // They outlive the marks: a flight that a waker begins must not get the token of one that
+        // has just ended.
+        let keeps = !seeded("ended-loads-give-their-tokens-away");
+        let _flights: Vec<_> =
+            self.0.iter().filter(|_| keeps).map(|own| own.flight.share()).collect();
         // The end of the outermost mark delivers.
         let mark = |own: &Own| ReentrancyMark::flight(own.flight.token());
         let _marks = Frames(self.0.iter().map(mark).collect());

@@ -1,7 +1,7 @@
 //! Computations by tasks.
 
 use super::drive::{as_task, drive};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::reentrancy::ReentrancyMark;
@@ -9,33 +9,8 @@ use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll};
-
-/// The parts of a computation by a task.
-struct Parts<'a, O, F> {
-    operation: Pin<&'a mut Option<O>>,
-    deciding: Pin<&'a mut Option<F>>,
-}
-
-impl<O, F> Parts<'_, O, F> {
-    /// Drops the parts: first the operation, since the destructor of the user's future may use the
-    /// key. Deliveries come after that: a listener may wait for what the future holds.
-    fn end(&mut self, ending: Option<ReentrancyMark>) {
-        self.operation.set(None);
-        self.deciding.set(None);
-        drop(ending);
-    }
-}
-
-impl<O, F> Drop for Parts<'_, O, F> {
-    /// The task was cancelled, or its future has panicked.
-    fn drop(&mut self) {
-        if self.operation.is_some() {
-            self.end(ReentrancyMark::ending());
-        }
-    }
-}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -55,21 +30,19 @@ where
     ) -> Result<CompResult<K, V>, E> {
         let mut decide = Some(decide);
         let exchange = Exchange::new();
-        let mut parts = Parts {
-            operation: pin!(Some(self.compute_asking(key, &exchange))),
-            deciding: pin!(None),
-        };
+        let mut parts =
+            Parts { operation: pin!(Some(self.compute_asking(key, &exchange))), user: pin!(None) };
         let result = poll_fn(|context| {
             // An operation that gets an answer ends within that poll. So nothing holds an error
             // between two polls.
             let mut failed = None;
-            let Parts { operation, deciding } = &mut parts;
+            let Parts { operation, user } = &mut parts;
             let Some(asking) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
             let decide = &mut |found, context: &mut Context<'_>| {
                 if let (Some(entry), Some(decide)) = (found, decide.take()) {
-                    deciding.set(Some(decide(entry)));
+                    user.set(Some(decide(entry)));
                 }
-                let Some(future) = deciding.as_mut().as_pin_mut() else {
+                let Some(future) = user.as_mut().as_pin_mut() else {
                     return Poll::Ready(Some(Op::Nop));
                 };
                 let answer = future.poll(context).map(&op_of);

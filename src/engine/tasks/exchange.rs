@@ -14,6 +14,7 @@ use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
+use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
@@ -106,6 +107,52 @@ impl<Q, A> Exchange<Q, A> {
             if asked.is_none() {
                 return Poll::Pending;
             }
+        }
+    }
+}
+
+/// An operation of a task, and the user's future.
+pub struct Parts<'a, O, F> {
+    pub operation: Pin<&'a mut Option<O>>,
+    pub user: Pin<&'a mut Option<F>>,
+}
+
+impl<O: Future, F: Future> Parts<'_, O, F> {
+    /// Runs the operation, and the user's future when the operation asks. `answer_of` makes the
+    /// answer of what that returns. (A future around the user's would take more code, and one that
+    /// took the two by value would have room for each twice.)
+    pub async fn run<A>(
+        mut self,
+        exchange: &Exchange<(), A>,
+        answer_of: impl Fn(F::Output) -> A,
+    ) -> O::Output {
+        poll_fn(|context| {
+            let both = self.operation.as_mut().as_pin_mut().zip(self.user.as_mut().as_pin_mut());
+            let Some((operation, mut user)) = both else { return Poll::Pending };
+            let poll_user =
+                &mut |_, context: &mut Context<'_>| user.as_mut().poll(context).map(&answer_of);
+            exchange.poll(operation, poll_user, context)
+        })
+        .await
+    }
+}
+
+impl<O, F> Parts<'_, O, F> {
+    /// Drops the parts: first the operation, since the destructor of the user's future may use the
+    /// key. Deliveries come after that: a listener may wait for what the future holds.
+    pub fn end(&mut self, ending: Option<ReentrancyMark>) {
+        self.operation.set(None);
+        self.user.set(None);
+        drop(ending);
+    }
+}
+
+impl<O, F> Drop for Parts<'_, O, F> {
+    /// The operation has ended, or the task was cancelled, or the user's future has panicked.
+    fn drop(&mut self) {
+        if self.operation.is_some() {
+            let ending = ReentrancyMark::ending();
+            self.end(ending.filter(|_| !seeded("cancelled-loads-deliver-first")));
         }
     }
 }

@@ -96,10 +96,8 @@ where
                 Outcome::Abandoned => break,
             }
         }
-        Some(
-            self.make_async(&mut Some(Unmade::missing(key.clone())), loader.load(&key), identity)
-                .await,
-        )
+        let unmade = &mut Some(Unmade::missing(key.clone()));
+        Some(self.make_async(unmade, pin!(Some(loader.load(&key))), identity).await)
     }
 
     /// The task of a load that was queued.
@@ -111,15 +109,19 @@ where
         let Some((queued, key)) = queued.begin(self.core.hot.generation()) else { return };
         let QueuedLoad { flight, draft, mut caller } = queued;
         let mut unmade: Option<UnmadePlainly<K, V>> = Some(Unmade::Leading(flight, draft));
-        let mut load = pin!(self.make_async(&mut unmade, loader.load(&key), identity));
-        let loaded = poll_fn(|context| {
-            // A panic of the user's code must not reach the executor.
-            let poll = catch_user_panic(|| load.as_mut().poll(context));
-            poll.map_or(Poll::Ready(QueuedOutcome::Panicked), |poll| {
-                poll.map(QueuedOutcome::Loaded)
+        // The flight is gone when the caller goes on.
+        let loaded = {
+            let made = pin!(Some(loader.load(&key)));
+            let mut load = pin!(self.make_async(&mut unmade, made, identity));
+            poll_fn(|context| {
+                // A panic of the user's code must not reach the executor.
+                let poll = catch_user_panic(|| load.as_mut().poll(context));
+                poll.map_or(Poll::Ready(QueuedOutcome::Panicked), |poll| {
+                    poll.map(QueuedOutcome::Loaded)
+                })
             })
-        });
-        let loaded = loaded.await;
+            .await
+        };
         caller.complete(|| loaded);
     }
 }

@@ -1,7 +1,7 @@
 //! Loads by tasks.
 
 use super::drive::{as_task, drive};
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Parts};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
@@ -16,10 +16,9 @@ use crate::loaded::{LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use equivalent::Equivalent;
 use std::convert::identity;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
-use std::task::Context;
+use std::pin::{Pin, pin};
 
 /// A value that the caller's future is to make.
 pub enum Unmade<K, V, C> {
@@ -171,7 +170,8 @@ where
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
     /// result. (A future around the caller's would take more code.) The first poll takes `unmade`,
-    /// so that only its owner's future has room for it. For a stale entry returns the new
+    /// so that only its owner's future has room for it. The caller's future is dropped when it has
+    /// ended, or when the call is cancelled, before deliveries. For a stale entry returns the new
     /// value's entry, or that entry if the future made no value.
     ///
     /// # Errors
@@ -179,21 +179,13 @@ where
     pub async fn make_async<T, R: LoaderResult<V>>(
         &self,
         unmade: &mut Option<Unmade<K, V, impl FnMut(&K, &V) -> bool>>,
-        init: impl Future<Output = T>,
+        init: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
     ) -> Loaded<K, V, R> {
-        // Dropped after the operation, also when the task is cancelled: its destructor may use the
-        // key.
-        let mut init = pin!(init);
         let exchange = Exchange::new();
-        let mut operation = pin!(self.make_asking(unmade, &exchange));
-        poll_fn(|context| {
-            let poll_init = &mut |_, context: &mut Context<'_>| {
-                init.as_mut().poll(context).map(|made| result_of(made).into_result())
-            };
-            exchange.poll(operation.as_mut(), poll_init, context)
-        })
-        .await
+        let operation = pin!(Some(self.make_asking(unmade, &exchange)));
+        let parts = Parts { operation, user: init };
+        parts.run(&exchange, |made| result_of(made).into_result()).await
     }
 
     /// [`make_async`](Self::make_async), which asks for the value.
@@ -344,7 +336,7 @@ where
             .lend(|replaces| self.read_for_load(&key, replaces));
         let Some(entry) = entry else {
             let unmade = &mut Some(Unmade::missing(key));
-            return (self.make_async(unmade, init, identity).await, false);
+            return (self.make_async(unmade, pin!(Some(init)), identity).await, false);
         };
         let Some(mut reloading) = self.take_stale(&entry) else {
             // As in `read_or_unmade`. The future is this call's own here.
@@ -355,15 +347,16 @@ where
             reloading.leave_no_trace();
             let reloading = Box::new(reloading);
             let unmade: UnmadePlainly<K, V> = Unmade::Stale { reloading, entry, key };
+            let init = pin!(Some(init));
             return (self.make_async(&mut Some(unmade), init, identity).await, true);
         };
         let (reloading, execute) = (Box::new(reloading), self.core.executing());
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
-            let answer = pin!(caught(async { answer(init.await.into_result()) }));
             let mut key = once(|| key);
-            drop(engine.reload_async(reloading, |_| key(), (|_| answer, Panics::Count)).await);
+            let answer = caught(async { answer(init.await.into_result()) });
+            drop(engine.reload_by(reloading, |_| key(), answer).await);
         };
         spawn(Box::pin(reload), execute);
         (Ok(entry), true)

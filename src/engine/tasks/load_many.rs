@@ -2,13 +2,40 @@
 
 use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
-use crate::engine::bulk::{Answers, Unasked, keys_of, polled};
+use crate::engine::bulk::{Answers, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
+use crate::engine::reentrancy::ReentrancyMark;
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
+
+/// The loads of a call, and the loader's future.
+struct Round<F> {
+    own: OwnLoads,
+    loading: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Round<F> {
+    /// Makes the loader's future, and polls it to its end. Returns also the loads.
+    async fn run(&mut self, load: impl FnOnce(&OwnLoads) -> F) -> (F::Output, OwnLoads) {
+        let Self { own, loading } = self;
+        let loading = loading.insert(polled(own, || Box::pin(load(own))));
+        let made = poll_fn(|context| polled(own, || loading.as_mut().poll(context))).await;
+        (made, own.take())
+    }
+}
+
+impl<F> Drop for Round<F> {
+    /// The round has ended, or the task was cancelled, or the future has panicked. As in
+    /// [`Parts`](super::exchange::Parts).
+    fn drop(&mut self) {
+        let _ending = ReentrancyMark::ending();
+        drop(self.own.take());
+        self.loading = None;
+    }
+}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -33,18 +60,15 @@ where
     {
         let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
         loop {
-            // Dropped after the flights, also when the task is cancelled: its destructor may use
-            // the keys.
-            let mut loading: Pin<Box<F>>;
             let (own, others) = as_task(|| self.begin_round(&mut wanted));
             if !own.is_empty() {
                 let timer = LoadTimer::start(&self.core);
-                loading = polled(&own, || Box::pin(loader(&keys_of(&wanted, &own))));
-                let made = poll_fn(|context| polled(&own, || loading.as_mut().poll(context))).await;
+                let mut round = Round { own, loading: None };
+                let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
                 let landed =
                     as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
-                // Others may wait for what it holds.
-                drop(loading);
+                // Others may wait for what the loader's future holds.
+                drop(round);
                 match landed {
                     Ok(unasked) => self.insert_unasked_async(unasked).await,
                     Err(error) => {

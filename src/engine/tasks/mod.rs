@@ -24,4 +24,4 @@ mod write;
 pub use drive::as_task;
 pub use limits::until;
 pub use load::Unmade;
-pub use reload::{Panics, asked};
+pub use reload::asked;

@@ -1,6 +1,7 @@
 //! Reloads by tasks: in the task that asks for the value, or in a task that the executor runs.
 
 use super::drive::as_task;
+use super::exchange::{Exchange, Parts};
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
@@ -13,6 +14,7 @@ use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::primitives::catch_user_panic;
 use crate::primitives::guarded::GuardedBool;
+use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -50,13 +52,23 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Reloads a node's value by a future. Returns the new value's entry, if it brought a value. If
-    /// the key has another load or computation, this waits for none.
-    ///
-    /// The caller keeps the user's future until this one has ended or is dropped: its destructor
-    /// may use the key. So `answer` returns a reference to it, or [asks] for its result.
-    ///
-    /// [asks]: super::exchange::Exchange::ask
+    /// Reloads a node's value by a future whose panics count as failures. Returns the new value's
+    /// entry, if it brought a value. If the key has another load or computation, this waits for
+    /// none.
+    pub async fn reload_by(
+        &self,
+        reloading: Box<Reloading>,
+        key: impl FnMut(&K) -> K,
+        answer: impl Future<Output = Answer<V>>,
+    ) -> Option<Entry<K, V>> {
+        let exchange = Exchange::new();
+        let ask = async |flight| exchange.ask(flight, ()).await;
+        let operation = pin!(Some(self.reload_async(reloading, key, (ask, Panics::Count))));
+        Parts { operation, user: pin!(Some(answer)) }.run(&exchange, identity).await
+    }
+
+    /// [`reload_by`](Self::reload_by), which asks for the answer. The user's future outlives this
+    /// one: its destructor may use the key.
     pub async fn reload_async<F: Future<Output = Answer<V>>>(
         &self,
         reloading: Box<Reloading>,
@@ -187,9 +199,8 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let node = engine.pool.handle(reloading.node.clone());
             let key = node.key().clone();
-            let answer = pin!(asked(loader.reload(&key, node.value())));
-            let reloading = Box::new(reloading);
-            drop(engine.reload_async(reloading, K::clone, (|_| answer, Panics::Count)).await);
+            let answer = asked(loader.reload(&key, node.value()));
+            drop(engine.reload_by(Box::new(reloading), K::clone, answer).await);
         };
         spawn(Box::pin(reload), execute);
         None

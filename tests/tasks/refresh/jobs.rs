@@ -2,11 +2,15 @@
 
 use super::bench::{Jobs, SOFT};
 use crate::common::audited::{tasks_audited, tasks_loading_audited};
+use crate::common::must_end;
 use crate::hand::{Gate, at_once};
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Job, Loaded, ManualClock};
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
+use std::task::Poll;
 
 /// Settings of a cache whose jobs wait, and something that lives as long as the cache.
 fn watched() -> (CacheBuilder<u32, u32>, ManualClock, Jobs, Arc<()>) {
@@ -78,4 +82,53 @@ fn a_loader_is_not_dropped_by_who_drops_its_waker() {
     assert!(told.try_recv().is_err(), "under a lock that it needs");
     assert_eq!((jobs.run(), told.try_recv()), (1, Ok(true)));
     assert_eq!(cache.stats().reloads_under_way, 0);
+}
+
+/// A loader that wakes itself shares its executor with others; where jobs run at once, they do not
+/// nest.
+#[test]
+fn a_loader_that_wakes_itself_leaves_others_their_turn() {
+    must_end(|| {
+        let (builder, hand, jobs, _life) = watched();
+        let done = Arc::new(AtomicBool::new(false));
+        let loader = move |key: u32| {
+            let done = Arc::clone(&done);
+            async move {
+                if key == 1 {
+                    poll_fn(|context| {
+                        context.waker().wake_by_ref();
+                        if done.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                    .await;
+                } else {
+                    done.store(true, SeqCst);
+                }
+                Ok::<_, ()>(Loaded::new(10 * key))
+            }
+        };
+        let cache = tasks_loading_audited(builder.build_with_loader(loader));
+        (1..3).for_each(|key| at_once(cache.insert(key, key)));
+        hand.advance(SOFT);
+        assert_eq!((at_once(cache.get(&1)), at_once(cache.get(&2))), (Ok(1), Ok(2)));
+        while jobs.run() > 0 {}
+        assert_eq!((at_once(cache.get(&1)), at_once(cache.get(&2))), (Ok(10), Ok(20)));
+
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().refresh_after_write(SOFT).clock(clock);
+        let cache = tasks_loading_audited(builder.executor(|job: Job| job()).build_with_loader(
+            |key: u32| async move {
+                let mut polls = 0;
+                poll_fn(|context| {
+                    polls += 1;
+                    context.waker().wake_by_ref();
+                    if polls > 1_000_000 { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                Ok::<_, ()>(Loaded::new(10 * key))
+            },
+        ));
+        at_once(cache.insert(1, 1));
+        hand.advance(SOFT);
+        assert_eq!((at_once(cache.get(&1)), at_once(cache.get(&1))), (Ok(1), Ok(10)));
+    });
 }
