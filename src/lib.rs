@@ -281,7 +281,7 @@ pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
 pub use iter::{Drain, Entries, Iter, Keys, Values};
-pub use loaded::{Loaded, LoaderResult};
+pub use loaded::{Loaded, LoaderOutcome, LoaderResult};
 pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;

@@ -141,17 +141,39 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
 /// assert!(greeting(&cache, || Err::<Loaded<u32>, _>("no answer")).is_err());
 /// assert_eq!(greeting(&cache, || Loaded::new(7)), 7);
 /// ```
-pub trait LoaderResult<V>: sealed::Sealed {
-    /// What the callers get, in terms of the value's type or of a handle's.
-    type Shared<T>;
-    #[doc(hidden)]
-    type Reason: Reason;
-
+pub trait LoaderResult<V>: LoaderOutcome<Reason: Reason> {
     #[doc(hidden)]
     fn into_result(self) -> Result<Loaded<V>, Self::Reason>;
 
     #[doc(hidden)]
     fn shared<T>(result: Result<T, Self::Reason>) -> Self::Shared<T>;
+}
+
+/// What callers get of what a [loader returns](LoaderResult). The trait is sealed.
+///
+/// It is a trait of its own, without bounds on a loader's error, for the sake of futures: rustc
+/// does not know the lifetimes in an error's type when it decides whether a future is `Send`, so a
+/// future that needs `E: 'static` would not be if the error is a `Box<dyn Error + Send + Sync>`.
+pub trait LoaderOutcome: sealed::Sealed {
+    /// What the callers get, in terms of the value's type or of a handle's.
+    type Shared<T>;
+    #[doc(hidden)]
+    type Reason;
+}
+
+impl<V> LoaderOutcome for Loaded<V> {
+    type Shared<T> = T;
+    type Reason = Infallible;
+}
+
+impl<V> LoaderOutcome for Option<Loaded<V>> {
+    type Shared<T> = Option<T>;
+    type Reason = Absent;
+}
+
+impl<V, E> LoaderOutcome for Result<Loaded<V>, E> {
+    type Shared<T> = Result<T, Arc<E>>;
+    type Reason = Arc<E>;
 }
 
 mod sealed {
@@ -162,9 +184,6 @@ mod sealed {
 }
 
 impl<V> LoaderResult<V> for Loaded<V> {
-    type Shared<T> = T;
-    type Reason = Infallible;
-
     fn into_result(self) -> Result<Self, Infallible> {
         Ok(self)
     }
@@ -178,9 +197,6 @@ impl<V> LoaderResult<V> for Loaded<V> {
 }
 
 impl<V> LoaderResult<V> for Option<Loaded<V>> {
-    type Shared<T> = Option<T>;
-    type Reason = Absent;
-
     fn into_result(self) -> Result<Loaded<V>, Absent> {
         self.ok_or(Absent)
     }
@@ -191,9 +207,6 @@ impl<V> LoaderResult<V> for Option<Loaded<V>> {
 }
 
 impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
-    type Shared<T> = Result<T, Arc<E>>;
-    type Reason = Arc<E>;
-
     fn into_result(self) -> Result<Loaded<V>, Arc<E>> {
         self.map_err(Arc::new)
     }

@@ -21,6 +21,7 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, PoisonError};
 use crate::primitives::{catch_user_panic, seeded};
+use hashbrown::HashTable;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Weak;
@@ -353,15 +354,22 @@ pub fn has_deferred() -> bool {
 }
 
 /// What polls have deferred, and the flights at whose ends it is due: the next poll may be on
-/// another thread. It has one entry for each pending flight and cache that was put off.
-static LEFT: Mutex<Vec<Left>> = Mutex::new(Vec::new());
+/// another thread. It has one entry for each pending flight that was put off.
+static LEFT: Mutex<HashTable<Left>> = Mutex::new(HashTable::new());
 /// Whether there is anything. A flight that has left something was polled before by who ends it, so
 /// that one sees it; others may see an older answer.
 static HAS_LEFT: GuardedBool = GuardedBool::new(false);
 
 struct Left {
     flight: FlightToken,
-    deferred: Deferred,
+    /// One for each cache.
+    deferred: Vec<Deferred>,
+}
+
+/// A flight's place in the table.
+fn place_of(flight: FlightToken) -> u64 {
+    // Tokens are addresses, whose low bits are all the same.
+    (flight.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,
@@ -374,14 +382,17 @@ fn leave_to(flight: FlightToken) {
     let _ = HAS_DEFERRED.try_with(|has| has.set(false));
     let list = DEFERRED.try_with(RefCell::take).unwrap_or_default();
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let (place, hash) = (place_of(flight), |left: &Left| place_of(left.flight));
+    let entry = left.entry(place, |left| left.flight == flight, hash);
+    let mut entry = entry.or_insert_with(|| Left { flight, deferred: Vec::new() });
+    let known = &mut entry.get_mut().deferred;
     for mut deferred in list {
-        let is_same = |it: &&mut Left| it.flight == flight && it.deferred.is_same_cache(&deferred);
-        match left.iter_mut().find(is_same) {
-            Some(known) => known.deferred.reloads.append(&mut deferred.reloads),
-            None => left.push(Left { flight, deferred }),
+        match known.iter_mut().find(|known| known.is_same_cache(&deferred)) {
+            Some(known) => known.reloads.append(&mut deferred.reloads),
+            None => known.push(deferred),
         }
     }
-    HAS_LEFT.store(!left.is_empty(), Relaxed);
+    HAS_LEFT.store(true, Relaxed);
 }
 
 /// Has this thread do what polls of this flight have left. The flight ends.
@@ -395,13 +406,11 @@ pub fn take_up_from(flight: FlightToken) {
 #[cold]
 fn take_up_slow(flight: FlightToken) {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut own = Vec::new();
-    while let Some(position) = left.iter().position(|it| it.flight == flight) {
-        own.push(left.swap_remove(position));
-    }
+    let own = left.find_entry(place_of(flight), |left| left.flight == flight);
+    let Ok(own) = own.map(|own| own.remove().0) else { return };
     HAS_LEFT.store(!left.is_empty(), Relaxed);
     drop(left);
-    own.into_iter().for_each(|left| defer_delivery(left.deferred));
+    own.deferred.into_iter().for_each(defer_delivery);
 }
 
 /// Delivers what was deferred, unless a frame still defers it.

@@ -13,7 +13,7 @@
 use super::core::Core;
 use super::failures::Failures;
 use super::reentrancy;
-use crate::clock::{Nanos, Timestamp};
+use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
 use crate::links::NodeId;
@@ -21,7 +21,7 @@ use crate::loader::Reload;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, Mutex, MutexGuard, catch_user_panic, plain, seeded};
+use crate::primitives::{Arc, Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
 use std::ops::Deref;
@@ -50,6 +50,10 @@ pub struct Reloads {
     waiting: SegQueue<Left>,
     /// Those that run inline, from when their readers look after them.
     left: Mutex<Vec<Left>>,
+    /// When the first of these will be [abandoned](Left::is_abandoned), as a raw [`Timestamp`]; it
+    /// may be earlier. Whoever takes reloads out first raises it, then looks, and last lowers it
+    /// for those that stay; a reader pushes and then lowers it. So none is missed.
+    abandoned_from: AtomicU64,
     pub failures: Failures,
 }
 
@@ -106,7 +110,7 @@ struct Left {
 }
 
 impl Left {
-    /// Whether it waits for this thread to look after it.
+    /// Whether it waits for this thread.
     fn is_own(&self, thread: ThreadId) -> bool {
         !self.is_deferred && self.thread == thread
     }
@@ -114,8 +118,12 @@ impl Left {
     /// Whether its reader has panicked, as far as the time can tell: it would have started the
     /// reload at once.
     fn is_abandoned(&self, now: Timestamp) -> bool {
-        let since = self.reloading.read_at.unwrap_or(now);
-        !self.is_deferred && now.saturating_since(since) >= ABANDONED
+        self.abandoned_from() <= now
+    }
+
+    fn abandoned_from(&self) -> Timestamp {
+        let read_at = self.reloading.read_at.filter(|_| !self.is_deferred);
+        read_at.map_or(NEVER, |read_at| read_at.saturating_add(ABANDONED))
     }
 }
 
@@ -203,6 +211,7 @@ impl Reloads {
             places: Arc::new(Places::new()),
             waiting: SegQueue::new(),
             left: Mutex::new(Vec::new()),
+            abandoned_from: AtomicU64::new(NEVER.raw()),
             failures: Failures::new(),
         }
     }
@@ -211,13 +220,8 @@ impl Reloads {
         self.settings.after_write
     }
 
-    /// A place for a load, given back when it is dropped.
+    /// A place, given back when it is dropped. Counts a skipped reload if none is left.
     pub fn place(&self) -> Option<Place> {
-        self.take_place().then(|| Place(Arc::clone(&self.places)))
-    }
-
-    /// Takes a place. Counts a skipped reload if no place is left.
-    fn take_place(&self) -> bool {
         let limit = self.settings.limit;
         let is_taken = self.places.taken.fetch_update(Relaxed, Relaxed, |taken| {
             (taken < limit || seeded("reloads-have-no-limit")).then_some(taken + 1)
@@ -225,7 +229,7 @@ impl Reloads {
         if is_taken.is_err() {
             self.places.skipped.fetch_add(1, Relaxed);
         }
-        is_taken.is_ok()
+        is_taken.ok().map(|_| Place(Arc::clone(&self.places)))
     }
 
     /// Whether no reload may begin on the executor or beside a read, since too many notices wait.
@@ -277,14 +281,19 @@ impl Reloads {
         let Some(refresh) = core.pool.refresh(id) else { return false };
         let seen = refresh.instant();
         if !core.ticker.has_passed(seen, coarse) {
-            return false;
+            return refresh.is_under_way() && self.has_abandoned(coarse);
         }
         match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
             Some(reloading) => self.start_later(reloading),
             // A reader that is held back helps to deliver.
-            None => return core.is_over_notification_limit(),
+            None => return core.is_over_notification_limit() || self.has_abandoned(coarse),
         }
         true
+    }
+
+    /// Whether a reload may wait for a reader that has panicked.
+    fn has_abandoned(&self, now: Timestamp) -> bool {
+        self.abandoned_from.load(Relaxed) <= now.raw() && !seeded("abandoned-reloads-stay")
     }
 
     /// Takes the trigger of a stale node, for a call with a loader of its own. `None` if the node
@@ -301,21 +310,39 @@ impl Reloads {
     /// Leaves a reload to be started when the reader has dropped its guard.
     fn start_later(&self, reloading: Reloading) {
         let thread = std::thread::current().id();
-        self.waiting.push(Left { reloading, thread, is_deferred: false });
+        let left = Left { reloading, thread, is_deferred: false };
+        let from = left.abandoned_from().raw();
+        self.waiting.push(left);
+        self.abandoned_from.fetch_min(from, Relaxed);
     }
 
-    /// Takes out one of those that reads have left for the executor.
-    pub fn take_waiting(&self) -> Option<Reloading> {
-        self.waiting.pop().map(|left| left.reloading)
+    /// Takes out all that reads have left for the executor, one by one.
+    pub fn take_waiting(&self) -> impl Iterator<Item = Reloading> {
+        self.abandoned_from.store(NEVER.raw(), Relaxed);
+        std::iter::from_fn(|| self.waiting.pop().map(|left| left.reloading))
     }
 
-    /// All that are left to run inline.
-    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+    /// Looks at all that are left to run inline.
+    fn with_left<T>(&self, look: impl FnOnce(&mut Vec<Left>) -> T) -> T {
         let mut left = self.left.lock();
+        self.abandoned_from.store(NEVER.raw(), Relaxed);
         while let Some(it) = self.waiting.pop() {
             left.push(it);
         }
-        left
+        let result = look(&mut left);
+        let first = left.iter().map(Left::abandoned_from).min().unwrap_or(NEVER);
+        self.abandoned_from.fetch_min(first.raw(), Relaxed);
+        result
+    }
+
+    /// Gives up the reloads whose readers have panicked, for a call that asks for maintenance:
+    /// there may be no other read.
+    pub fn give_up_abandoned(&self, now: Timestamp) {
+        if self.has_abandoned(now) {
+            let is_such = |it: &mut Left| it.is_abandoned(now);
+            let abandoned: Vec<_> = self.with_left(|it| it.extract_if(.., is_such).collect());
+            abandoned.into_iter().for_each(|it| it.reloading.give_up());
+        }
     }
 
     /// Takes the reloads that this thread's reads have left, if they run here and now. Those that
@@ -338,15 +365,15 @@ impl Reloads {
         Vec::new()
     }
 
-    /// Takes out what reads of this thread have left and not deferred, the last one last; before
-    /// that at most one whose reader has panicked.
+    /// Takes out what this thread's reads have left, after one at most whose reader has panicked.
     fn take_own(&self, now: Timestamp) -> Vec<Reloading> {
-        let mut left = self.left();
         let thread = std::thread::current().id();
-        let abandoned = left.iter().position(|it| !it.is_own(thread) && it.is_abandoned(now));
-        let mut taken: Vec<_> = abandoned.map(|at| left.remove(at)).into_iter().collect();
-        taken.extend(left.extract_if(.., |it| it.is_own(thread)));
-        drop(left);
+        let taken = self.with_left(|left| {
+            let abandoned = left.iter().position(|it| !it.is_own(thread) && it.is_abandoned(now));
+            let mut taken: Vec<_> = abandoned.map(|at| left.remove(at)).into_iter().collect();
+            taken.extend(left.extract_if(.., |it| it.is_own(thread)));
+            taken
+        });
         taken.into_iter().map(|left| left.reloading).collect()
     }
 
@@ -354,33 +381,31 @@ impl Reloads {
     /// [`take_deferred`](Self::take_deferred).
     fn defer_own(&self) -> Vec<NodeId> {
         let thread = std::thread::current().id();
-        let mut left = self.left();
-        let own = left.iter_mut().filter(|it| it.is_own(thread));
-        own.map(|it| {
-            it.is_deferred = true;
-            it.reloading.node.id()
+        self.with_left(|left| {
+            let own = left.iter_mut().filter(|it| it.is_own(thread));
+            own.map(|it| {
+                it.is_deferred = true;
+                it.reloading.node.id()
+            })
+            .collect()
         })
-        .collect()
     }
 
     /// Takes out those of these nodes.
     pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading> {
-        let mut left = self.left();
         let is_such = |it: &mut Left| nodes.contains(&it.reloading.node.id());
-        let taken: Vec<_> = left.extract_if(.., is_such).collect();
-        drop(left);
+        let taken: Vec<_> = self.with_left(|left| left.extract_if(.., is_such).collect());
         taken.into_iter().map(|left| left.reloading).collect()
     }
 
-    /// Drops what is left, and what is noted. A panic of a destructor must not keep the others from
-    /// running.
+    /// Drops what is left, and what is noted, whatever destructors panic.
     pub fn end(&self) {
-        let left = std::mem::take(&mut *self.left());
+        let left = self.with_left(std::mem::take);
         left.into_iter().for_each(|it| _ = catch_user_panic(|| drop(it)));
         self.failures.end();
     }
 
-    /// Sleeps until a reload has ended and `goes_on` does not hold any more, or until `deadline`.
+    /// Sleeps while `goes_on` holds, until `deadline`. The end of a reload wakes it.
     pub fn wait_while(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
         while goes_on() {
             let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));

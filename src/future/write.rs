@@ -35,8 +35,10 @@ where
         self.tell().await;
     }
 
-    /// See [`crate::Cache::insert_many`]. Awaits computations of the keys.
+    /// See [`crate::Cache::insert_many`]. Awaits computations of the keys. Runs the iterator to its
+    /// end first: it need not be `Send`.
     pub async fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+        let pairs: Vec<_> = pairs.into_iter().collect();
         for (key, value) in pairs {
             self.insert(key, value).await;
         }
@@ -81,11 +83,13 @@ where
         self.tell().await;
     }
 
-    /// See [`crate::Cache::invalidate_many`]. Awaits computations of the keys.
+    /// See [`crate::Cache::invalidate_many`]. Awaits computations of the keys. Runs the iterator to
+    /// its end first.
     pub async fn invalidate_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>)
     where
         Q: Equivalent<K> + Hash + ?Sized + 'q,
     {
+        let keys: Vec<_> = keys.into_iter().collect();
         for key in keys {
             self.invalidate(key).await;
         }

@@ -230,3 +230,53 @@ fn futures_do_not_multiply_the_users() {
         assert!(size <= 2 * one + 1000, "{operation}");
     }
 }
+
+/// So may futures that hold an operation across an await, whatever lifetimes the types of errors
+/// and iterators have. (rustc does not know these when it decides.) A wrong one does not compile.
+#[test]
+fn futures_that_hold_operations_may_be_sent() {
+    async fn fetch<E>() -> Result<u64, E> {
+        Ok(1)
+    }
+    macro_rules! sent_with {
+        ($($error:ty),*) => { $({
+            type Made = Result<u64, $error>;
+            let cache: Cache<u64, u64> = Cache::new(10);
+            let load = |_: u64| async { fetch::<$error>().await.map(Loaded::new) };
+            let loading = cortado::future::Cache::builder().build_with_loader(load);
+            sent(async move {
+                let _: Result<_, _> = cache.try_get_with(1, fetch::<$error>()).await;
+                let _ = cache.try_get_with_by_ref(&1, fetch::<$error>()).await;
+                let _ = cache.load(1, async { Made::Ok(1).map(Loaded::new) }).await;
+                let _ = cache.load_by_ref(&1, async { Made::Ok(1).map(Loaded::new) }).await;
+                let _ = cache.load_refreshing(1, async { Made::Ok(1).map(Loaded::new) }).await;
+                let _ = cache.entry(1).or_try_insert_with(fetch::<$error>()).await;
+                let _ = cache.entry_by_ref(&1).or_try_insert_with(fetch::<$error>()).await;
+                let _ = cache.entry(1).or_load_with(async { Made::Ok(1).map(Loaded::new) }).await;
+                let _ = cache.entry(1).and_try_compute_with(|_| async { Made::Ok(1).map(Op::Put) }).await;
+                let _ = cache.try_get_many_with([1], |_| async { Made::Ok(1).map(|made| [(1, made)]) }).await;
+                let _ = loading.get(&1).await;
+                let _ = loading.get_entry(&1).await;
+                let _ = loading.refresh(&1).await;
+                let _ = loading.get_many([1]).await;
+                let _ = loading.get_within(&1, ready(())).await;
+            });
+        })* };
+    }
+    sent_with!(
+        Box<dyn std::error::Error + Send + Sync>,
+        &'static str,
+        std::borrow::Cow<'static, str>,
+        u8
+    );
+
+    let cache: Cache<u64, String> = Cache::new(10);
+    let inserts = async move {
+        let rows = vec![(1, "a"), (2, "b")];
+        cache.insert_many(rows.iter().map(|(key, value)| (*key, (*value).to_owned()))).await;
+        cache.get_many(rows.iter().map(|(key, _)| key)).await;
+        cache.invalidate_many(rows.iter().map(|(key, _)| key)).await;
+        cache.retain(|_, value| rows.iter().any(|(_, other)| other == value)).await;
+    };
+    sent(inserts);
+}

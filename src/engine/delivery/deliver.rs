@@ -92,10 +92,8 @@ impl<K, V, S> Engine<K, V, S> {
         core.hasten_grace();
         self.deliver_as_caller();
         let reloads = self.reloads.as_ref()?;
-        while !reloads.settings.inline
-            && let Some(reloading) = reloads.take_waiting()
-        {
-            drop(reloads.start(reloading));
+        if !reloads.settings.inline {
+            reloads.take_waiting().for_each(|reloading| drop(reloads.start(reloading)));
         }
         own.into_iter().map(|reloading| reloads.start(reloading)).last().flatten()
     }

@@ -12,7 +12,7 @@ use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::executor::spawn;
-use crate::loaded::{LoaderResult, Reason};
+use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use equivalent::Equivalent;
 use std::convert::identity;
@@ -58,7 +58,7 @@ struct LeadLoad<'e, K, V> {
 }
 
 /// The outcome of a load by a task.
-pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderResult<V>>::Reason>;
+pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderOutcome>::Reason>;
 
 /// Here a load asks the caller's future for the value.
 type MadeValue<V, N> = Exchange<(), Result<crate::loaded::Loaded<V>, N>>;

@@ -3,8 +3,9 @@
 use super::bench::SOFT;
 use super::inline::counting;
 use crate::common::audited::{LoadingAudited, audited, loading_audited};
-use crate::common::watched;
-use cortado::{Cache, Clock, LoadLimits, Loaded, LoadingCache};
+use crate::common::{SECOND, panic_of, watched};
+use cortado::{Cache, Clock, Job, LoadLimits, Loaded, LoadingCache};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 
@@ -95,5 +96,55 @@ fn a_wait_does_what_its_thread_has_put_off() {
         drop(plain.get(&1));
         let limits = LoadLimits { soft: crate::common::HANG, hard: crate::common::HANG };
         assert_eq!(pages.get_within(&1, limits), Ok(1));
+    });
+}
+
+static CLONES_PANIC: AtomicBool = AtomicBool::new(false);
+
+/// Its clones panic while the test says so.
+struct Fragile(u32);
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        assert!(!CLONES_PANIC.load(SeqCst), "the clone");
+        Self(self.0)
+    }
+}
+
+/// A read triggers the reload before it clones the value. If the clone panics, the reload does not
+/// keep its place: reads of any stale key start it a second later, and so does maintenance give it
+/// up.
+#[test]
+fn a_reload_whose_reader_has_panicked_is_started_by_another_one() {
+    watched(|watch| {
+        for case in 0..8 {
+            watch.begin(format!("{case}"));
+            let (inline, other_key, maintained) = (case & 1 > 0, case & 2 > 0, case & 4 > 0);
+            let (clock, hand) = Clock::manual();
+            let builder = Cache::builder().refresh_after_write(SOFT).refresh_limit(1).clock(clock);
+            let builder = if inline {
+                builder.refresh_inline(true)
+            } else {
+                builder.executor(|job: Job| job())
+            };
+            let cache = loading_audited(
+                builder.build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(Fragile(10 * key)))),
+            );
+            (1..3).for_each(|key| cache.insert(key, Fragile(key)));
+            hand.advance(SOFT);
+            CLONES_PANIC.store(true, SeqCst);
+            assert_eq!(panic_of(|| cache.get(&1)), "the clone");
+            CLONES_PANIC.store(false, SeqCst);
+            assert_eq!(cache.stats().reloads_under_way, 1);
+            hand.advance(SECOND);
+            if maintained {
+                cache.run_pending_tasks();
+                assert_eq!(cache.stats().reloads_under_way, 0);
+            }
+            let read = if other_key { 2 } else { 1 };
+            (0..2).for_each(|_| drop(cache.get(&read).unwrap()));
+            assert_eq!(cache.get(&read).unwrap().0, 10 * read);
+            assert_eq!(cache.stats().reloads_under_way, 0);
+        }
     });
 }
