@@ -5,17 +5,25 @@
 //! other until the queue is empty. So the notices of a key are delivered in their order. Other
 //! operations find a driver and go on, or wait for it if too many notices are in the queue. A
 //! driver that is cancelled leaves the future of its notice behind, and the next one resumes it.
+//!
+//! A driver that has told [`TURN`] notices is relieved by an operation that waits. (It cannot ask
+//! one to wait: a listener may await that operation. So without a limit a driver goes on as long as
+//! others cause removals faster than it tells.) After each turn it also lets other tasks run, since
+//! a listener may be ready at once.
 
 use crate::entry::Removed;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Mutex, catch_user_panic};
+use crate::primitives::{Mutex, catch_user_panic, seeded};
 use crate::removal::RemovalCause;
-use crate::waiters::Waiters;
+use crate::waiters::{Waiters, yield_now};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+/// After so many notices, a driver is relieved, and lets other tasks run.
+const TURN: u32 = 64;
 
 /// What an asynchronous listener returns for each removal.
 pub type ListenerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -39,6 +47,8 @@ pub struct AsyncListener<K, V> {
 #[derive(Default)]
 struct Desk {
     is_taken: bool,
+    /// Operations that wait, and of which one drives if the desk is free.
+    waiting: usize,
     /// The notice that a cancelled driver was telling.
     begun: Option<ListenerFuture>,
 }
@@ -88,19 +98,23 @@ impl<K, V> Drop for AsyncListener<K, V> {
 
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// Tells what waits. If another task is at it, this one waits until at most `limit` notices
-    /// are in the queue. Without a limit it does not wait.
+    /// are in the queue, or relieves that task. Without a limit it does not wait.
     pub async fn drive(&self, limit: Option<usize>) {
         while !self.queue.is_empty() || self.has_begun() {
             if let Some(driver) = self.take_desk() {
-                driver.tell_all().await;
-            } else {
-                let Some(limit) = limit else { return };
-                let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
-                let mut wait = self.waiters.wait();
-                poll_fn(|context| wait.poll(context, || is_enough() || !self.is_driven())).await;
-                if is_enough() {
+                if driver.tell_all().await {
                     return;
                 }
+                continue;
+            }
+            let Some(limit) = limit else { return };
+            let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
+            let place = Place::at(self);
+            let mut wait = self.waiters.wait();
+            poll_fn(|context| wait.poll(context, || is_enough() || !self.is_driven())).await;
+            drop(wait);
+            if place.is_driven_without_this() && is_enough() {
+                return;
             }
         }
     }
@@ -120,7 +134,31 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
             return None;
         }
         desk.is_taken = true;
-        Some(Driver { listener: self, begun: desk.begun.take() })
+        Some(Driver { listener: self, begun: desk.begun.take(), has_left: false })
+    }
+}
+
+/// An operation that waits at the desk. If it is cancelled when the driver has left, the next
+/// operation drives.
+struct Place<'a, K, V>(&'a AsyncListener<K, V>);
+
+impl<'a, K, V> Place<'a, K, V> {
+    fn at(listener: &'a AsyncListener<K, V>) -> Self {
+        listener.desk.lock().waiting += 1;
+        Self(listener)
+    }
+
+    /// Ends the wait. Returns whether there is a driver, and so none is missing.
+    fn is_driven_without_this(self) -> bool {
+        let listener = self.0;
+        drop(self);
+        listener.desk.lock().is_taken
+    }
+}
+
+impl<K, V> Drop for Place<'_, K, V> {
+    fn drop(&mut self) {
+        self.0.desk.lock().waiting -= 1;
     }
 }
 
@@ -128,15 +166,35 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
 struct Driver<'a, K, V> {
     listener: &'a AsyncListener<K, V>,
     begun: Option<ListenerFuture>,
+    /// Whether another task has the desk by now.
+    has_left: bool,
 }
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
-    async fn tell_all(mut self) {
+    /// Tells all that waits. Returns true if another operation goes on with it.
+    async fn tell_all(mut self) -> bool {
+        let mut told: u32 = 0;
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
             let is_dropped = self.end();
             self.count(is_told && is_dropped);
+            told += 1;
+            if told >= TURN && self.is_relieved() {
+                return true;
+            }
+            if told.is_multiple_of(TURN) {
+                yield_now().await;
+            }
         }
+        false
+    }
+
+    /// Leaves the desk to an operation that waits, if there is one.
+    fn is_relieved(&mut self) -> bool {
+        let mut desk = self.listener.desk.lock();
+        self.has_left = desk.waiting > 0 && !seeded("drivers-are-not-relieved");
+        desk.is_taken = !self.has_left;
+        self.has_left
     }
 
     /// Begins with the next notice, unless one was begun. False if there is none.
@@ -178,10 +236,11 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
 
 impl<K, V> Drop for Driver<'_, K, V> {
     fn drop(&mut self) {
-        let mut desk = self.listener.desk.lock();
-        desk.is_taken = false;
-        desk.begun = self.begun.take();
-        drop(desk);
+        if !self.has_left {
+            let mut desk = self.listener.desk.lock();
+            desk.is_taken = false;
+            desk.begun = self.begun.take();
+        }
         self.listener.waiters.wake();
     }
 }

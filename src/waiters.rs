@@ -16,6 +16,7 @@ use crate::primitives::atomic::{
 };
 use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -116,4 +117,17 @@ impl Drop for Wait<'_> {
         let waker = self.waiters.gate.lock().release(slot);
         drop(waker);
     }
+}
+
+/// Lets the runtime poll other tasks once.
+pub async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

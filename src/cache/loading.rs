@@ -76,7 +76,11 @@ where
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
                 let made = self.cache.engine().after_own_read();
-                return Ok(self.renewed(key, made).map_or(value, Entry::into_value));
+                let Some(renewed) = self.renewed(key, made) else { return Ok(value) };
+                // Before the new value is the return value: a panic of its destructor would leak
+                // that.
+                drop(value);
+                return Ok(renewed.into_value());
             }
             (None, true) => self.cache.engine().after_read(),
             (None, false) => {}
@@ -102,11 +106,12 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let [found, made] = self.cache.read_entry(key);
-        if let Some(entry) = found {
+        if let Some(mut entry) = found {
             if self.cache.engine().is_over(entry.node())
                 && let Some(renewed) = self.renewed(key, made)
             {
-                return Ok(renewed);
+                // Drops the old one, before the new one is the return value.
+                entry = renewed;
             }
             return Ok(entry);
         }
@@ -123,7 +128,11 @@ where
         if !self.cache.engine().reloads_inline() {
             return None;
         }
-        self.cache.peek(key).or_else(|| made.filter(|made| key.equivalent(made.key())))
+        let Some(present) = self.cache.peek(key) else {
+            return made.filter(|made| key.equivalent(made.key()));
+        };
+        drop(made);
+        Some(present)
     }
 
     /// Loads a key that a read has just found without a value.

@@ -105,11 +105,16 @@ where
         Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
     {
         let engine = self.cache.engine();
-        let Some(entry) = self.cache.get_entry(key).await else {
+        let Some(mut entry) = self.cache.get_entry(key).await else {
             return self.load_missing(key.to_owned()).await;
         };
-        let Some(reloading) = engine.take_stale_inline(&entry) else { return Ok(entry) };
-        Ok(self.reload(reloading, &entry).await.unwrap_or(entry))
+        if let Some(reloading) = engine.take_stale_inline(&entry)
+            && let Some(renewed) = self.reload(reloading, &entry).await
+        {
+            // Drops the old one, before the new one is the return value.
+            entry = renewed;
+        }
+        Ok(entry)
     }
 
     /// Reloads the value of this entry in this task.

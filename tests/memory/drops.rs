@@ -4,10 +4,11 @@
 
 use crate::common::audited::{audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use cortado::{Cache, Clock, ManualClock, Op, Removed};
+use crate::common::panic_of;
+use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 3;
@@ -225,4 +226,37 @@ fn removals_that_were_not_told_leak_nothing() {
     (0..2).for_each(|key| cache.sync().invalidate(&key));
     drop(cache);
     assert_eq!(drops.load(SeqCst), 3);
+}
+
+/// The old value panics in its destructor, which runs as a read returns the new one: nobody else
+/// has a count on it, since the listener has released it.
+#[test]
+fn a_value_that_a_panic_keeps_from_its_reader_does_not_leak() {
+    struct Counted(u32, Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, SeqCst);
+            assert!(self.0 > 0, "the old value");
+        }
+    }
+    let (clock, hand) = Clock::manual();
+    let (made, dropped) = (AtomicU32::new(0), Arc::new(AtomicUsize::new(0)));
+    let itself: Arc<OnceLock<Cache<u32, Counted>>> = Arc::default();
+    let (of_listener, counts) = (Arc::clone(&itself), Arc::clone(&dropped));
+    let builder = Cache::builder().refresh_after_write(Duration::from_secs(1)).refresh_inline(true);
+    let builder = builder.clock(clock).removal_listener(move |removed: Removed<u32, Counted>| {
+        drop(removed);
+        let cache = of_listener.get().unwrap();
+        (0..2).for_each(|_| cache.run_pending_tasks());
+    });
+    let cache = builder.build_with_loader(move |_: &u32| {
+        Ok::<_, ()>(Loaded::new(Counted(made.fetch_add(1, SeqCst), Arc::clone(&counts))))
+    });
+    assert!(itself.set(cache.cache().clone()).is_ok());
+    drop(cache.get_entry(&1).unwrap());
+    hand.advance(Duration::from_secs(1));
+    assert_eq!(panic_of(|| cache.get_entry(&1).is_ok()), "the old value");
+    cache.cache().invalidate(&1);
+    (0..5).for_each(|_| cache.cache().run_pending_tasks());
+    assert_eq!((cache.cache().entry_count(), dropped.load(SeqCst)), (0, 2));
 }

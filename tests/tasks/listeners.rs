@@ -182,6 +182,48 @@ fn a_driver_tells_what_comes_while_it_tells() {
     });
 }
 
+/// A listener may be ready at once: the driver lets other tasks run after each 64 notices. Under a
+/// limit, a task that waits goes on for it then.
+#[test]
+fn a_driver_takes_turns() {
+    must_end(|| {
+        for limited in [false, true] {
+            let (log, gate) = (Log::default(), Gate::default());
+            let (of_listener, gated) = (log.clone(), gate.clone());
+            let mut builder = Cache::builder().record_stats(true);
+            if limited {
+                builder = builder.notification_limit(70, Overflow::Wait);
+            }
+            let listener = move |key: Arc<u64>, value: u64, cause| {
+                let (log, gate) = (of_listener.clone(), gated.clone());
+                async move {
+                    gate.passed().await;
+                    log.note(*key, value, cause);
+                }
+                .boxed()
+            };
+            let cache = Arc::new(tasks_audited(builder.async_eviction_listener(listener).build()));
+            at_once(cache.insert_many((0..100).map(|key| (key, key))));
+            let mut driver = Task::waiting(cache.invalidate(&0));
+            (1..71).for_each(|key| at_once(cache.invalidate(&key)));
+            let next = cache.invalidate(&71);
+            let next = if limited {
+                Some(Task::waiting(next))
+            } else {
+                at_once(next);
+                None
+            };
+            gate.open();
+            assert_eq!((driver.poll(), log.values().len()), (limited, 64));
+            match next {
+                Some(next) => next.end(),
+                None => driver.run(),
+            }
+            assert_eq!(log.values(), (0..72).collect::<Vec<_>>());
+        }
+    });
+}
+
 #[test]
 fn run_pending_tasks_tells_what_threads_have_left() {
     must_end(|| {

@@ -3,8 +3,8 @@
 use super::budget::DeliveryBudget;
 use crate::engine::Engine;
 use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::waiters::yield_now;
 use std::future::poll_fn;
-use std::task::Poll;
 
 impl<K, V, S> Engine<K, V, S> {
     /// The limit of waiting notices, if more than that wait.
@@ -77,17 +77,4 @@ impl<K, V, S> Engine<K, V, S> {
         let mut wait = notices.progress();
         poll_fn(|context| wait.poll(context, || is_enough() || !notices.is_delivering())).await;
     }
-}
-
-/// Lets the runtime poll other tasks once.
-async fn yield_now() {
-    let mut has_yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
