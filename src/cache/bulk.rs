@@ -39,7 +39,8 @@ where
     /// For callers that waited for it, this is a load that made no value, as in
     /// [`optionally_get_with`](Self::optionally_get_with). A pair whose key was not asked for is
     /// inserted too, when the loads of this call have ended; like any insert it waits for a
-    /// computation of its key.
+    /// computation of its key. Of several pairs with one key the last one counts, and nobody hears
+    /// of the others.
     ///
     /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
     /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each

@@ -57,7 +57,8 @@ pub struct Stats {
     pub misses: u64,
     /// Values that were given to the cache, including those that the cache refused.
     pub insertions: u64,
-    /// Loads (`get_with` and the like) that returned a value.
+    /// Loads (`get_with` and the like) that returned a value. A bulk load is one load: it counts
+    /// if its loader returned.
     pub loads: u64,
     /// Loads that made no value: the loader returned `None` or an error, panicked, or was
     /// cancelled.
