@@ -113,7 +113,7 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
             let mut wait = self.waiters.wait();
             poll_fn(|context| wait.poll(context, || is_enough() || !self.is_driven())).await;
             drop(wait);
-            if place.is_driven_without_this() && is_enough() {
+            if place.leave() && is_enough() {
                 return;
             }
         }
@@ -148,8 +148,8 @@ impl<'a, K, V> Place<'a, K, V> {
         Self(listener)
     }
 
-    /// Ends the wait. Returns whether there is a driver, and so none is missing.
-    fn is_driven_without_this(self) -> bool {
+    /// Ends the wait. Returns whether there is a driver without this operation.
+    fn leave(self) -> bool {
         let listener = self.0;
         drop(self);
         listener.desk.lock().is_taken

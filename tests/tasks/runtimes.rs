@@ -272,7 +272,7 @@ fn futures_that_hold_operations_may_be_sent() {
 
     let cache: Cache<u64, String> = Cache::new(10);
     let inserts = async move {
-        let rows = vec![(1, "a"), (2, "b")];
+        let rows = [(1, "a"), (2, "b")];
         cache.insert_many(rows.iter().map(|(key, value)| (*key, (*value).to_owned()))).await;
         cache.get_many(rows.iter().map(|(key, _)| key)).await;
         cache.invalidate_many(rows.iter().map(|(key, _)| key)).await;

@@ -142,7 +142,7 @@ fn a_reload_whose_reader_has_panicked_is_started_by_another_one() {
                 assert_eq!(cache.stats().reloads_under_way, 0);
             }
             let read = if other_key { 2 } else { 1 };
-            (0..2).for_each(|_| drop(cache.get(&read).unwrap()));
+            (0..2).for_each(|_| _ = cache.get(&read).unwrap());
             assert_eq!(cache.get(&read).unwrap().0, 10 * read);
             assert_eq!(cache.stats().reloads_under_way, 0);
         }
