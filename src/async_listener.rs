@@ -8,8 +8,8 @@
 //!
 //! A driver that has told [`TURN`] notices is relieved by an operation that waits. (It cannot ask
 //! one to wait: a listener may await that operation. So without a limit a driver goes on as long as
-//! others cause removals faster than it tells.) After each turn it also lets other tasks run, since
-//! a listener may be ready at once.
+//! others cause removals faster than it tells. A call that delivers all is not relieved.) After
+//! each turn it also lets other tasks run, since a listener may be ready at once.
 
 use crate::entry::Removed;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -98,11 +98,12 @@ impl<K, V> Drop for AsyncListener<K, V> {
 
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// Tells what waits. If another task is at it, this one waits until at most `limit` notices
-    /// are in the queue, or relieves that task. Without a limit it does not wait.
-    pub async fn drive(&self, limit: Option<usize>) {
+    /// are in the queue, or relieves that task. Without a limit it does not wait. A call that is to
+    /// tell all is not relieved.
+    pub async fn drive(&self, limit: Option<usize>, tells_all: bool) {
         while !self.queue.is_empty() || self.has_begun() {
             if let Some(driver) = self.take_desk() {
-                if driver.tell_all().await {
+                if driver.tell(tells_all).await {
                     return;
                 }
                 continue;
@@ -138,8 +139,8 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     }
 }
 
-/// An operation that waits at the desk. If it is cancelled when the driver has left, the next
-/// operation drives.
+/// An operation that waits at the desk. If it is cancelled or not polled when the driver has left,
+/// the next operation drives.
 struct Place<'a, K, V>(&'a AsyncListener<K, V>);
 
 impl<'a, K, V> Place<'a, K, V> {
@@ -171,15 +172,15 @@ struct Driver<'a, K, V> {
 }
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
-    /// Tells all that waits. Returns true if another operation goes on with it.
-    async fn tell_all(mut self) -> bool {
+    /// Tells what waits. Returns true if another operation goes on with it.
+    async fn tell(mut self, tells_all: bool) -> bool {
         let mut told: u32 = 0;
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
             let is_dropped = self.end();
             self.count(is_told && is_dropped);
             told += 1;
-            if told >= TURN && self.is_relieved() {
+            if told >= TURN && !tells_all && self.is_relieved() {
                 return true;
             }
             if told.is_multiple_of(TURN) {

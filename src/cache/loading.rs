@@ -107,10 +107,10 @@ where
     {
         let [found, made] = self.cache.read_entry(key);
         if let Some(mut entry) = found {
-            if self.cache.engine().is_over(entry.node())
-                && let Some(renewed) = self.renewed(key, made)
-            {
-                // Drops the old one, before the new one is the return value.
+            if !self.cache.engine().is_over(entry.node()) {
+                // Before the entry is the return value: a panic of a destructor would leak it.
+                drop(made);
+            } else if let Some(renewed) = self.renewed(key, made) {
                 entry = renewed;
             }
             return Ok(entry);

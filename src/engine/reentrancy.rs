@@ -368,8 +368,8 @@ struct Left {
 
 /// A flight's place in the table.
 fn place_of(flight: FlightToken) -> u64 {
-    // Tokens are addresses, whose low bits are all the same.
-    (flight.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    // The low bits of addresses are all the same, and so are the product's.
+    (flight.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).swap_bytes()
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,

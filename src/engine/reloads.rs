@@ -19,7 +19,7 @@ use crate::entry::Entry;
 use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
@@ -48,11 +48,11 @@ pub struct Reloads {
     places: Arc<Places>,
     /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
     waiting: SegQueue<Left>,
-    /// Those that run inline, from when their readers look after them.
+    /// The same, from when somebody looks after them.
     left: Mutex<Vec<Left>>,
-    /// When the first of these will be [abandoned](Left::is_abandoned), as a raw [`Timestamp`]; it
-    /// may be earlier. Whoever takes reloads out first raises it, then looks, and last lowers it
-    /// for those that stay; a reader pushes and then lowers it. So none is missed.
+    /// When the first of these is [abandoned](Left::is_abandoned), or earlier. Who looks at them
+    /// raises it first, and lowers it last. A reader lowers it after its push. AcqRel: who raises
+    /// what a reader has lowered sees what that reader has pushed.
     abandoned_from: AtomicU64,
     pub failures: Failures,
 }
@@ -313,25 +313,24 @@ impl Reloads {
         let left = Left { reloading, thread, is_deferred: false };
         let from = left.abandoned_from().raw();
         self.waiting.push(left);
-        self.abandoned_from.fetch_min(from, Relaxed);
+        self.abandoned_from.fetch_min(from, AcqRel);
     }
 
-    /// Takes out all that reads have left for the executor, one by one.
+    /// Takes out all that reads have left for the executor.
     pub fn take_waiting(&self) -> impl Iterator<Item = Reloading> {
-        self.abandoned_from.store(NEVER.raw(), Relaxed);
-        std::iter::from_fn(|| self.waiting.pop().map(|left| left.reloading))
+        self.with_left(std::mem::take).into_iter().map(|left| left.reloading)
     }
 
-    /// Looks at all that are left to run inline.
+    /// Looks at all that are left.
     fn with_left<T>(&self, look: impl FnOnce(&mut Vec<Left>) -> T) -> T {
         let mut left = self.left.lock();
-        self.abandoned_from.store(NEVER.raw(), Relaxed);
+        self.abandoned_from.swap(NEVER.raw(), AcqRel);
         while let Some(it) = self.waiting.pop() {
             left.push(it);
         }
         let result = look(&mut left);
         let first = left.iter().map(Left::abandoned_from).min().unwrap_or(NEVER);
-        self.abandoned_from.fetch_min(first.raw(), Relaxed);
+        self.abandoned_from.fetch_min(first.raw(), AcqRel);
         result
     }
 

@@ -36,7 +36,11 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 /// Tells an asynchronous listener what waits, at the end of a task's operation.
 pub trait Tell: Send + Sync {
     /// With a limit, it also waits until no more notices than that wait.
-    fn tell(&self, limit: Option<usize>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    fn tell(
+        &self,
+        limit: Option<usize>,
+        all: bool,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// How many calls of the listener have panicked since the last time.
     fn take_panics(&self) -> u64;
@@ -47,8 +51,12 @@ where
     K: Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn tell(&self, limit: Option<usize>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.drive(limit))
+    fn tell(
+        &self,
+        limit: Option<usize>,
+        all: bool,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.drive(limit, all))
     }
 
     fn take_panics(&self) -> u64 {

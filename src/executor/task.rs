@@ -17,7 +17,9 @@
 //! 2. The job owns the future while it polls, and no lock is held meanwhile.
 //! 3. A wake during a poll is followed by another poll in the same job, up to [`POLLS`] of them.
 //!    Then another job follows, so that others of the executor have their turn. If the executor
-//!    runs that job at once, inside this one, it gives the turn back: jobs do not nest.
+//!    runs that job at once, inside this one, it gives the turn back: the jobs of one task do not
+//!    nest. (Those of several tasks may, in an executor that drains a queue inside of each
+//!    submission.)
 //! 4. A future whose job was dropped, or whose poll has panicked, is dropped.
 //! 5. A future that nobody can wake any more is dropped by a job.
 //!

@@ -10,9 +10,9 @@
 //!
 //! There are 64 shards, chosen by the top bits of the hash. Each is a cache line with a counter and
 //! a mutex around a `hashbrown::HashTable` of (hash, serial, `Arc<F>`). Serials count the
-//! registrations in the shard. A [`Version`] is the serial that the next registration will get. To
-//! the holder of a version, a flight of the same hash is new if its serial is not below the
-//! version. Flights of other hashes in the shard, and removals, make no difference.
+//! registrations in the shard. A [`Version`] is the serial that the next registration will get, or
+//! an earlier one. To the holder of a version, a flight of the same hash is new if its serial is
+//! not below the version. Flights of other hashes in the shard, and removals, make no difference.
 //!
 //! The shards take 8 KiB. The first caller of [`shard`](Board::shard) allocates them. So a cache
 //! without loads and computations has none, and [`is_idle`](Board::is_idle) says so.
@@ -30,6 +30,9 @@
 //!      registering now will take the bucket lock later, and find the result of the write. If a
 //!      flight has passed rule 2, the bucket lock makes its registration visible to the writer, and
 //!      the shards themselves. So a relaxed load is enough.
+//!    * A [`snapshot`](Shard::snapshot) asks it without that lock. A flight that it misses is new
+//!      to the version. Who uses the answer without the version must have held the bucket lock
+//!      since, or do with an older answer.
 //!    * *No* may be stale, or concern another key of the shard. The writer then leaves the bucket,
 //!      compares keys, and holds a [`ShardGuard`] to keep new flights of its key away.
 //! 4. Lock order: shard before bucket. Under a bucket lock only `is_idle` is allowed.
@@ -39,7 +42,7 @@
 //!
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
-//! | `Shard::flights` | holders of the shard's lock | writers under a bucket lock | Relaxed | the number of flights; ordered by the bucket lock, rule 3 |
+//! | `Shard::flights` | holders of the shard's lock | writers under a bucket lock; snapshots | Relaxed | the number of flights; ordered by the bucket lock, rule 3 |
 //!
 //! # Alternatives that lost
 //!

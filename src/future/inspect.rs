@@ -65,7 +65,7 @@ where
     pub async fn run_pending_tasks(&self) {
         as_task(|| self.cache.run_pending_tasks());
         self.engine().announce_all_async().await;
-        self.tell_listeners().await;
+        self.tell_all().await;
     }
 
     /// See [`crate::Cache::close`]. The work is done at the first poll, however much there is. If
@@ -74,7 +74,7 @@ where
     pub async fn close(&self) {
         as_task(|| self.cache.close());
         self.engine().announce_all_async().await;
-        self.tell_listeners().await;
+        self.tell_all().await;
     }
 }
 

@@ -168,14 +168,21 @@ where
     /// Awaits the asynchronous listeners. It does not wait for a receiver, which may be the caller.
     async fn tell_listeners(&self) {
         if self.engine().tells_after_read() {
-            self.tell_all().await;
+            self.tell_boxed(false).await;
+        }
+    }
+
+    /// The same for a call that delivers all.
+    async fn tell_all(&self) {
+        if self.engine().tells_after_read() {
+            self.tell_boxed(true).await;
         }
     }
 
     /// The box keeps the futures of operations small, which seldom need it.
     #[cold]
-    fn tell_all(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.engine().tell_async())
+    fn tell_boxed(&self, all: bool) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.engine().tell_async(all))
     }
 
     #[cold]

@@ -63,7 +63,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let begin = || Box::new((self.cache.get(key), self.tell_all()));
+        let begin = || Box::new((self.cache.get(key), self.tell_boxed(false)));
         let (result, listeners) = &mut **telling.0.get_or_insert_with(begin);
         listeners.as_mut().poll(context).map(|()| result.take())
     }
@@ -75,7 +75,7 @@ where
     {
         let result = self.cache.get_entry(key);
         if self.engine().tells_after_read() {
-            self.tell_all().await;
+            self.tell_boxed(false).await;
         }
         result
     }
@@ -87,7 +87,7 @@ where
     {
         let result = self.cache.touch(key);
         if self.engine().tells_after_read() {
-            self.tell_all().await;
+            self.tell_boxed(false).await;
         }
         result
     }
@@ -100,7 +100,7 @@ where
     {
         let result = self.cache.get_many(keys);
         if self.engine().tells_after_read() {
-            self.tell_all().await;
+            self.tell_boxed(false).await;
         }
         result
     }

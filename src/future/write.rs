@@ -36,8 +36,10 @@ where
     }
 
     /// See [`crate::Cache::insert_many`]. Awaits computations of the keys. Runs the iterator to its
-    /// end first: it need not be `Send`.
+    /// end first.
     pub async fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+        // An iterator across an await would have to be `Send` whatever the lifetimes in its type,
+        // which rustc does not know there.
         let pairs: Vec<_> = pairs.into_iter().collect();
         for (key, value) in pairs {
             self.insert(key, value).await;

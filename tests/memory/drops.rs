@@ -6,9 +6,12 @@ use crate::common::audited::{audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use crate::common::panic_of;
 use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed};
+use std::future::Future;
 use std::hash::{Hash, Hasher};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 const THREADS: u64 = 3;
@@ -259,4 +262,35 @@ fn a_value_that_a_panic_keeps_from_its_reader_does_not_leak() {
     cache.cache().invalidate(&1);
     (0..5).for_each(|_| cache.cache().run_pending_tasks());
     assert_eq!((cache.cache().entry_count(), dropped.load(SeqCst)), (0, 2));
+}
+
+/// The same for what a task has loaded, if the destructor of its future panics.
+#[test]
+fn what_a_future_has_made_does_not_leak_if_its_destructor_panics() {
+    struct Made(Arc<AtomicUsize>);
+    impl Drop for Made {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    struct Makes(Arc<AtomicUsize>);
+    impl Future for Makes {
+        type Output = Made;
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Made> {
+            Poll::Ready(Made(Arc::clone(&self.0)))
+        }
+    }
+    impl Drop for Makes {
+        fn drop(&mut self) {
+            panic!("the future");
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let cache = cortado::future::Cache::<u32, Made>::new(10);
+    let load = cache.entry(1).or_insert_with(Makes(Arc::clone(&dropped)));
+    assert_eq!(panic_of(|| pollster::block_on(load)), "the future");
+    cache.sync().invalidate(&1);
+    (0..5).for_each(|_| cache.sync().run_pending_tasks());
+    assert_eq!((cache.sync().entry_count(), dropped.load(SeqCst)), (0, 1));
 }

@@ -183,11 +183,11 @@ fn a_driver_tells_what_comes_while_it_tells() {
 }
 
 /// A listener may be ready at once: the driver lets other tasks run after each 64 notices. Under a
-/// limit, a task that waits goes on for it then.
+/// limit, a task that waits goes on for it then, unless it is to tell all.
 #[test]
 fn a_driver_takes_turns() {
     must_end(|| {
-        for limited in [false, true] {
+        for (limited, closes) in [(false, false), (true, false), (true, true)] {
             let (log, gate) = (Log::default(), Gate::default());
             let (of_listener, gated) = (log.clone(), gate.clone());
             let mut builder = Cache::builder().record_stats(true);
@@ -204,7 +204,12 @@ fn a_driver_takes_turns() {
             };
             let cache = Arc::new(tasks_audited(builder.async_eviction_listener(listener).build()));
             at_once(cache.insert_many((0..100).map(|key| (key, key))));
-            let mut driver = Task::waiting(cache.invalidate(&0));
+            let mut driver = if closes {
+                cache.sync().invalidate(&0);
+                Task::waiting(cache.run_pending_tasks())
+            } else {
+                Task::waiting(cache.invalidate(&0))
+            };
             (1..71).for_each(|key| at_once(cache.invalidate(&key)));
             let next = cache.invalidate(&71);
             let next = if limited {
@@ -214,6 +219,12 @@ fn a_driver_takes_turns() {
                 None
             };
             gate.open();
+            if closes {
+                assert!(!driver.poll());
+                driver.end();
+                assert_eq!(log.values().len(), 72, "the end waits for all");
+                continue;
+            }
             assert_eq!((driver.poll(), log.values().len()), (limited, 64));
             match next {
                 Some(next) => next.end(),

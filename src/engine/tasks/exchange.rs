@@ -131,7 +131,12 @@ impl<O: Future, F: Future> Parts<'_, O, F> {
             let Some((operation, mut user)) = both else { return Poll::Pending };
             let poll_user =
                 &mut |_, context: &mut Context<'_>| user.as_mut().poll(context).map(&answer_of);
-            exchange.poll(operation, poll_user, context)
+            let poll = exchange.poll(operation, poll_user, context);
+            if poll.is_ready() {
+                // Before the output is the return value: a panic of the destructor would leak it.
+                self.end(ReentrancyMark::ending());
+            }
+            poll
         })
         .await
     }

@@ -18,9 +18,10 @@ impl<K, V, S> Engine<K, V, S> {
         self.tells_after_read() || self.exceeded_limit().is_some()
     }
 
-    /// Awaits what a reader has to wait for after its operation: the asynchronous listeners.
-    pub async fn tell_async(&self) {
-        self.notify(None).await;
+    /// Awaits what a reader has to wait for after its operation: the asynchronous listeners. Or,
+    /// for a call that delivers `all`, these until nothing waits.
+    pub async fn tell_async(&self, all: bool) {
+        self.notify(None, all).await;
     }
 
     /// Awaits what a writer has to wait for after its operation: that too many notices are
@@ -29,20 +30,20 @@ impl<K, V, S> Engine<K, V, S> {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        self.notify(self.wait_limit()).await;
+        self.notify(self.wait_limit(), false).await;
     }
 
     /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
     /// for itself. The outer operation awaits then. Inside a listener that awaits, of any cache,
     /// nothing is held back: it would wait for itself, or for one that waits for it.
     #[cold]
-    async fn notify(&self, limit: Option<usize>) {
+    async fn notify(&self, limit: Option<usize>, all: bool) {
         if !self.tells_after_read() || reentrancy::is_in_user_code() {
             return;
         }
         let limit = limit.filter(|_| !reentrancy::tells());
         for listener in &self.hooks.async_listeners {
-            let mut telling = listener.tell(limit);
+            let mut telling = listener.tell(limit, all);
             poll_fn(|context| {
                 let _mark = ReentrancyMark::telling();
                 telling.as_mut().poll(context)

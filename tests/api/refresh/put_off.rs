@@ -148,3 +148,53 @@ fn a_reload_whose_reader_has_panicked_is_started_by_another_one() {
         }
     });
 }
+
+/// Maintenance that gives an abandoned reload up leaves alone what a reader has just triggered.
+#[test]
+fn a_reload_that_is_being_triggered_is_not_lost_to_maintenance() {
+    /// The clone of key 1 panics; that of key 2 lets another thread maintain the cache.
+    struct Interrupted(u32, u32, Arc<AtomicBool>, Arc<OnceLock<Cache<u32, Interrupted>>>);
+    impl Clone for Interrupted {
+        fn clone(&self) -> Self {
+            if self.2.load(SeqCst) {
+                assert!(self.0 != 1, "the clone");
+                let cache = self.3.get().unwrap().clone();
+                thread::spawn(move || cache.run_pending_tasks()).join().unwrap();
+            }
+            Self(self.0, self.1, Arc::clone(&self.2), Arc::clone(&self.3))
+        }
+    }
+    watched(|watch| {
+        for inline in [false, true] {
+            watch.begin(format!("{inline}"));
+            let (clock, hand) = Clock::manual();
+            let builder = Cache::builder().refresh_after_write(SOFT).refresh_limit(2).clock(clock);
+            let builder = if inline {
+                builder.refresh_inline(true)
+            } else {
+                builder.executor(|job: Job| job())
+            };
+            let (interrupts, itself) = (Arc::new(AtomicBool::new(false)), Arc::default());
+            let (flag, slot) = (Arc::clone(&interrupts), Arc::clone(&itself));
+            let value =
+                move |key, version| Interrupted(key, version, Arc::clone(&flag), Arc::clone(&slot));
+            let made = value.clone();
+            let cache =
+                builder.build_with_loader(move |key: &u32| Ok::<_, ()>(Loaded::new(made(*key, 1))));
+            assert!(itself.set(cache.cache().clone()).is_ok());
+            (1..3).for_each(|key| cache.insert(key, value(key, 0)));
+            hand.advance(SOFT);
+            interrupts.store(true, SeqCst);
+            assert_eq!(panic_of(|| cache.get(&1)), "the clone");
+            hand.advance(SECOND);
+            assert!(cache.get(&2).is_ok());
+            interrupts.store(false, SeqCst);
+            (0..3).for_each(|_| _ = (cache.get(&1).is_ok(), cache.get(&2).is_ok()));
+            let versions = [1, 2].map(|key| cache.get(&key).unwrap().1);
+            assert_eq!((versions, cache.stats().reloads_under_way), ([1, 1], 0));
+            // The cache is inside its values.
+            cache.cache().invalidate_all();
+            cache.run_pending_tasks();
+        }
+    });
+}
