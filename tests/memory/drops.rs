@@ -4,7 +4,7 @@
 
 use crate::common::audited::{audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
-use crate::common::panic_of;
+use crate::common::{must_end, panic_of};
 use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed};
 use std::future::Future;
 use std::hash::{Hash, Hasher};
@@ -286,11 +286,13 @@ fn what_a_future_has_made_does_not_leak_if_its_destructor_panics() {
             panic!("the future");
         }
     }
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let cache = cortado::future::Cache::<u32, Made>::new(10);
-    let load = cache.entry(1).or_insert_with(Makes(Arc::clone(&dropped)));
-    assert_eq!(panic_of(|| pollster::block_on(load)), "the future");
-    cache.sync().invalidate(&1);
-    (0..5).for_each(|_| cache.sync().run_pending_tasks());
-    assert_eq!((cache.sync().entry_count(), dropped.load(SeqCst)), (0, 1));
+    must_end(|| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let cache = cortado::future::Cache::<u32, Made>::new(10);
+        let load = cache.entry(1).or_insert_with(Makes(Arc::clone(&dropped)));
+        assert_eq!(panic_of(|| pollster::block_on(load)), "the future");
+        cache.sync().invalidate(&1);
+        (0..5).for_each(|_| cache.sync().run_pending_tasks());
+        assert_eq!((cache.sync().entry_count(), dropped.load(SeqCst)), (0, 1));
+    });
 }
