@@ -2,10 +2,10 @@
 //!
 //! `CORTADO_DROP_OPS` sets the number of operations per thread.
 
-use crate::common::audited::{audited, tasks_audited};
+use crate::common::audited::{audited, loading_audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use crate::common::{must_end, panic_of};
-use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed};
+use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed, future};
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::pin::Pin;
@@ -252,9 +252,9 @@ fn a_value_that_a_panic_keeps_from_its_reader_does_not_leak() {
         let cache = of_listener.get().unwrap();
         (0..2).for_each(|_| cache.run_pending_tasks());
     });
-    let cache = builder.build_with_loader(move |_: &u32| {
+    let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
         Ok::<_, ()>(Loaded::new(Counted(made.fetch_add(1, SeqCst), Arc::clone(&counts))))
-    });
+    }));
     assert!(itself.set(cache.cache().clone()).is_ok());
     drop(cache.get_entry(&1).unwrap());
     hand.advance(Duration::from_secs(1));
@@ -288,7 +288,7 @@ fn what_a_future_has_made_does_not_leak_if_its_destructor_panics() {
     }
     must_end(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
-        let cache = cortado::future::Cache::<u32, Made>::new(10);
+        let cache = tasks_audited(future::Cache::<u32, Made>::new(10));
         let load = cache.entry(1).or_insert_with(Makes(Arc::clone(&dropped)));
         assert_eq!(panic_of(|| pollster::block_on(load)), "the future");
         cache.sync().invalidate(&1);

@@ -53,6 +53,19 @@ impl Bench {
     }
 }
 
+/// A listener that counts, and that must be told when nobody holds this any more.
+fn told_without(
+    held: &Arc<()>,
+) -> (impl Fn(cortado::Removed<u64, u64>) + Send + Sync + use<>, Arc<AtomicU64>) {
+    let (held, told) = (Arc::downgrade(held), Arc::new(AtomicU64::new(0)));
+    let tells = Arc::clone(&told);
+    let listener = move |_: cortado::Removed<u64, u64>| {
+        assert_eq!(held.strong_count(), 0, "the future is still there");
+        tells.fetch_add(1, SeqCst);
+    };
+    (listener, told)
+}
+
 #[test]
 fn they_wait_for_the_end_of_a_computation() {
     must_end(|| {
@@ -80,12 +93,7 @@ fn they_wait_for_the_end_of_a_computation() {
 fn the_future_of_a_computation_is_dropped_before_its_removal_is_told() {
     must_end(|| {
         let held = Arc::new(());
-        let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
-        let tells = Arc::clone(&told);
-        let listener = move |_: cortado::Removed<u64, u64>| {
-            assert_eq!(held_too.strong_count(), 0, "the future is still there");
-            tells.fetch_add(1, SeqCst);
-        };
+        let (listener, told) = told_without(&held);
         let cache = tasks_audited(Cache::builder().removal_listener(listener).build());
         at_once(cache.insert(KEY, 1));
         let computation = cache.entry(KEY).and_compute_with(|_| {
@@ -105,12 +113,7 @@ fn what_a_computation_defers_is_told_when_its_future_is_gone() {
     must_end(|| {
         for (fails, cancelled) in [(false, false), (true, false), (false, true)] {
             let held = Arc::new(());
-            let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
-            let tells = Arc::clone(&told);
-            let listener = move |_: cortado::Removed<u64, u64>| {
-                assert_eq!(held_too.strong_count(), 0, "the future is still there");
-                tells.fetch_add(1, SeqCst);
-            };
+            let (listener, told) = told_without(&held);
             let cache = tasks_audited(Cache::builder().removal_listener(listener).build());
             let inner = (*cache).clone();
             let computation = cache.entry(KEY).and_try_compute_with(|_| {
@@ -138,12 +141,7 @@ fn what_a_cancelled_load_defers_is_told_when_its_future_is_gone() {
     must_end(|| {
         for case in 0..3 {
             let held = Arc::new(());
-            let (held_too, told) = (Arc::downgrade(&held), Arc::new(AtomicU64::new(0)));
-            let tells = Arc::clone(&told);
-            let listener = move |_: cortado::Removed<u64, u64>| {
-                assert_eq!(held_too.strong_count(), 0, "the future is still there");
-                tells.fetch_add(1, SeqCst);
-            };
+            let (listener, told) = told_without(&held);
             let (clock, hand) = Clock::manual();
             let builder = Cache::builder().removal_listener(listener).clock(clock);
             let builder = builder.refresh_after_write(SECOND).refresh_inline(true);

@@ -1,6 +1,6 @@
 //! Every operation on each runtime; futures may go from thread to thread, and are small.
 
-use crate::common::audited::tasks_audited;
+use crate::common::audited::{tasks_audited, tasks_loading_audited};
 use crate::common::must_end;
 use crate::hand::pends;
 use async_executor::Executor;
@@ -241,9 +241,9 @@ fn futures_that_hold_operations_may_be_sent() {
     macro_rules! sent_with {
         ($($error:ty),*) => { $({
             type Made = Result<u64, $error>;
-            let cache: Cache<u64, u64> = Cache::new(10);
+            let cache = tasks_audited(Cache::<u64, u64>::new(10));
             let load = |_: u64| async { fetch::<$error>().await.map(Loaded::new) };
-            let loading = cortado::future::Cache::builder().build_with_loader(load);
+            let loading = tasks_loading_audited(Cache::builder().build_with_loader(load));
             sent(async move {
                 let _: Result<_, _> = cache.try_get_with(1, fetch::<$error>()).await;
                 let _ = cache.try_get_with_by_ref(&1, fetch::<$error>()).await;
@@ -270,7 +270,7 @@ fn futures_that_hold_operations_may_be_sent() {
         u8
     );
 
-    let cache: Cache<u64, String> = Cache::new(10);
+    let cache = tasks_audited(Cache::<u64, String>::new(10));
     let inserts = async move {
         let rows = [(1, "a"), (2, "b")];
         cache.insert_many(rows.iter().map(|(key, value)| (*key, (*value).to_owned()))).await;

@@ -179,8 +179,8 @@ fn a_reload_that_is_being_triggered_is_not_lost_to_maintenance() {
             let value =
                 move |key, version| Interrupted(key, version, Arc::clone(&flag), Arc::clone(&slot));
             let made = value.clone();
-            let cache =
-                builder.build_with_loader(move |key: &u32| Ok::<_, ()>(Loaded::new(made(*key, 1))));
+            let loader = move |key: &u32| Ok::<_, ()>(Loaded::new(made(*key, 1)));
+            let cache = loading_audited(builder.build_with_loader(loader));
             assert!(itself.set(cache.cache().clone()).is_ok());
             (1..3).for_each(|key| cache.insert(key, value(key, 0)));
             hand.advance(SOFT);

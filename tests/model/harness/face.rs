@@ -125,7 +125,6 @@ impl Subject {
         set_expires_at(key: &By, deadline: Instant) -> bool;
         persist(key: &By) -> bool;
         replace(key: Key, value: Value) -> Result<Entry<Key, Value>, Value>;
-        insert_many(pairs: impl IntoIterator<Item = (Key, Value)>);
         run_pending_tasks();
         close();
     }
@@ -182,10 +181,20 @@ impl Subject {
         }
     }
 
+    /// By tasks one by one: the driver compares what comes before each pair, and tasks would run
+    /// the iterator to its end first.
+    pub fn insert_many(&self, pairs: impl IntoIterator<Item = (Key, Value)>) {
+        match &self.tasks {
+            None => self.cache.insert_many(pairs),
+            Some(tasks) => pairs.into_iter().for_each(|pair| run(tasks.insert_many([pair]))),
+        }
+    }
+
+    /// As for [`insert_many`](Self::insert_many).
     pub fn invalidate_many<'q>(&self, keys: impl IntoIterator<Item = &'q By>) {
         match &self.tasks {
             None => self.cache.invalidate_many(keys),
-            Some(tasks) => run(tasks.invalidate_many(keys)),
+            Some(tasks) => keys.into_iter().for_each(|key| run(tasks.invalidate_many([key]))),
         }
     }
 
