@@ -3,8 +3,8 @@
 use crate::common::audited::{audited, loading_audited};
 use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
 use cortado::{
-    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Loader, Op, Reloaded, RemovalCause,
-    Removed,
+    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Loader, LoadingCache, ManualClock,
+    Op, Reloaded, RemovalCause, Removed,
 };
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -67,6 +67,22 @@ fn a_lifetime_that_is_set_while_the_hook_is_asked_counts() {
     });
 }
 
+/// Reloads an entry, and sets another lifetime while its hook is asked.
+fn set_amid_a_reload(
+    cache: &LoadingCache<u32, u32, ()>,
+    hand: &ManualClock,
+    meanwhile: &Meanwhile,
+    life: Duration,
+) {
+    cache.insert(1, 1);
+    hand.advance(SECOND);
+    let other = cache.cache().clone();
+    *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
+    assert!(cache.get(&1).is_ok());
+    assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
+    assert_eq!(cache.expires_in(&1), Expiration::Due(life));
+}
+
 /// The same for a reload, and for one that a persisting entry overtakes.
 #[test]
 fn a_lifetime_that_is_set_amid_a_reload_counts() {
@@ -81,13 +97,7 @@ fn a_lifetime_that_is_set_amid_a_reload_counts() {
                     .clock(clock)
                     .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
             );
-            cache.cache().insert(1, 1);
-            hand.advance(SECOND);
-            let other = cache.cache().clone();
-            *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
-            assert!(cache.get(&1).is_ok());
-            assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
-            assert_eq!(cache.expires_in(&1), Expiration::Due(life));
+            set_amid_a_reload(&cache, &hand, &meanwhile, life);
         }
     });
 }
@@ -116,13 +126,7 @@ fn a_lifetime_that_is_set_while_the_hook_is_asked_about_an_unmodified_value_coun
             let builder = Cache::builder().expire_after(Keeps(Arc::clone(&meanwhile)));
             let builder = builder.refresh_after_write(SECOND).refresh_inline(true).clock(clock);
             let cache = loading_audited(builder.build_with_loader(Unmodified));
-            cache.cache().insert(1, 1);
-            hand.advance(SECOND);
-            let other = cache.cache().clone();
-            *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
-            assert!(cache.get(&1).is_ok());
-            assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
-            assert_eq!(cache.expires_in(&1), Expiration::Due(life));
+            set_amid_a_reload(&cache, &hand, &meanwhile, life);
         }
     });
 }
