@@ -120,7 +120,7 @@ where
     /// Reloads the value of this entry in this task.
     async fn reload(&self, mut reloading: Reloading, entry: &Entry<K, V>) -> Option<Entry<K, V>> {
         reloading.leave_no_trace();
-        let answer = asked(self.loader.reload(entry.key(), entry));
+        let answer = pin!(Some(asked(self.loader.reload(entry.key(), entry))));
         let made = self.cache.engine().reload_by(Box::new(reloading), K::clone, answer).await;
         // Its caller may be a read, and the task that receives the notices.
         self.cache.tell_listeners().await;

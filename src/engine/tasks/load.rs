@@ -355,7 +355,7 @@ where
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
             let mut key = once(|| key);
-            let answer = caught(async { answer(init.await.into_result()) });
+            let answer = pin!(Some(caught(async { answer(init.await.into_result()) })));
             drop(engine.reload_by(reloading, |_| key(), answer).await);
         };
         spawn(Box::pin(reload), execute);

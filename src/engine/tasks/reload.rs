@@ -17,7 +17,7 @@ use crate::primitives::guarded::GuardedBool;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -54,17 +54,17 @@ where
 {
     /// Reloads a node's value by a future whose panics count as failures. Returns the new value's
     /// entry, if it brought a value. If the key has another load or computation, this waits for
-    /// none.
+    /// none. The caller pins the future, so that the futures up to here have only a pointer to it.
     pub async fn reload_by(
         &self,
         reloading: Box<Reloading>,
         key: impl FnMut(&K) -> K,
-        answer: impl Future<Output = Answer<V>>,
+        user: Pin<&mut Option<impl Future<Output = Answer<V>>>>,
     ) -> Option<Entry<K, V>> {
         let exchange = Exchange::new();
         let ask = async |flight| exchange.ask(flight, ()).await;
         let operation = pin!(Some(self.reload_async(reloading, key, (ask, Panics::Count))));
-        Parts { operation, user: pin!(Some(answer)) }.run(&exchange, identity).await
+        Parts { operation, user }.run(&exchange, identity).await
     }
 
     /// [`reload_by`](Self::reload_by), which asks for the answer. The user's future outlives this
@@ -199,7 +199,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let node = engine.pool.handle(reloading.node.clone());
             let key = node.key().clone();
-            let answer = asked(loader.reload(&key, node.value()));
+            let answer = pin!(Some(asked(loader.reload(&key, node.value()))));
             drop(engine.reload_by(Box::new(reloading), K::clone, answer).await);
         };
         spawn(Box::pin(reload), execute);
