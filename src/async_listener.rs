@@ -2,14 +2,14 @@
 //!
 //! The ordinary delivery puts notices into the queue, in their order. Operations of tasks drive the
 //! queue when they end: the first of them becomes the *driver*, which awaits one notice after the
-//! other until the queue is empty. So the notices of a key are delivered in their order. Other
-//! operations find a driver and go on, or wait for it if too many notices are in the queue. A
-//! driver that is cancelled leaves the future of its notice behind, and the next one resumes it.
+//! other. So the notices of a key are delivered in their order. Other operations find a driver and
+//! go on, or wait for it if too many notices are in the queue. A driver that is cancelled leaves
+//! the future of its notice behind, and the next one resumes it.
 //!
-//! A driver that has told [`TURN`] notices is relieved by an operation that waits. (It cannot ask
-//! one to wait: a listener may await that operation. So without a limit a driver goes on as long as
-//! others cause removals faster than it tells. A call that delivers all is not relieved.) After
-//! each turn it also lets other tasks run, since a listener may be ready at once.
+//! A driver that has told its [`Share`] leaves the rest to the next operation. While more notices
+//! wait than the limit allows, a writer goes on until an operation relieves it that waits. (It
+//! cannot ask one to wait: a listener may await that operation.) After each [`TURN`] it also lets
+//! other tasks run, since a listener may be ready at once.
 
 use crate::entry::Removed;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,8 +22,37 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// After so many notices, a driver is relieved, and lets other tasks run.
+/// After so many notices, a driver lets other tasks run. A writer leaves the rest to others then,
+/// as one that calls an ordinary listener does.
 const TURN: u32 = 64;
+
+/// How much of what waits an operation tells.
+#[derive(Clone, Copy)]
+pub enum Share {
+    /// One notice: a read causes no removal but that of an entry which it finds expired.
+    Reader,
+    /// [`TURN`] notices, and more while the limit is exceeded.
+    Writer { limit: Option<usize> },
+    /// What waits, for a call that delivers all.
+    All,
+}
+
+impl Share {
+    fn notices(self) -> u32 {
+        match self {
+            Self::Reader => 1,
+            Self::Writer { .. } => TURN,
+            Self::All => u32::MAX,
+        }
+    }
+
+    fn limit(self) -> Option<usize> {
+        match self {
+            Self::Writer { limit } => limit,
+            Self::Reader | Self::All => None,
+        }
+    }
+}
 
 /// What an asynchronous listener returns for each removal.
 pub type ListenerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -97,18 +126,18 @@ impl<K, V> Drop for AsyncListener<K, V> {
 }
 
 impl<K: Clone, V: Clone> AsyncListener<K, V> {
-    /// Tells what waits. If another task is at it, this one waits until at most `limit` notices
-    /// are in the queue, or relieves that task. Without a limit it does not wait. A call that is to
-    /// tell all is not relieved.
-    pub async fn drive(&self, limit: Option<usize>, tells_all: bool) {
+    /// Tells a share of what waits. If another task is at it, this one waits until no more notices
+    /// are in the queue than the limit allows, or relieves that task. Without a limit it does not
+    /// wait.
+    pub async fn drive(&self, share: Share) {
         while !self.queue.is_empty() || self.has_begun() {
             if let Some(driver) = self.take_desk() {
-                if driver.tell(tells_all).await {
+                if driver.tell(share).await {
                     return;
                 }
                 continue;
             }
-            let Some(limit) = limit else { return };
+            let Some(limit) = share.limit() else { return };
             let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
             let place = Place::at(self);
             let mut wait = self.waiters.wait();
@@ -172,15 +201,17 @@ struct Driver<'a, K, V> {
 }
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
-    /// Tells what waits. Returns true if another operation goes on with it.
-    async fn tell(mut self, tells_all: bool) -> bool {
+    /// Tells a share of what waits. Returns true if the rest is left to other operations.
+    async fn tell(mut self, share: Share) -> bool {
         let mut told: u32 = 0;
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
             let is_dropped = self.end();
             self.count(is_told && is_dropped);
             told += 1;
-            if told >= TURN && !tells_all && self.is_relieved() {
+            let backlog = self.listener.backlog.load(Ordering::Relaxed);
+            let goes_on = share.limit().is_some_and(|limit| backlog > limit);
+            if told >= share.notices() && (!goes_on || self.is_relieved()) {
                 return true;
             }
             if told.is_multiple_of(TURN) {

@@ -84,17 +84,29 @@ impl Upstream {
         let response = timeout(LIMIT, client::get(self.0, &path, known));
         let response = response.await.context("the upstream is too slow")??;
         let is_answer = [200, 304, 404, 410].contains(&response.status);
-        ensure!(is_answer, "the upstream says {}", response.status);
+        ensure!(is_answer, Status(response.status));
         Ok(response)
     }
 
     /// Asks for a page, whatever is known of it.
     async fn fetch(&self, page: u64) -> Result<Arc<Page>> {
         let response = self.ask(page, None).await?;
-        ensure!(response.status == 200, "the upstream says {}", response.status);
+        ensure!(response.status == 200, Status(response.status));
         Ok(page_of(response))
     }
 }
+
+/// The upstream answered with this status.
+#[derive(Debug)]
+struct Status(u16);
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the upstream says {}", self.0)
+    }
+}
+
+impl std::error::Error for Status {}
 
 /// How long a response is kept: while it may be used, whatever the reason.
 fn kept(terms: Terms) -> Duration {
@@ -222,6 +234,18 @@ enum Refused {
     Unconfirmed,
 }
 
+impl Refused {
+    /// That there is no such page is the upstream's answer, not its failure.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Failed(error) if matches!(error.downcast_ref(), Some(Status(404 | 410))) => {
+                StatusCode::NOT_FOUND
+            }
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -246,6 +270,6 @@ async fn answer(
 ) -> Result<Vec<u8>, (StatusCode, String)> {
     match service.page(page).await {
         Ok(page) => Ok(page.body.clone()),
-        Err(refused) => Err((StatusCode::BAD_GATEWAY, format!("{refused}\n"))),
+        Err(refused) => Err((refused.status(), format!("{refused}\n"))),
     }
 }

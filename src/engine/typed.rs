@@ -4,7 +4,7 @@ use super::core::Core;
 use super::read_mode::{Facts, ReadMode};
 use super::reentrancy::Deliver;
 use super::reloads::{RefreshPolicy, TypedReloads};
-use crate::async_listener::AsyncListener;
+use crate::async_listener::{AsyncListener, Share};
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
 use crate::clock::{Nanos, Ticker};
@@ -35,12 +35,8 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// Tells an asynchronous listener what waits, at the end of a task's operation.
 pub trait Tell: Send + Sync {
-    /// With a limit, it also waits until no more notices than that wait.
-    fn tell(
-        &self,
-        limit: Option<usize>,
-        all: bool,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Of a writer with a limit, it also waits until no more notices than that wait.
+    fn tell(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// How many calls of the listener have panicked since the last time.
     fn take_panics(&self) -> u64;
@@ -51,12 +47,8 @@ where
     K: Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    fn tell(
-        &self,
-        limit: Option<usize>,
-        all: bool,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.drive(limit, all))
+    fn tell(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.drive(share))
     }
 
     fn take_panics(&self) -> u64 {

@@ -17,14 +17,15 @@ where
     ///
     /// The listener is called for one removal at a time, and for the removals of a key in their
     /// order. The operation of a task that ends while removals wait awaits the listener, unless
-    /// another operation does. If that operation is dropped, a later one goes on with the same
-    /// call. An
-    /// operation of a thread ([`Cache::sync`](super::Cache::sync)), the
-    /// [`scheduler`](Self::scheduler), a job of the [`executor`](Self::executor), and an operation
-    /// inside a load or a computation of any cache leave the removals to the next operation of a
-    /// task outside of these, of which [`run_pending_tasks`](super::Cache::run_pending_tasks)
-    /// is one. So a cache that is only used in the loaders of another one needs such a call now
-    /// and then.
+    /// another operation does: a read for one removal, a write for 64 at most. The rest is left to
+    /// later operations. [`run_pending_tasks`](super::Cache::run_pending_tasks) and
+    /// [`close`](super::Cache::close) await all. If an operation is dropped meanwhile, a later one
+    /// goes on with the same call. An operation of a thread ([`Cache::sync`](super::Cache::sync)),
+    /// the [`scheduler`](Self::scheduler), a job of the [`executor`](Self::executor), and an
+    /// operation inside a load or a computation of any cache leave the removals to the next
+    /// operation of a task outside of these, of which
+    /// [`run_pending_tasks`](super::Cache::run_pending_tasks) is one. So a cache that is only
+    /// used in the loaders of another one needs such a call now and then.
     ///
     /// *Bound*: the [`notification_limit`](Self::notification_limit) counts the removals that wait
     /// for this listener, too. With [`Overflow::Discard`](crate::Overflow::Discard) further ones

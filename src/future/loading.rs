@@ -248,10 +248,14 @@ where
     /// (`refresh` of a [`LoadingCache`](crate::LoadingCache) for threads does not wait, and returns
     /// whether it has begun.)
     ///
-    /// The loader runs in this task, wherever other reloads run. If a reload or load of the key is
-    /// under way, or too many reloads are, the call returns what a read finds.
+    /// The loader runs in this task, wherever other reloads run. If a reload of the key is under
+    /// way, the call waits for it and returns the value that is there then: all tasks that ask at
+    /// the same time share one call of the loader. If too many reloads are under way
+    /// ([`refresh_limit`](crate::Builder::refresh_limit)), and inside a load, a computation, a
+    /// callback or a listener, the call returns the present value.
     ///
-    /// *Cancellation*: the reload is given up if this future is dropped.
+    /// *Cancellation*: a reload that this call began is given up if its future is dropped. A task
+    /// that waited for it returns the old value then.
     ///
     /// # Errors
     /// The loader's error, if the key has no value. A failed reload returns the old value.
@@ -278,7 +282,11 @@ where
         let engine = self.cache.engine();
         let Some(entry) = self.cache.peek(key) else { return self.get(key).await };
         let Some(reloading) = engine.take_reload(entry.node()) else {
-            return Ok(entry.into_value());
+            engine.join_reload_async(entry.node()).await;
+            return match self.cache.peek(key) {
+                Some(present) => Ok(present.into_value()),
+                None => self.get(key).await,
+            };
         };
         let made = self.reload(reloading, &entry).await;
         self.cache.tell().await;

@@ -26,7 +26,8 @@
 //! the calls of [`crate::Cache`], an operation may run a bounded piece of maintenance, the removal
 //! listener included, on the thread that polls it. Reads wait for no other operation, so the future
 //! of [`Cache::get`] is ready at the first poll. Only a listener that awaits
-//! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting.
+//! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting:
+//! for one call of it.
 //!
 //! A *synchronous* write blocks its thread while a computation of its key runs. A synchronous load
 //! or computation also blocks while a load of its key runs. Synchronous reads never wait. On a
@@ -77,6 +78,7 @@ pub use key_entry::{
 
 pub use loading::LoadingCache;
 
+use crate::async_listener::Share;
 use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;
 use std::fmt;
@@ -168,21 +170,21 @@ where
     /// Awaits the asynchronous listeners. It does not wait for a receiver, which may be the caller.
     async fn tell_listeners(&self) {
         if self.engine().tells_after_read() {
-            self.tell_boxed(false).await;
+            self.tell_boxed(Share::Reader).await;
         }
     }
 
     /// The same for a call that delivers all.
     async fn tell_all(&self) {
         if self.engine().tells_after_read() {
-            self.tell_boxed(true).await;
+            self.tell_boxed(Share::All).await;
         }
     }
 
     /// The box keeps the futures of operations small, which seldom need it.
     #[cold]
-    fn tell_boxed(&self, all: bool) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(self.engine().tell_async(all))
+    fn tell_boxed(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.engine().tell_async(share))
     }
 
     #[cold]

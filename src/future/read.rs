@@ -1,6 +1,7 @@
 //! Reads. They never wait.
 
 use super::Cache;
+use crate::async_listener::Share;
 use crate::entry::Entry;
 use crate::expiration::Expiration;
 use equivalent::Equivalent;
@@ -63,7 +64,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let begin = || Box::new((self.cache.get(key), self.tell_boxed(false)));
+        let begin = || Box::new((self.cache.get(key), self.tell_boxed(Share::Reader)));
         let (result, listeners) = &mut **telling.0.get_or_insert_with(begin);
         listeners.as_mut().poll(context).map(|()| result.take())
     }
@@ -75,7 +76,7 @@ where
     {
         let result = self.cache.get_entry(key);
         if self.engine().tells_after_read() {
-            self.tell_boxed(false).await;
+            self.tell_boxed(Share::Reader).await;
         }
         result
     }
@@ -87,7 +88,7 @@ where
     {
         let result = self.cache.touch(key);
         if self.engine().tells_after_read() {
-            self.tell_boxed(false).await;
+            self.tell_boxed(Share::Reader).await;
         }
         result
     }
@@ -100,7 +101,7 @@ where
     {
         let result = self.cache.get_many(keys);
         if self.engine().tells_after_read() {
-            self.tell_boxed(false).await;
+            self.tell_boxed(Share::Reader).await;
         }
         result
     }

@@ -7,12 +7,13 @@ use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
 use crate::engine::refresh::{QueuedLoad, QueuedOutcome};
+use crate::engine::reloads::Reloads;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::flight::cell::{Follow, Outcome};
 use crate::loader::AnyAsyncLoader;
 use crate::node::GONE;
-use crate::pool::Handle;
+use crate::pool::{Handle, RefreshMark};
 use crate::primitives::catch_user_panic;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
@@ -39,12 +40,22 @@ pub async fn until<T>(
 impl<K, V, S> Engine<K, V, S> {
     /// [`await_reload`](Self::await_reload) for tasks, until `limit` is ready.
     pub async fn await_reload_async(&self, node: &Handle<K, V>, limit: Pin<&mut impl Future>) {
-        let Some((reloads, refresh)) = self.reload_to_await(node) else { return };
-        let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
-        let mut wait = reloads.wait();
-        let reload = pin!(poll_fn(|context| wait.poll(context, is_over)));
-        until(reload, limit).await;
+        let awaited = self.reload_to_await(node);
+        until(pin!(reload_has_ended(node, awaited)), limit).await;
     }
+
+    /// Waits for the reload of a node that is under way, stale or not.
+    pub async fn join_reload_async(&self, node: &Handle<K, V>) {
+        reload_has_ended(node, self.reload_under_way(node)).await;
+    }
+}
+
+/// Waits while a node is in the index and its reload is under way.
+async fn reload_has_ended<K, V>(node: &Handle<K, V>, awaited: Option<(&Reloads, RefreshMark<'_>)>) {
+    let Some((reloads, refresh)) = awaited else { return };
+    let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
+    let mut wait = reloads.wait();
+    poll_fn(|context| wait.poll(context, is_over)).await;
 }
 
 impl<K, V, S> Engine<K, V, S>

@@ -1,6 +1,7 @@
 //! A task's operation as a whole: it blocks its thread for nobody, and at its end it waits for
 //! listeners where a thread would.
 
+use crate::async_listener::Share;
 use crate::engine::Engine;
 use crate::engine::reentrancy::{self, ReentrancyMark};
 use std::future::poll_fn;
@@ -18,10 +19,9 @@ impl<K, V, S> Engine<K, V, S> {
         self.tells_after_read() || self.exceeded_limit().is_some()
     }
 
-    /// Awaits what a reader has to wait for after its operation: the asynchronous listeners. Or,
-    /// for a call that delivers `all`, these until nothing waits.
-    pub async fn tell_async(&self, all: bool) {
-        self.notify(None, all).await;
+    /// Awaits the asynchronous listeners after an operation that wrote nothing.
+    pub async fn tell_async(&self, share: Share) {
+        self.notify(share).await;
     }
 
     /// Awaits what a writer has to wait for after its operation: that too many notices are
@@ -30,20 +30,24 @@ impl<K, V, S> Engine<K, V, S> {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        self.notify(self.wait_limit(), false).await;
+        self.notify(Share::Writer { limit: self.wait_limit() }).await;
     }
 
     /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
     /// for itself. The outer operation awaits then. Inside a listener that awaits, of any cache,
     /// nothing is held back: it would wait for itself, or for one that waits for it.
     #[cold]
-    async fn notify(&self, limit: Option<usize>, all: bool) {
+    async fn notify(&self, mut share: Share) {
         if !self.tells_after_read() || reentrancy::is_in_user_code() {
             return;
         }
-        let limit = limit.filter(|_| !reentrancy::tells());
+        if let Share::Writer { limit } = &mut share
+            && reentrancy::tells()
+        {
+            *limit = None;
+        }
         for listener in &self.hooks.async_listeners {
-            let mut telling = listener.tell(limit, all);
+            let mut telling = listener.tell(share);
             poll_fn(|context| {
                 let _mark = ReentrancyMark::telling();
                 telling.as_mut().poll(context)

@@ -163,6 +163,56 @@ fn a_task_may_ask_for_a_reload() {
     });
 }
 
+/// Whoever asks for a reload while one is under way gets what that one brings, fresh or stale.
+#[test]
+fn tasks_that_ask_for_a_reload_at_the_same_time_share_it() {
+    must_end(|| {
+        for is_stale in [false, true] {
+            let b = bench(|builder| builder);
+            if !is_stale {
+                at_once(b.cache.insert(7, 1));
+            }
+            let leader = Task::waiting(b.cache.refresh(&7));
+            let joins: Vec<_> = (0..3).map(|_| Task::waiting(b.cache.refresh(&7))).collect();
+            b.upstream.answer(Ok(Reloaded::new(6)));
+            assert_eq!(leader.end(), Ok(6));
+            joins.into_iter().for_each(|join| assert_eq!(join.end(), Ok(6)));
+            assert_eq!(b.upstream.asked(), [Some(1)]);
+        }
+    });
+}
+
+/// The reload that they share may come to nothing: then they get what is there, or load it.
+#[test]
+fn a_task_that_shares_a_reload_gets_what_it_leaves() {
+    must_end(|| {
+        for end in ["fails", "is dropped", "is overtaken", "is cleared", "is gone"] {
+            let b = bench(|builder| builder);
+            at_once(b.cache.insert(7, 5));
+            let leader = Task::waiting(b.cache.refresh(&7));
+            let join = Task::waiting(b.cache.refresh(&7));
+            match end {
+                "fails" => b.upstream.answer(Err("down")),
+                "is gone" => b.upstream.answer(Ok(Reloaded::gone())),
+                "is overtaken" => at_once(b.cache.insert(7, 50)),
+                "is cleared" => b.cache.invalidate_all(),
+                _ => {}
+            }
+            if ["fails", "is gone"].contains(&end) {
+                leader.end().unwrap();
+            } else {
+                drop(leader);
+            }
+            let left = match end {
+                "is overtaken" => 50,
+                "is cleared" | "is gone" => 1,
+                _ => 5,
+            };
+            assert_eq!(join.end(), Ok(left), "it {end}");
+        }
+    });
+}
+
 /// A cache without a stored loader, with the value 1 of "k", stale.
 fn stale(inline: bool) -> (TasksAudited<&'static str, u32>, ManualClock) {
     let (clock, hand) = Clock::manual();
