@@ -252,6 +252,8 @@ mod guide {
     mod weights {}
     #[doc = include_str!("../docs/guide/listeners.md")]
     mod listeners {}
+    #[doc = include_str!("../docs/guide/metrics.md")]
+    mod metrics {}
     #[doc = include_str!("../docs/guide/testing.md")]
     mod testing {}
     #[doc = include_str!("../docs/guide/async.md")]

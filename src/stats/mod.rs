@@ -18,7 +18,8 @@ const STRIPES: usize = 8;
 
 /// A snapshot of what a cache has done since it was built; see
 /// [`Cache::stats`](crate::Cache::stats). If other threads write the counters meanwhile, the
-/// counters may be a few operations apart.
+/// counters may be a few operations apart. `docs/guide/metrics.md` says which to export, and what
+/// to alert on.
 ///
 /// ```
 /// use cortado::{Cache, Clock, RemovalCause};
@@ -57,13 +58,13 @@ pub struct Stats {
     pub misses: u64,
     /// Values that were given to the cache, including those that the cache refused.
     pub insertions: u64,
-    /// Loads (`get_with` and the like) that returned a value. A bulk load is one load: it counts
-    /// if its loader returned.
+    /// Loads (`get_with` and the like) that returned a value, and reloads whose loader returned no
+    /// error. A bulk load is one load: it counts if its loader returned.
     pub loads: u64,
-    /// Loads that made no value: the loader returned `None` or an error, panicked, or was
-    /// cancelled.
+    /// Loads and reloads that brought nothing: the loader returned `None` or an error, panicked,
+    /// or was cancelled.
     pub load_failures: u64,
-    /// Time spent in loads, summed over all threads.
+    /// Time spent in loads and reloads, summed over all threads.
     pub load_time: Duration,
     /// Panics of the removal listener. Each was caught, and the next removal was delivered.
     pub listener_panics: u64,
