@@ -43,6 +43,13 @@ where
     /// cache with statistics counts it:
     /// [`Stats::listener_panics`](crate::Stats::listener_panics).)
     ///
+    /// A worker thread of the process is outside of every runtime, so `tokio::spawn` panics there.
+    /// Capture a `tokio::runtime::Handle` and call its `spawn`, or use
+    /// [`removals`](Self::removals).
+    ///
+    /// The cache owns the listener. A listener that owns its own cache is a cycle, and neither is
+    /// ever dropped: give it a `Weak`, by `Arc::new_cyclic` (`docs/guide/listeners.md`).
+    ///
     /// *Blocking*: a slow listener holds up the thread that it runs on and further notifications of
     /// this cache. It holds up no other thread and no other cache.
     ///
@@ -168,6 +175,10 @@ where
     /// * An executor that runs jobs at once, on the caller's thread, is allowed.
     /// * The [`scheduler`](Self::scheduler) does not call the executor itself: a worker thread of
     ///   the process does. So an executor that blocks holds up no other cache.
+    /// * An executor that drops jobs delivers nothing and reloads nothing, and no counter of
+    ///   reloads shows it. Such is one with the `Handle` of a tokio runtime that has ended. So it
+    ///   must not outlive the runtime: build the cache once per runtime, or keep both in a
+    ///   `static`.
     /// * The executor is dropped with the cache, on the thread on which the cache ends. That may be
     ///   one of the executor's own threads, or that worker thread.
     ///
