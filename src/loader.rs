@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
 /// write of the key comes meanwhile.
 ///
+/// The cache owns the loader. A loader that owns its own cache is a cycle, and neither is ever
+/// dropped: give it a `Weak`, by `Arc::new_cyclic` (`docs/guide/refresh.md`).
+///
 /// ```
 /// use cortado::{Cache, Loaded, Loader, Reloaded};
 /// use std::time::Duration;
@@ -50,6 +53,39 @@ use std::time::{Duration, Instant};
 ///     .refresh_inline(true)
 ///     .build_with_loader(Upstream);
 /// assert_eq!(pages.get_entry(&"/".to_owned()).unwrap().body, "hello");
+/// ```
+///
+/// An `Arc<L>` or an `Arc<dyn Loader<..>>` is no loader. A closure that calls it would lose its
+/// `reload` and its `load_many`, so wrap it in a type that forwards all three:
+///
+/// ```
+/// use cortado::{Cache, Loaded, Loader, Reloaded};
+/// use std::sync::Arc;
+///
+/// struct Shared<L: ?Sized>(Arc<L>);
+///
+/// impl<K, V, L: Loader<K, V> + ?Sized> Loader<K, V> for Shared<L> {
+///     type Error = L::Error;
+///
+///     fn load(&self, key: &K) -> Result<Loaded<V>, L::Error> {
+///         self.0.load(key)
+///     }
+///
+///     fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, L::Error> {
+///         self.0.reload(key, old)
+///     }
+///
+///     fn load_many(&self, keys: &[&K]) -> Result<Vec<(K, Loaded<V>)>, L::Error>
+///     where
+///         K: Clone,
+///     {
+///         self.0.load_many(keys)
+///     }
+/// }
+///
+/// let chosen: Arc<dyn Loader<u64, u64, Error = ()>> = Arc::new(|n: &u64| Ok(Loaded::new(n * n)));
+/// let squares = Cache::builder().build_with_loader(Shared(chosen));
+/// assert_eq!(squares.get(&7), Ok(49));
 /// ```
 pub trait Loader<K, V>: Send + Sync + 'static {
     /// Why there is no value.
@@ -98,8 +134,10 @@ where
 
 /// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`].
 ///
-/// A closure that takes a key by value and returns a future is a loader. Implement the trait to use
-/// the old value in a reload, or to load many keys at once:
+/// A closure that takes a key by value and returns a future is a loader. An `async` closure that
+/// captures something is none, since its future borrows from the closure. Clone what it captures
+/// into an `async move` block, as the second example does, or implement the trait. Implement it
+/// also to use the old value in a reload, or to load many keys at once:
 ///
 /// ```
 /// use cortado::{AsyncLoader, Loaded, Reloaded, future::Cache};
@@ -125,6 +163,20 @@ where
 ///     .refresh_inline(true)
 ///     .build_with_loader(Upstream);
 /// assert_eq!(pages.get("/").await.unwrap(), "body of /");
+/// # });
+/// ```
+///
+/// ```
+/// use cortado::{Loaded, future::Cache};
+/// use std::sync::Arc;
+///
+/// # pollster::block_on(async {
+/// let host = Arc::new("example.org".to_owned());
+/// let pages = Cache::builder().build_with_loader(move |path: String| {
+///     let host = Arc::clone(&host);
+///     async move { Ok::<_, ()>(Loaded::new(format!("{host}{path}"))) }
+/// });
+/// assert_eq!(pages.get("/").await.unwrap(), "example.org/");
 /// # });
 /// ```
 pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {

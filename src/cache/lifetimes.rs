@@ -69,7 +69,8 @@ where
     /// Redis' `EXPIRE`.
     ///
     /// Returns false if there is no living entry. Zero ends the entry now, as `Expired`. In a cache
-    /// with a `time_to_idle` the idle time still applies, counted from now.
+    /// with a `time_to_idle` the idle time still applies, counted from now. An update or a
+    /// [reload](crate::Builder::refresh_after_write) settles the lifetime anew.
     ///
     /// *Atomicity*: changes the lifetime of the value that is there, or of an update that overtakes
     /// this call. An entry whose deadline came first stays expired.
@@ -120,7 +121,8 @@ where
     /// Lets the key's living entry live forever: Redis' `PERSIST`.
     ///
     /// A `time_to_idle` still applies, and a policy's read hook may change the lifetime at the next
-    /// read. Returns false if there is no living entry. Otherwise like [`set_ttl`](Self::set_ttl).
+    /// read. An update or a reload settles it anew. Returns false if there is no living entry.
+    /// Otherwise like [`set_ttl`](Self::set_ttl).
     ///
     /// ```
     /// use cortado::{Cache, Expiration};

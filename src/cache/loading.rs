@@ -88,7 +88,8 @@ where
         self.load_uncounted(key.to_owned()).map(Entry::into_value)
     }
 
-    /// Like [`get`](Self::get), but returns a handle on the entry, without a clone.
+    /// Like [`get`](Self::get), but returns a handle on the entry, without a clone. It loads a
+    /// missing value; [`Cache::get_entry`], by [`cache()`](Self::cache), does not.
     ///
     /// # Errors
     /// As [`get`](Self::get).

@@ -98,6 +98,9 @@ where
     /// inserted after the call.
     /// [`Stats::refused_after_close`](crate::Stats::refused_after_close) counts these values.
     ///
+    /// Loads and reloads that are under way go on, and their callers get the values. A
+    /// [`LoadingCache`](crate::LoadingCache) asks its loader at each `get` from now on.
+    ///
     /// Dropping the last handle without this call announces nothing.
     ///
     /// *Blocking*: does all the maintenance, however much there is. If another thread is running

@@ -96,7 +96,8 @@ where
         result
     }
 
-    /// Like [`get`](Self::get), but returns a handle on the entry, without a clone.
+    /// Like [`get`](Self::get), but returns a handle on the entry, without a clone. It loads a
+    /// missing value; [`Cache::get_entry`], by [`cache()`](Self::cache), does not.
     ///
     /// # Errors
     /// As [`get`](Self::get).
