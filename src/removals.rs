@@ -18,7 +18,10 @@ use std::task::{Context, Poll};
 /// concurrent with `close` may come after the first `None`.
 ///
 /// *Dropping* it drops the removals that wait. From then on the cache announces nothing, and holds
-/// no writer back.
+/// no writer back, until [`Cache::removals`](crate::Cache::removals) is called again: a task whose
+/// receiver was lost in a panic takes another one. Removals that nobody receives are counted
+/// ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)), and those that
+/// happen while the receiver is replaced may be among them.
 #[must_use = "removals wait for it"]
 pub struct Removals<K, V> {
     receiver: Receiver<K, V>,

@@ -106,8 +106,8 @@ where
 
     /// Makes a receiver of all removals, in place of listeners.
     ///
-    /// [`Cache::removals`](crate::Cache::removals) returns the receiver, once. Removals wait in a
-    /// queue until they are received.
+    /// [`Cache::removals`](crate::Cache::removals) returns the receiver; there is one at a time.
+    /// Removals wait in a queue until they are received.
     ///
     /// *Bound*: by default the queue has no bound. So always take the receiver, or set
     /// [`notification_limit`](Self::notification_limit): it holds writers back until the receiver

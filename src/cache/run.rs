@@ -76,14 +76,16 @@ where
         self.engine().run_pending_within(units)
     }
 
-    /// Returns the receiver of the cache's removals: once, if the builder was told so
-    /// ([`Builder::removals`](crate::Builder::removals)), and `None` otherwise.
+    /// Returns the receiver of the cache's removals, if the builder was told so
+    /// ([`Builder::removals`](crate::Builder::removals)); `None` otherwise, and as long as there is
+    /// another receiver.
     ///
     /// ```
     /// let cache: cortado::Cache<u32, u32> = cortado::Cache::builder().removals(true).build();
     /// let removals = cache.removals().unwrap();
     /// assert!(cache.removals().is_none());
-    /// # drop(removals);
+    /// drop(removals);
+    /// assert!(cache.removals().is_some());
     /// ```
     pub fn removals(&self) -> Option<Removals<K, V>> {
         Removals::take_from(self.engine())

@@ -77,8 +77,9 @@ pub struct Stats {
     /// Removals of which the listener has not been notified yet. A number that only grows means
     /// that the listener is too slow or stuck.
     pub pending_notifications: u64,
-    /// Removals of which the listener will never be notified, because too many notifications
-    /// waited: see [`Overflow::Discard`](crate::Overflow::Discard).
+    /// Removals of which nobody will ever be notified: because too many notifications waited (see
+    /// [`Overflow::Discard`](crate::Overflow::Discard)), or because the
+    /// [receiver](crate::Removals) was dropped.
     pub discarded_notifications: u64,
     /// Values that a closed cache refused without a notification: the listener put them back, or
     /// the cache has a [receiver](crate::Builder::removals).

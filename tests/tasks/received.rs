@@ -254,6 +254,7 @@ fn what_is_not_received_is_dropped() {
     let drops = Arc::new(AtomicU64::new(0));
     let cache = tasks_audited(Cache::builder().removals(true).build());
     let removals = cache.removals().unwrap();
+    let discarded = || cache.stats().discarded_notifications;
     for _ in 0..10 {
         at_once(cache.insert(1, Counted(Arc::clone(&drops))));
     }
@@ -264,10 +265,40 @@ fn what_is_not_received_is_dropped() {
         cache.sync().run_pending_tasks();
         drops.load(SeqCst)
     };
+    assert_eq!(discarded(), 0);
     drop(removals);
+    assert_eq!(discarded(), 9);
     eventually("what was removed is dropped", || dropped() == 9);
     at_once(cache.insert(1, Counted(Arc::clone(&drops))));
     eventually("what was removed is dropped", || dropped() == 10);
+    assert_eq!(discarded(), 10);
+}
+
+/// A task that receives may fail. Another one takes its place.
+#[test]
+fn a_receiver_may_be_taken_again_when_the_first_is_dropped() {
+    must_end(|| {
+        let (cache, removals) = shared(Cache::builder().notification_limit(1, Overflow::Wait));
+        at_once(cache.insert(1, 0));
+        at_once(cache.insert(1, 1));
+        let waiting = Task::waiting(cache.insert(1, 2));
+        drop(removals);
+        waiting.end();
+        (3..6).for_each(|value| at_once(cache.insert(1, value)));
+        let mut removals = cache.removals().unwrap();
+        assert!(cache.removals().is_none());
+        let mut next = Task::waiting(removals.recv());
+        at_once(cache.insert(1, 6));
+        assert!(next.is_woken() && next.poll());
+        assert_eq!(next.result().as_ref().map(told), Some((1, 5, RemovalCause::Replaced)));
+        assert_eq!(cache.stats().discarded_notifications, 5);
+        // The limit holds again.
+        at_once(cache.insert(1, 7));
+        let waiting = Task::waiting(cache.insert(1, 8));
+        assert_eq!((removals.len(), removals.try_recv().map(|it| *it.value())), (2, Some(6)));
+        waiting.end();
+        drop(removals);
+    });
 }
 
 #[test]

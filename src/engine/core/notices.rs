@@ -91,10 +91,10 @@ impl Notices {
         self.receiving.as_ref()
     }
 
-    /// Whether removals are announced: to listeners, or to a receiver.
+    /// Whether removals are announced: to listeners, or to a receiver, which may be gone.
     #[inline]
     pub fn announces(&self) -> bool {
-        self.has_listener || self.receiving.as_ref().is_some_and(|it| !it.is_gone())
+        self.has_listener || self.receiving.is_some()
     }
 
     pub fn has_own_executor(&self) -> bool {
@@ -274,13 +274,19 @@ impl Notices {
         }
     }
 
-    /// Whether a further notice has to be discarded. Counts it then.
+    /// Whether a further notice has to be discarded: too many wait, or nobody will receive it.
+    /// Counts it then.
     pub fn discards(&self) -> bool {
+        let is_gone = self.receiving.as_ref().is_some_and(Receiving::is_gone);
         let is_full = self.limit.of(Overflow::Discard).is_some_and(|limit| self.pending() >= limit);
-        if is_full {
-            self.discarded.fetch_add(1, Ordering::Relaxed);
+        if is_gone || is_full {
+            self.count_discarded();
         }
-        is_full
+        is_gone || is_full
+    }
+
+    pub fn count_discarded(&self) {
+        self.discarded.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many units a pass may spend before notices are delivered, if not so many as any other:

@@ -30,7 +30,7 @@ use std::task::Waker;
 /// Nobody has asked for the receiver.
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
-/// The receiver was dropped.
+/// The receiver was dropped, and no other was taken since.
 const GONE: u8 = 2;
 
 /// See the [module](self).
@@ -52,9 +52,10 @@ impl Receiving {
         }
     }
 
-    /// True for the first caller, who is the receiver from now on.
+    /// True if there is no receiver: the caller is it from now on.
     pub fn take(&self) -> bool {
-        self.stage.compare_exchange(WAITING, TAKEN, AcqRel, Acquire).is_ok()
+        let take = |from| self.stage.compare_exchange(from, TAKEN, AcqRel, Acquire).is_ok();
+        take(WAITING) || take(GONE)
     }
 
     /// Whether there is a receiver.

@@ -135,6 +135,7 @@ impl Core {
     #[cold]
     pub fn drop_unreceived(&self) {
         let drop_one = |Notice { id, .. }| {
+            self.notices.count_discarded();
             self.drop_caught(RawHandle::from_count(self.pool.clone(), id));
         };
         while self.notices.deliver(usize::MAX, drop_one).count > 0 {}

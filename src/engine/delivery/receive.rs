@@ -15,10 +15,10 @@ pub struct Receiver<K, V> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// The receiver of the removals, for the first caller; `None` if the cache has none.
+    /// The receiver of the removals; `None` if another caller has it, or the cache has none.
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
-        let is_first = self.core.notices.receiving().is_some_and(Receiving::take);
-        is_first.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
+        let is_taken = self.core.notices.receiving().is_some_and(Receiving::take);
+        is_taken.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
     }
 }
 
