@@ -177,6 +177,7 @@ mod prefetch;
 mod primitives;
 #[cfg_attr(cortado_loom, allow(dead_code))]
 mod system;
+mod to_key;
 
 mod buffer;
 mod drain;
@@ -290,6 +291,7 @@ pub use removal::RemovalCause;
 pub use removals::Removals;
 pub use stats::{Lateness, Stats};
 pub use sync::CacheBuilder;
+pub use to_key::ToKey;
 
 /// The names that programs know from moka's `notification`.
 pub mod notification {

@@ -263,8 +263,12 @@ where
         K: Clone,
     {
         Box::pin(async move {
-            let keys: Vec<&K> = keys.iter().collect();
-            AsyncLoader::load_many(self, &keys).await
+            let made = {
+                let keys: Vec<&K> = keys.iter().collect();
+                AsyncLoader::load_many(self, &keys).await
+            };
+            drop(keys);
+            made
         })
     }
 }

@@ -4,7 +4,7 @@ use super::Cache;
 use crate::engine::{Engine, PendingLoad, ValueOrLoad};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ where
     /// ```
     pub fn get_value_or_guard<Q>(&self, key: &Q, timeout: Option<Duration>) -> GuardResult<K, V, S>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         // A time limit that overflows is as good as none.

@@ -6,7 +6,7 @@ use crate::compute::{CompResult, Op};
 use crate::engine::OnStale;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::convert::Infallible;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -43,7 +43,7 @@ where
     #[must_use]
     pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         KeyEntryByRef { cache: self, key }
     }
@@ -334,10 +334,10 @@ where
 impl<K, Q, V, S> KeyEntryByRef<'_, K, Q, V, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
-    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    Q: ToKey<K> + Hash + ?Sized,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(load_by_ref, ToOwned::to_owned);
+    differences!(load_by_ref, ToKey::to_key);
     operations!();
 }

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::loaded::{Loaded, LoaderResult};
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ where
     /// ```
     pub fn get_with_by_ref<Q>(&self, key: &Q, init: impl FnOnce() -> V) -> V
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         Loaded::<V>::shared(self.engine().load_value_by_ref(key, loaded(init)))
@@ -112,7 +112,7 @@ where
     /// ```
     pub fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         F: FnOnce() -> Option<V>,
         V: Clone,
     {
@@ -155,7 +155,7 @@ where
     /// ```
     pub fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         F: FnOnce() -> Result<V, E>,
         E: Send + Sync + 'static,
         V: Clone,
@@ -205,7 +205,7 @@ where
         loader: impl FnOnce() -> R,
     ) -> R::Shared<V>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         R::shared(self.engine().load_value_by_ref(key, loader))

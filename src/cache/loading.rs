@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{Loader, ReloadFailure};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -69,7 +70,7 @@ where
     /// ```
     pub fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         match self.cache.engine().read_clone_only(key) {
@@ -85,7 +86,7 @@ where
             (None, true) => self.cache.engine().after_read(),
             (None, false) => {}
         }
-        self.load_uncounted(key.to_owned()).map(Entry::into_value)
+        self.load_uncounted(key.to_key()).map(Entry::into_value)
     }
 
     /// Like [`get`](Self::get), but returns a handle on the entry, without a clone. It loads a
@@ -104,7 +105,7 @@ where
     /// ```
     pub fn get_entry<Q>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let [found, made] = self.cache.read_entry(key);
         if let Some(mut entry) = found {
@@ -116,7 +117,7 @@ where
             }
             return Ok(entry);
         }
-        self.load_uncounted(key.to_owned())
+        self.load_uncounted(key.to_key())
     }
 
     /// The key's entry after a read that may have reloaded it on this thread. If the cache has none
@@ -139,7 +140,9 @@ where
     /// Loads a key that a read has just found without a value.
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let wanted = key.clone();
-        self.cache.engine().load_after_miss(key, || self.loader.load(&wanted))
+        let loaded = self.cache.engine().load_after_miss(key, || self.loader.load(&wanted));
+        drop(wanted);
+        loaded
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing

@@ -82,8 +82,8 @@ enum Frame {
     Delivery(CacheId),
     /// The end of a load, a computation or a reload, until all that belongs to it is over.
     Ending,
-    /// A poll of a listener that awaits.
-    Telling,
+    /// A poll of a listener of this cache that awaits.
+    Telling(CacheId),
     /// An operation of a task, which must not block its thread for another one.
     Task,
 }
@@ -91,7 +91,7 @@ enum Frame {
 impl Frame {
     /// Whether deliveries wait until this frame has ended.
     fn defers_deliveries(self) -> bool {
-        !matches!(self, Self::Delivery(_) | Self::Telling | Self::Task)
+        !matches!(self, Self::Delivery(_) | Self::Telling(_) | Self::Task)
     }
 
     /// Whether the end of this frame delivers what waits, if it is the outermost one.
@@ -186,8 +186,8 @@ impl ReentrancyMark {
     }
 
     /// A poll of the cache's listeners that await.
-    pub fn telling() -> Option<Self> {
-        Self::push(Frame::Telling)
+    pub fn telling(cache: CacheId) -> Option<Self> {
+        Self::push(Frame::Telling(cache))
     }
 
     /// A load or a computation, until its end.
@@ -314,20 +314,21 @@ pub fn defers_deliveries() -> bool {
     any(|frame| frame.defers_deliveries()).unwrap_or(true)
 }
 
-/// Whether this thread is delivering for this cache.
-pub fn delivers(cache: CacheId) -> bool {
-    any(|other| *other == Frame::Delivery(cache)).unwrap_or(false)
+/// Whether this thread runs a listener of this cache, or polls one that awaits.
+pub fn notifies(cache: CacheId) -> bool {
+    let own = [Frame::Delivery(cache), Frame::Telling(cache)];
+    any(|frame| own.contains(frame)).unwrap_or(false)
 }
 
 /// Whether this thread polls a listener that awaits, of any cache. Such a listener waits for no
 /// other one: two of them might wait for each other.
 pub fn tells() -> bool {
-    any(|frame| matches!(frame, Frame::Telling)).unwrap_or(false)
+    any(|frame| matches!(frame, Frame::Telling(_))).unwrap_or(false)
 }
 
 /// Whether user code runs on this thread, beside the tasks and the listeners that are being polled.
 pub fn is_in_user_code() -> bool {
-    any(|frame| !matches!(frame, Frame::Task | Frame::Telling)).unwrap_or(true)
+    any(|frame| !matches!(frame, Frame::Task | Frame::Telling(_))).unwrap_or(true)
 }
 
 /// Whether the stack of this thread has any frame.

@@ -5,7 +5,7 @@ use crate::compute::{CompResult, Op};
 use crate::engine::OnStale;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
 use std::fmt;
 use std::future::{Future, ready};
@@ -32,7 +32,7 @@ where
     #[must_use]
     pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         KeyEntryByRef { cache: self, key }
     }
@@ -264,10 +264,10 @@ where
 impl<K, Q, V, S> KeyEntryByRef<'_, K, Q, V, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
-    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    Q: ToKey<K> + Hash + ?Sized,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_unmade_by_ref, read_or_unmade_value_by_ref, ToOwned::to_owned);
+    differences!(read_or_unmade_by_ref, read_or_unmade_value_by_ref, ToKey::to_key);
     operations!();
 }

@@ -4,7 +4,7 @@ use super::Cache;
 use crate::cache::loaded;
 use crate::engine::OnStale;
 use crate::loaded::{Loaded, LoaderResult};
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -41,7 +41,7 @@ where
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
     pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
@@ -77,7 +77,7 @@ where
     /// to load.
     pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         F: Future<Output = Option<V>>,
         V: Clone,
     {
@@ -114,7 +114,7 @@ where
     /// As [`try_get_with`](Self::try_get_with).
     pub async fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         F: Future<Output = Result<V, E>>,
         E: Send + Sync + 'static,
         V: Clone,
@@ -153,7 +153,7 @@ where
         loader: impl Future<Output = R>,
     ) -> R::Shared<V>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         R::shared(self.entry_by_ref(key).load_value((pin!(Some(loader)), identity)).await)

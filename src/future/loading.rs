@@ -6,6 +6,7 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::convert::identity;
 use std::fmt;
@@ -70,7 +71,7 @@ where
     /// ```
     pub async fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let loaded = match self.cache.engine().read_for_value(key) {
@@ -81,7 +82,7 @@ where
                 self.cache.tell_listeners().await;
                 return Ok(*value);
             }
-            ValueRead::Miss => self.load_missing(key.to_owned()).await,
+            ValueRead::Miss => self.load_missing(key.to_key()).await,
             ValueRead::ByHandle => self.get_entry(key).await,
         };
         loaded.map(Entry::into_value)
@@ -90,9 +91,12 @@ where
     /// Loads a key that a read has just found without a value.
     async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        let loader = pin!(Some(self.loader.load(&key)));
-        let result = self.cache.engine().make_async(unmade, loader, identity).await;
+        let result = {
+            let loader = pin!(Some(self.loader.load(&key)));
+            self.cache.engine().make_async(unmade, loader, identity).await
+        };
         self.cache.tell().await;
+        drop(key);
         result
     }
 
@@ -103,11 +107,11 @@ where
     /// As [`get`](Self::get).
     pub async fn get_entry<Q>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let engine = self.cache.engine();
         let Some(mut entry) = self.cache.get_entry(key).await else {
-            return self.load_missing(key.to_owned()).await;
+            return self.load_missing(key.to_key()).await;
         };
         if let Some(reloading) = engine.take_stale_inline(&entry)
             && let Some(renewed) = self.reload(reloading, &entry).await
@@ -213,7 +217,7 @@ where
     /// ```
     pub async fn get_within<Q>(&self, key: &Q, soft: impl Future) -> Result<V, LoadError<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();
@@ -236,7 +240,7 @@ where
                 return Ok(present.into_value());
             }
         }
-        let loaded = engine.load_elsewhere_async(key.to_owned(), &self.loader).await;
+        let loaded = engine.load_elsewhere_async(key.to_key(), &self.loader).await;
         self.cache.tell().await;
         match loaded {
             Some(Ok(entry)) => Ok(entry.into_value()),
@@ -277,7 +281,7 @@ where
     /// ```
     pub async fn refresh<Q>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();

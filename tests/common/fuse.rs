@@ -1,8 +1,7 @@
 //! Keys, values and callbacks that run something of the test's when the cache calls them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cortado::{Builder, Cache, Clock, Equivalent, Expiry, RemovalCause};
-use std::borrow::Borrow;
+use cortado::{Builder, Cache, Clock, Equivalent, Expiry, RemovalCause, ToKey};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::SeqCst};
@@ -186,18 +185,10 @@ impl Equivalent<Key> for Name {
 #[derive(Debug)]
 pub struct Borrowed(pub u64);
 
-impl ToOwned for Borrowed {
-    type Owned = Key;
-
-    fn to_owned(&self) -> Key {
+impl ToKey<Key> for Borrowed {
+    fn to_key(&self) -> Key {
         reach(Place::Clone);
         Key(self.0)
-    }
-}
-
-impl Borrow<Borrowed> for Key {
-    fn borrow(&self) -> &Borrowed {
-        unreachable!("a cache compares by `Equivalent`")
     }
 }
 

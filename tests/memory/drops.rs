@@ -6,8 +6,10 @@ use crate::common::audited::{audited, loading_audited, tasks_audited};
 use crate::common::crowd::{counted, draw, scale, seed};
 use crate::common::{must_end, panic_of};
 use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed, future};
+use std::cell::Cell;
 use std::future::Future;
 use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -294,5 +296,82 @@ fn what_a_future_has_made_does_not_leak_if_its_destructor_panics() {
         cache.sync().invalidate(&1);
         (0..5).for_each(|_| cache.sync().run_pending_tasks());
         assert_eq!((cache.sync().entry_count(), dropped.load(SeqCst)), (0, 1));
+    });
+}
+
+/// A value of which somebody keeps count. One whose destructor is to panic does so once.
+struct Counted(u32, Arc<AtomicUsize>);
+
+impl Counted {
+    const PANICS: u32 = 666;
+
+    fn new(number: u32, alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, SeqCst);
+        Self(number, Arc::clone(alive))
+    }
+}
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Self::new(self.0, &self.1)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, SeqCst);
+        assert!(self.0 != Self::PANICS, "planned");
+    }
+}
+
+/// A write has stored another value meanwhile. The load drops its own one, and returns that.
+#[test]
+fn a_value_that_a_load_finds_does_not_leak_if_its_own_one_panics() {
+    must_end(|| {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let cache = audited(Cache::<u32, Counted>::new(10));
+        let load = || {
+            cache.insert(1, Counted::new(1, &alive));
+            Counted::new(Counted::PANICS, &alive)
+        };
+        assert_eq!(panic_of(|| drop(cache.get_with(1, load))), "planned");
+        drop(cache);
+        assert_eq!(alive.load(SeqCst), 0);
+    });
+}
+
+/// The clones of a key of which a stored loader makes use, dropped one after the other.
+#[test]
+fn an_entry_that_a_loader_has_made_does_not_leak_if_a_key_panics() {
+    thread_local! {
+        /// How many clones are dropped before one panics.
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    #[derive(PartialEq, Eq, Hash)]
+    struct Name(bool);
+    impl Clone for Name {
+        fn clone(&self) -> Self {
+            Self(true)
+        }
+    }
+    impl Drop for Name {
+        fn drop(&mut self) {
+            let left = LEFT.get().filter(|_| self.0 && !std::thread::panicking());
+            LEFT.set(left.map_or(LEFT.get(), |left| left.checked_sub(1)));
+            assert_ne!(left, Some(0), "planned");
+        }
+    }
+    must_end(|| {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let made = Arc::clone(&alive);
+        let load = move |_: &Name| Ok::<_, ()>(Loaded::new(Counted::new(5, &made)));
+        for drops in 0..3 {
+            let cache = loading_audited(Cache::builder().build_with_loader(load.clone()));
+            LEFT.set(Some(drops));
+            let got = catch_unwind(AssertUnwindSafe(|| cache.get_entry(&Name(false)).map(drop)));
+            LEFT.set(None);
+            drop((got, cache));
+            assert_eq!(alive.load(SeqCst), 0, "clone {drops}");
+        }
     });
 }

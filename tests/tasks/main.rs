@@ -15,6 +15,7 @@
 //! * [`refresh`]: stale entries, and loaders that await.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`time_limits`]: a limit for every wait, of threads and of tasks.
+//! * [`told_shares`]: how much of what waits an operation tells such a listener.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -39,4 +40,5 @@ mod refresh;
 mod runtimes;
 mod singleflight;
 mod time_limits;
+mod told_shares;
 mod waiting;

@@ -49,7 +49,10 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         }
         let guard = crate::epoch::pin();
         let successor = self.peek_at(&guard, meta.hash(), node.key())?;
-        Some((self.handle_on(successor), successor.seen()))
+        let found = (self.handle_on(successor), successor.seen());
+        drop(guard);
+        drop(node);
+        Some(found)
     }
 
     /// [`present`](Self::present) as a handle for the caller.

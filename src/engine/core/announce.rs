@@ -59,7 +59,7 @@ impl Core {
     #[cold]
     pub fn refuse_closed(&self, id: NodeId, deadline: Timestamp, now: Timestamp) {
         let has_end = self.notices.receiving().is_some_and(Receiving::is_ended);
-        if !(has_end || reentrancy::delivers(self.id())) || seeded("refusals-are-announced") {
+        if !(has_end || reentrancy::notifies(self.id())) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
         self.notices.count_refusal();

@@ -185,6 +185,8 @@ where
                 Some((entry, true)) => self.basis_on(&entry),
                 Some((entry, false)) => {
                     let ends = entry.deadline();
+                    drop(node);
+                    drop(asked);
                     return (entry, ends);
                 }
             };
@@ -197,7 +199,10 @@ where
             let Some((basis, answer)) = &asked else { continue };
             let by = (flight, replaces.reload, is_last);
             match self.try_commit_load(node, terms, (basis, *answer), by) {
-                Ok(done) => return (done.entry, done.ends),
+                Ok(done) => {
+                    drop(asked);
+                    return (done.entry, done.ends);
+                }
                 Err(uncommitted) => node = uncommitted,
             }
         }

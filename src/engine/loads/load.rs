@@ -13,6 +13,7 @@ use crate::hash::Hash32;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -144,7 +145,7 @@ where
         judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let mut init = once(|| init().into_result());
         let loaded = self.load_by_ref_dyn(key, &mut init, judge);
@@ -159,7 +160,7 @@ where
         (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, N>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let mut replaces = Replaces::new(replace_if);
         let loaded = match self.read_for_load(key, &mut replaces) {
@@ -167,12 +168,12 @@ where
                 if on_stale == OnStale::Reload
                     && let Some(reloading) = self.take_stale_inline(&entry)
                 {
-                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_owned(), init))
+                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_key(), init))
                 } else {
                     Ok(entry)
                 }
             }
-            None => self.load_missing(key.to_owned(), init, &mut replaces),
+            None => self.load_missing(key.to_key(), init, &mut replaces),
         };
         drop(replaces);
         loaded

@@ -10,7 +10,7 @@ use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
 use crate::primitives::seeded;
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -45,13 +45,13 @@ where
     /// another call's load no longer than until `deadline`.
     pub fn value_or_load<Q>(&self, key: &Q, deadline: Option<Instant>) -> ValueOrLoad<K, V>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
             return ValueOrLoad::Present(entry);
         }
-        let (draft, mut joined) = (self.draft_for_load(key.to_owned()), None);
+        let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
         match block_until(deadline, step) {
             None => ValueOrLoad::TimedOut,

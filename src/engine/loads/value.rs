@@ -7,6 +7,7 @@ use super::load::{Init, OnStale, once};
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::loaded::{LoaderResult, Reason};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -76,7 +77,7 @@ where
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let mut init = once(|| init().into_result());
         let loaded = self.load_value_by_ref_dyn(key, &mut init);
@@ -86,11 +87,11 @@ where
 
     fn load_value_by_ref_dyn<Q, N: Reason>(&self, key: &Q, init: Init<'_, V, N>) -> Result<V, N>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let entry = match self.read_for_value(key) {
             ValueRead::Hit(value) => return Ok(value),
-            ValueRead::Miss => self.load_missing(key.to_owned(), init, &mut Replaces::none()),
+            ValueRead::Miss => self.load_missing(key.to_key(), init, &mut Replaces::none()),
             ValueRead::ByHandle => self.load_by_ref_dyn(key, init, (None, OnStale::Reload)),
         };
         entry.map(Entry::into_value)

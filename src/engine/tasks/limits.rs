@@ -108,7 +108,12 @@ where
             }
         }
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        Some(self.make_async(unmade, pin!(Some(loader.load(&key))), identity).await)
+        let made = {
+            let made = pin!(Some(loader.load(&key)));
+            self.make_async(unmade, made, identity).await
+        };
+        drop(key);
+        Some(made)
     }
 
     /// The task of a load that was queued.

@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
-use equivalent::Equivalent;
+use crate::to_key::ToKey;
 use std::convert::identity;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -102,15 +102,15 @@ where
         (replace_if, on_stale): (Option<C>, OnStale),
     ) -> Result<Entry<K, V>, Unmade<K, V, C>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let mut replaces = OwnedReplaces::new(replace_if);
         let found = replaces.lend(|replaces| self.read_for_load(key, replaces));
         let Some(entry) = found else {
-            return Err(Unmade::Missing { key: key.to_owned(), replaces });
+            return Err(Unmade::Missing { key: key.to_key(), replaces });
         };
         match self.take_stale_by(&entry, on_stale) {
-            Some(reloading) => Err(Unmade::Stale { reloading, entry, key: key.to_owned() }),
+            Some(reloading) => Err(Unmade::Stale { reloading, entry, key: key.to_key() }),
             None => {
                 drop(replaces);
                 Ok(entry)
@@ -147,12 +147,12 @@ where
     /// What is to be made.
     pub fn read_or_unmade_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         match self.read_for_value(key) {
             ValueRead::Hit(value) => Ok(value),
-            ValueRead::Miss => Err(Unmade::missing(key.to_owned())),
+            ValueRead::Miss => Err(Unmade::missing(key.to_key())),
             ValueRead::ByHandle => {
                 self.read_or_unmade_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
             }

@@ -49,7 +49,7 @@ impl<K, V, S> Engine<K, V, S> {
         for listener in &self.hooks.async_listeners {
             let mut telling = listener.tell(share);
             poll_fn(|context| {
-                let _mark = ReentrancyMark::telling();
+                let _mark = ReentrancyMark::telling(self.core.id());
                 telling.as_mut().poll(context)
             })
             .await;

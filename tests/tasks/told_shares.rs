@@ -1,0 +1,147 @@
+//! How much of what waits an operation tells a listener that awaits, and what the end tells.
+
+use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::must_end;
+use crate::hand::{Gate, Task, at_once, pends};
+use crate::listeners::{Log, cache, noting};
+use cortado::Overflow;
+use cortado::future::{Cache, FutureExt};
+use pollster::block_on;
+use std::sync::{Arc, OnceLock, Weak};
+
+#[test]
+fn a_driver_tells_what_comes_while_it_tells() {
+    must_end(|| {
+        let (log, gate) = (Log::default(), Gate::default());
+        let cache = {
+            let (log, gate) = (log.clone(), gate.clone());
+            cache(1, move |key, value, cause| {
+                let (log, gate) = (log.clone(), gate.clone());
+                async move {
+                    gate.passed().await;
+                    log.note(key, value, cause);
+                }
+                .boxed()
+            })
+        };
+        at_once(cache.insert_many((0..10).map(|key| (key, key))));
+        let mut driver = Task::waiting(cache.invalidate(&0));
+        (1..5).for_each(|key| at_once(cache.invalidate(&key)));
+        (5..9).for_each(|key| cache.sync().invalidate(&key));
+        gate.open();
+        driver.run();
+        assert_eq!(log.values(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    });
+}
+
+/// However much waits, a read awaits one notice, and a write 64. What is left waits for the next
+/// operations, and for one that tells all.
+#[test]
+fn an_operation_tells_its_share() {
+    must_end(|| {
+        let log = Log::default();
+        let cache = noting(&log, 1);
+        cache.sync().insert_many((0..200).map(|key| (key, key)));
+        (1..200).for_each(|key| cache.sync().invalidate(&key));
+        let mut told = 0;
+        let mut tells = |more: usize| {
+            told += more;
+            assert_eq!(log.values(), (1..=told as u64).collect::<Vec<_>>());
+        };
+        block_on(cache.get(&0));
+        tells(1);
+        block_on(cache.get_with(0, async { unreachable!("it is there") }));
+        tells(1);
+        block_on(cache.insert(300, 0));
+        tells(64);
+        // A read that is cancelled tells nothing; the next one goes on with its notice.
+        drop(Task::waiting(cache.get(&0)));
+        tells(0);
+        block_on(cache.touch(&0));
+        tells(1);
+        block_on(cache.run_pending_tasks());
+        tells(199 - 67);
+    });
+}
+
+/// A listener may be ready at once: a driver that tells all lets other tasks run after each 64
+/// notices. Beyond a limit, a task that waits goes on for one that has written.
+#[test]
+fn a_driver_takes_turns() {
+    must_end(|| {
+        for (limited, closes) in [(false, false), (true, false), (true, true)] {
+            let (log, gate) = (Log::default(), Gate::default());
+            let (of_listener, gated) = (log.clone(), gate.clone());
+            let mut builder = Cache::builder().record_stats(true);
+            if limited {
+                builder = builder.notification_limit(70, Overflow::Wait);
+            }
+            let listener = move |key: Arc<u64>, value: u64, cause| {
+                let (log, gate) = (of_listener.clone(), gated.clone());
+                async move {
+                    gate.passed().await;
+                    log.note(*key, value, cause);
+                }
+                .boxed()
+            };
+            let cache = Arc::new(tasks_audited(builder.async_eviction_listener(listener).build()));
+            at_once(cache.insert_many((0..100).map(|key| (key, key))));
+            let mut driver = if closes {
+                cache.sync().invalidate(&0);
+                Task::waiting(cache.run_pending_tasks())
+            } else {
+                Task::waiting(cache.invalidate(&0))
+            };
+            (1..71).for_each(|key| at_once(cache.invalidate(&key)));
+            let next = cache.invalidate(&71);
+            let next = if limited {
+                Some(Task::waiting(next))
+            } else {
+                at_once(next);
+                None
+            };
+            gate.open();
+            if closes {
+                assert!(!driver.poll());
+                driver.end();
+                assert_eq!(log.values().len(), 72, "the end waits for all");
+                continue;
+            }
+            assert_eq!((driver.poll(), log.values().len()), (true, 64));
+            match next {
+                Some(next) => next.end(),
+                None => block_on(cache.insert(0, 0)),
+            }
+            assert_eq!(log.values(), (0..72).collect::<Vec<_>>());
+        }
+    });
+}
+
+/// What a listener puts back into its closed cache is counted, and not told: that would have no
+/// end.
+#[test]
+fn the_end_does_not_tell_a_listener_of_what_it_puts_back() {
+    must_end(|| {
+        let log = Log::default();
+        let slot: Arc<OnceLock<Weak<TasksAudited<u64, u64>>>> = Arc::default();
+        let (noted, there) = (log.clone(), Arc::clone(&slot));
+        let cache = cache(1, move |key, value, cause| {
+            let (log, cache) = (noted.clone(), there.get().unwrap().upgrade().unwrap());
+            async move {
+                log.note(key, value, cause);
+                pends(1).await;
+                cache.insert(key, value + 10).await;
+            }
+            .boxed()
+        });
+        slot.set(Arc::downgrade(&cache)).unwrap();
+        block_on(cache.insert_many([(1, 1), (2, 2)]));
+        block_on(cache.close());
+        let mut told = log.values();
+        told.sort_unstable();
+        assert_eq!((told, cache.stats().refused_after_close), (vec![1, 2], 2));
+        // Another one's value is told.
+        block_on(cache.insert(3, 3));
+        assert_eq!((log.values()[2..].to_vec(), cache.stats().refused_after_close), (vec![3], 3));
+    });
+}
