@@ -122,7 +122,8 @@ impl Builder {
     }
 
     /// Runs the jobs in `spawn_blocking` of the current tokio runtime. Async jobs are polled there
-    /// too, and may use the runtime. With the feature `tokio`.
+    /// too, and may use the runtime. A task of it ends the timer by
+    /// [`shutdown_async`](Timer::shutdown_async). With the feature `tokio`.
     ///
     /// # Panics
     ///

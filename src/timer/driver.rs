@@ -2,8 +2,9 @@
 
 use super::end::end_drain;
 use super::execute::{Inside, dispatch};
-use super::shared::{AWAKE, Due, Shared, Stopping};
+use super::shared::{AWAKE, Due, Shared};
 use super::stats::Counters;
+use super::stopping::Stopping;
 use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;
 use std::time::Duration;
@@ -62,13 +63,15 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
             None => {
                 let jobs = shared.jobs.lock();
                 if !matches!(jobs.stopping, Some(Stopping::Cancel | Stopping::FireAll)) {
-                    drop(shared.wake.wait_timeout(jobs, LOOK));
+                    // No limit can be read off this clock. Tasks that wait look at real time.
+                    shared.wake_all(shared.wake.wait_timeout(jobs, LOOK));
                 }
             }
         }
     }
-    shared.jobs.lock().has_driver = false;
-    shared.done.notify_all();
+    let mut jobs = shared.jobs.lock();
+    jobs.has_driver = false;
+    shared.wake_all(jobs);
 }
 
 /// Sleeps until the next deadline, or until it is woken. False if the timer has ended.
@@ -85,6 +88,7 @@ fn park(shared: &Shared, pace: Pace) -> bool {
         // Whoever waits for the end of the drain ends it.
         until = u64::MAX;
     }
+    until = until.min(jobs.wake_tasks_at);
     if until <= now {
         return true;
     }

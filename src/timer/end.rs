@@ -1,7 +1,8 @@
 //! The end of a timer: nothing begins any more, and what has not begun is taken out.
 
-use super::shared::{Jobs, Shared, Stopping, UnfiredJobs, drop_user_code};
+use super::shared::{Jobs, Shared, UnfiredJobs, drop_user_code};
 use super::stats::Counters;
+use super::stopping::Stopping;
 use crate::primitives::MutexGuard;
 
 /// Ends the timer without waiting for anything.
@@ -13,21 +14,26 @@ pub fn stop_now(shared: &Shared) {
 pub fn take_unfired(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> UnfiredJobs {
     jobs.stopping = Some(Stopping::Cancel);
     let taken = jobs.take_all();
-    drop(jobs);
-    shared.wake.notify_all();
-    shared.done.notify_all();
+    shared.wake_all(jobs);
     // The errands are dropped here.
     let left: UnfiredJobs = taken.filter(|(_, _, entry)| entry.weight() > 0).collect();
     Counters::add(&shared.counters.cancelled, left.len());
     left
 }
 
-/// Ends a drain whose time is over, unless somebody waits for its end.
+/// Ends a drain whose time is over, unless somebody waits for its end. Wakes the tasks that wait if
+/// the limit of one of them is reached.
 pub fn end_drain(shared: &Shared) {
-    let Some(Stopping::Drain(_)) = shared.jobs.lock().stopping else { return };
+    let jobs = shared.jobs.lock();
+    if !matches!(jobs.stopping, Some(Stopping::Drain(_))) && jobs.wake_tasks_at == u64::MAX {
+        return;
+    }
+    drop(jobs);
     let now = shared.now_or(0);
     let jobs = shared.jobs.lock();
     if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && jobs.awaited_by == 0 {
         take_unfired(shared, jobs).into_iter().for_each(drop_user_code);
+    } else if jobs.wake_tasks_at <= now {
+        shared.wake_all(jobs);
     }
 }

@@ -36,6 +36,7 @@ mod shared;
 mod shutdown;
 mod slab;
 mod stats;
+mod stopping;
 mod tasks;
 #[cfg(feature = "tokio")]
 pub mod tokio;

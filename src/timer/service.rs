@@ -10,7 +10,7 @@ use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
-use super::shutdown::{Stop, Unfired, shutdown};
+use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
 use crate::primitives::plain::Arc;
 use std::fmt;
@@ -388,6 +388,12 @@ impl Timer {
     /// that the timer runs. A drain goes on in the background then: what comes due within its limit
     /// runs, and the rest is dropped.
     ///
+    /// *In a task*, await [`shutdown_async`](Self::shutdown_async) instead. This call blocks the
+    /// thread, and an async job that runs may need that thread: for the tasks, timers or sockets
+    /// that it awaits. Then the job does not end. `Cancel` and `FireAll` do not return, and `Drain`
+    /// returns at its limit, with the job still running. This holds for all jobs that await
+    /// something of a tokio runtime of one thread, and can happen with more threads.
+    ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
     /// only jobs that are due by now fire, as far as they do within the limit. A drain in the
     /// background goes on, and ends, in [`poll`](Self::poll). A caller that waits for running
@@ -411,6 +417,45 @@ impl Timer {
     /// ```
     pub fn shutdown(&self, stop: Stop) -> Vec<Unfired> {
         shutdown(self.shared(), stop)
+    }
+
+    /// [`shutdown`](Self::shutdown) for a task: it awaits what the other waits for, and returns the
+    /// same. It works on any executor. The end begins at the first poll.
+    ///
+    /// In a job of this timer it does not wait, as `shutdown`. A job that awaits a task which
+    /// awaits this call waits for itself.
+    ///
+    /// *Cancellation*: if the future is dropped, the end that has begun goes on as if a job had
+    /// called `shutdown`. Jobs that it has taken out are dropped with it. A future that is kept and
+    /// not polled holds up the end of its drain, but no job begins after the limit.
+    ///
+    /// The timer's thread wakes the task at the limit of a drain. If the clock panics, it does so
+    /// within a second after that. In manual mode the task does the work of the drain when it is
+    /// polled. If it then waits for a job that runs, it is woken by the end of that job, or by
+    /// [`poll`](Self::poll) at the limit: nothing else looks at the clock. So without a `poll` it
+    /// waits past its limit.
+    ///
+    /// ```
+    /// use cortado::timer::{Stop, Timer};
+    /// use std::time::Duration;
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let timer = Timer::builder().on_tokio().start()?;
+    ///     let (begins, begun) = tokio::sync::oneshot::channel();
+    ///     let write = timer.after_async(Duration::ZERO, |_| async {
+    ///         let _ = begins.send(());
+    ///         tokio::time::sleep(Duration::from_millis(5)).await; // a database answers
+    ///     })?;
+    ///     begun.await?;
+    ///     assert!(timer.shutdown_async(Stop::Cancel).await.is_empty());
+    ///     assert_eq!(timer.running(), 0); // the write has ended
+    ///     # drop(write);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub async fn shutdown_async(&self, stop: Stop) -> Vec<Unfired> {
+        shutdown_async(self.shared(), stop).await
     }
 }
 

@@ -23,35 +23,14 @@ use super::schedule::{Plan, Ran, Scale, after};
 use super::series::{Entry, State};
 use super::settings::{OnPanic, Rejection, Settings};
 use super::stats::Counters;
+use super::stopping::Stopping;
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
+use crate::wakers::Wakers;
 use std::time::Duration;
 
 /// [`Jobs::parked_until`] while the driver is awake: it will read the next deadline by itself.
 pub const AWAKE: u64 = 0;
-
-/// How a timer ends; see [`Stop`](super::Stop).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopping {
-    /// No job begins any more.
-    Cancel,
-    /// Jobs run as they come due, until this instant.
-    Drain(u64),
-    /// All jobs are due now.
-    FireAll,
-}
-
-impl Stopping {
-    /// The stricter one. Of two drains, that is the one that ends earlier.
-    #[must_use]
-    pub fn stricter(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Cancel, _) | (_, Self::Cancel) => Self::Cancel,
-            (Self::FireAll, _) | (_, Self::FireAll) => Self::FireAll,
-            (Self::Drain(one), Self::Drain(other)) => Self::Drain(one.min(other)),
-        }
-    }
-}
 
 /// Jobs that did not fire: the id, the deadline in the wheel, and the job.
 pub type UnfiredJobs = Vec<(TimerId, u64, Entry)>;
@@ -68,6 +47,10 @@ pub struct Jobs {
     /// So many callers wait for the end of the timer. One of them takes the jobs that did not
     /// fire.
     pub awaited_by: usize,
+    /// Those of them that are tasks.
+    pub tasks: Wakers,
+    /// The driver wakes the tasks at this instant: the earliest of their limits.
+    pub wake_tasks_at: u64,
     pub has_driver: bool,
 }
 
@@ -176,7 +159,7 @@ pub struct Shared {
     pub jobs: Mutex<Jobs>,
     /// The driver sleeps here.
     pub wake: Condvar,
-    /// Callers that wait for the end of the timer sleep here.
+    /// Threads that wait for the end of the timer sleep here.
     pub done: Condvar,
     pub scale: Scale,
     pub tick: u64,
@@ -198,6 +181,8 @@ impl Shared {
                 parked_until: AWAKE,
                 stopping: None,
                 awaited_by: 0,
+                tasks: Wakers::new(),
+                wake_tasks_at: u64::MAX,
                 has_driver: false,
             }),
             wake: Condvar::new(),
@@ -279,13 +264,24 @@ impl Shared {
     /// timer ends, wakes every sleeper.
     fn unlock(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: Option<u64>) {
         let oversleeps = deadline.is_some_and(|deadline| jobs.oversleeps(deadline));
-        let is_stopping = jobs.stopping.is_some();
+        if jobs.stopping.is_some() {
+            return self.wake_all(jobs);
+        }
         drop(jobs);
-        if is_stopping {
-            self.wake.notify_all();
-            self.done.notify_all();
-        } else if oversleeps && !seeded("timer-inserts-in-silence") {
+        if oversleeps && !seeded("timer-inserts-in-silence") {
             self.wake.notify_one();
+        }
+    }
+
+    /// Unlocks. Wakes the driver, and all threads and tasks that wait for the end.
+    pub fn wake_all(&self, mut jobs: MutexGuard<'_, Jobs>) {
+        jobs.wake_tasks_at = u64::MAX;
+        let tasks = jobs.tasks.take_all();
+        drop(jobs);
+        self.wake.notify_all();
+        self.done.notify_all();
+        for task in tasks {
+            let _: Option<()> = catch_user_panic(|| task.wake());
         }
     }
 

@@ -8,11 +8,18 @@ use super::id::TimerId;
 use super::run::Run;
 use super::schedule::after;
 use super::series::Entry;
-use super::shared::{Shared, Stopping, UnfiredJobs};
+use super::shared::{Jobs, Shared, UnfiredJobs};
+use super::stopping::Stopping;
 use crate::primitives::plain::Arc;
-use crate::primitives::{catch_user_panic, seeded};
+use crate::primitives::{MutexGuard, catch_user_panic, seeded};
+use crate::wakers::WakerSlot;
 use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+/// A task that is its timer's driver leaves other tasks their turn after so many jobs.
+const TURNS: u32 = 64;
 
 /// How a timer ends; see [`Timer::shutdown`](super::Timer::shutdown).
 ///
@@ -115,128 +122,237 @@ impl fmt::Debug for Unfired {
 
 /// Ends the timer. Returns the jobs that did not fire.
 pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
-    let limit = match stop {
-        Stop::Cancel => Limit { end: 0, real: Duration::ZERO },
-        Stop::Drain(real) => Limit { end: after(shared.scale.now(), real), real },
-        Stop::FireAll => Limit { end: u64::MAX, real: Duration::MAX },
-    };
-    let waits = !is_inside(shared);
-    let awaited = waits.then(|| Awaited::new(shared));
-    let left = match stop {
-        Stop::Cancel => take_unfired(shared, shared.jobs.lock()),
-        Stop::Drain(_) => begin_stop(shared, Stopping::Drain(limit.end), &limit, waits),
-        Stop::FireAll => begin_stop(shared, Stopping::FireAll, &limit, waits),
-    };
-    if waits && !matches!(stop, Stop::Drain(_)) && !seeded("timer-ends-without-waiting") {
-        wait_for_runs(shared);
+    let mut ending = Ending::begin(shared, stop, Waits::Thread);
+    loop {
+        match ending.step() {
+            Step::Over => return ending.unfired(),
+            Step::Again => {}
+            Step::Wait(jobs, nap) => drop(shared.done.wait_timeout(jobs, nap)),
+        }
     }
-    drop(awaited);
-    let unfired = |(id, _, entry): (TimerId, u64, Entry)| Unfired {
-        id,
-        deadline: shared.scale.instant(entry.planned),
-        entry,
-        shared: Arc::clone(shared),
-    };
-    left.into_iter().map(unfired).collect()
 }
 
-/// A caller that waits for the end. It may unwind: a clock or a job of the user's may panic.
-struct Awaited<'a>(&'a Shared);
+/// [`shutdown`] for a task.
+pub async fn shutdown_async(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
+    let mut ending = Ending::begin(shared, stop, Waits::Task);
+    let step = |context: &mut Context<'_>| {
+        // A waker is the user's code, so it is cloned with no lock held.
+        let waker = context.waker().clone();
+        match ending.step() {
+            Step::Over => return Poll::Ready(()),
+            // Other tasks have their turn in between.
+            Step::Again => waker.wake(),
+            Step::Wait(jobs, _) => ending.sleep(jobs, waker),
+        }
+        Poll::Pending
+    };
+    poll_fn(step).await;
+    ending.unfired()
+}
+
+/// A caller that waits for the end. It may unwind, since a clock or a job of the user's may panic.
+/// A task may be dropped.
+struct Awaited<'a> {
+    shared: &'a Shared,
+    task: Option<WakerSlot>,
+}
 
 impl<'a> Awaited<'a> {
     fn new(shared: &'a Shared) -> Self {
         shared.jobs.lock().awaited_by += 1;
-        Self(shared)
+        Self { shared, task: None }
     }
 }
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
-        self.0.jobs.lock().awaited_by -= usize::from(!seeded("timer-is-awaited-for-ever"));
+        let mut jobs = self.shared.jobs.lock();
+        jobs.awaited_by -= usize::from(!seeded("timer-is-awaited-for-ever"));
+        let waker = self.task.and_then(|slot| jobs.tasks.release(slot));
+        drop(jobs);
         // The driver ends what nobody waits for any more.
-        self.0.wake.notify_all();
+        self.shared.wake.notify_all();
+        drop(waker);
     }
 }
 
-/// How long a call waits.
-struct Limit {
-    /// Until this instant of the timer's clock.
-    end: u64,
-    /// As long as this, if that clock panics, or in manual mode.
-    real: Duration,
+/// How a caller waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// It blocks.
+    Thread,
+    /// It is polled.
+    Task,
 }
 
-/// Begins to end the timer in this way, or in the stricter way of an earlier call. Returns the jobs
-/// that did not fire, if this call waits for the end.
-fn begin_stop(shared: &Arc<Shared>, by: Stopping, limit: &Limit, waits: bool) -> UnfiredJobs {
-    let mut jobs = shared.jobs.lock();
-    jobs.stopping = Some(jobs.stopping.map_or(by, |before| before.stricter(by)));
-    drop(jobs);
-    shared.wake.notify_all();
-    // Another caller may wait for the end of a later drain.
-    shared.done.notify_all();
-    if waits { wait_for_jobs(shared, by, limit) } else { UnfiredJobs::new() }
+/// What a caller that waits for the end does next.
+enum Step<'a> {
+    /// It returns.
+    Over,
+    /// It looks again at once.
+    Again,
+    /// It sleeps until something changes, but no longer than this.
+    Wait(MutexGuard<'a, Jobs>, Duration),
 }
 
-/// Waits until no job runs, and the driver has ended. Without a driver, this caller polls the
-/// futures that run.
-fn wait_for_runs(shared: &Arc<Shared>) {
-    let mut jobs = shared.jobs.lock();
-    while jobs.running > 0 || jobs.has_driver || jobs.core.waiting() > 0 {
-        if jobs.has_driver || jobs.core.waiting() == 0 {
-            jobs = shared.done.wait(jobs);
-        } else {
-            drop(jobs);
-            let _ = turn(shared, &mut Vec::new(), &mut u32::MAX.clone());
-            jobs = shared.jobs.lock();
-        }
-    }
+/// The end of a timer, as one caller brings it about.
+struct Ending<'a> {
+    shared: &'a Arc<Shared>,
+    stop: Stop,
+    waits: Waits,
+    /// A drain waits until this instant of the timer's clock.
+    limit: u64,
+    start: Instant,
+    /// `None` if the caller waits for nothing.
+    awaited: Option<Awaited<'a>>,
+    /// The jobs that did not fire, once they are taken out.
+    left: Option<UnfiredJobs>,
 }
 
-/// Waits until all jobs have run or the timer stops, but no longer than the limit. Returns the jobs
-/// that did not fire. A drain returns none if another caller has asked for all jobs to fire.
-fn wait_for_jobs(shared: &Arc<Shared>, by: Stopping, limit: &Limit) -> UnfiredJobs {
-    let start = Instant::now();
-    loop {
-        let is_driver = drive(shared, || start.elapsed() >= limit.real);
-        let read = catch_user_panic(|| shared.scale.now());
-        let (now, rest) = match read {
-            Some(now) => (now, Duration::from_nanos(limit.end.saturating_sub(now))),
-            None => (0, limit.real.saturating_sub(start.elapsed())),
+impl<'a> Ending<'a> {
+    /// Begins to end the timer in this way, or in the stricter way of an earlier call.
+    fn begin(shared: &'a Arc<Shared>, stop: Stop, waits: Waits) -> Self {
+        let limit = match stop {
+            Stop::Drain(time) => after(shared.scale.now(), time),
+            Stop::Cancel | Stop::FireAll => u64::MAX,
         };
-        // Without a thread, nobody may move the clock.
-        let real = limit.real.saturating_sub(start.elapsed());
-        let rest = if is_driver { rest.min(real) } else { rest };
-        let jobs = shared.jobs.lock();
+        let awaited = (!is_inside(shared)).then(|| Awaited::new(shared));
+        let by = match stop {
+            Stop::Cancel => None,
+            Stop::Drain(_) => Some(Stopping::Drain(limit)),
+            Stop::FireAll => Some(Stopping::FireAll),
+        };
+        let mut jobs = shared.jobs.lock();
+        let left = if let Some(by) = by {
+            jobs.stopping = Some(jobs.stopping.map_or(by, |before| before.stricter(by)));
+            // Another caller may wait for the end of a later drain.
+            shared.wake_all(jobs);
+            None
+        } else {
+            Some(take_unfired(shared, jobs))
+        };
+        Self { shared, stop, waits, limit, start: Instant::now(), awaited, left }
+    }
+
+    fn step(&mut self) -> Step<'a> {
+        if self.awaited.is_none() {
+            return Step::Over;
+        }
+        if self.left.is_none() {
+            match self.wait_for_jobs() {
+                Step::Over => {}
+                step => return step,
+            }
+        }
+        let waits = !matches!(self.stop, Stop::Drain(_)) && !seeded("timer-ends-without-waiting");
+        if waits { self.wait_for_runs() } else { Step::Over }
+    }
+
+    /// Waits until no job runs, and the driver has ended. Without a driver, this caller polls the
+    /// futures that run.
+    fn wait_for_runs(&self) -> Step<'a> {
+        let jobs = self.shared.jobs.lock();
+        if jobs.has_driver || jobs.core.waiting() == 0 {
+            let is_over = jobs.running == 0 && !jobs.has_driver;
+            return if is_over { Step::Over } else { Step::Wait(jobs, LOOK) };
+        }
+        drop(jobs);
+        let _ = turn(self.shared, &mut Vec::new(), &mut u32::MAX.clone());
+        Step::Again
+    }
+
+    /// Waits until all jobs have run or the timer stops, but no longer than the limit. Takes the
+    /// jobs that did not fire; a drain takes none if another caller has asked for all jobs to fire.
+    fn wait_for_jobs(&mut self) -> Step<'a> {
+        let is_driver = self.drive();
+        let (now, rest) = self.rest(is_driver);
+        let jobs = self.shared.jobs.lock();
         if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);
-            let is_others = fires_all && by != Stopping::FireAll;
-            return if is_others { UnfiredJobs::new() } else { take_unfired(shared, jobs) };
+            let is_others = fires_all && self.stop != Stop::FireAll;
+            let left = if is_others { UnfiredJobs::new() } else { take_unfired(self.shared, jobs) };
+            self.left = Some(left);
+            return Step::Over;
         }
         let next = if is_driver { jobs.next_look() } else { u64::MAX };
         if next <= now && !seeded("timer-ends-on-an-old-look") {
             // A job has come back to the wheel since.
-            continue;
+            return Step::Again;
         }
         // Without a thread, a drain does not wait for time to pass: a job that is not due now does
         // not fire.
         if is_driver && jobs.running == 0 && jobs.waiting == jobs.core.waiting() {
-            return take_unfired(shared, jobs);
+            self.left = Some(take_unfired(self.shared, jobs));
+            return Step::Over;
         }
         let nap = Duration::from_nanos(next.saturating_sub(now));
-        drop(shared.done.wait_timeout(jobs, rest.min(nap).min(LOOK)));
+        Step::Wait(jobs, rest.min(nap).min(LOOK))
     }
-}
 
-/// If the timer has no thread, the caller is its driver and hands out what is due now, until it is
-/// late. Returns false if there is a thread, or if the timer was cancelled.
-fn drive(shared: &Arc<Shared>, is_late: impl Fn() -> bool) -> bool {
-    let jobs = shared.jobs.lock();
-    let is_driver = !jobs.has_driver && jobs.stopping != Some(Stopping::Cancel);
-    drop(jobs);
-    if is_driver {
-        // One by one: a job may take long.
-        while !is_late() && !turn(shared, &mut Vec::new(), &mut 1).is_idle() {}
+    /// If the timer has no thread, the caller is its driver and hands out what is due now, until it
+    /// is late. Returns false if there is a thread, or if the timer was cancelled.
+    fn drive(&self) -> bool {
+        let jobs = self.shared.jobs.lock();
+        let is_driver = !jobs.has_driver && jobs.stopping != Some(Stopping::Cancel);
+        drop(jobs);
+        if is_driver {
+            // One by one: a job may take long.
+            for _ in 0..TURNS {
+                let is_late = self.rest(true).1.is_zero();
+                if is_late || turn(self.shared, &mut Vec::new(), &mut 1).is_idle() {
+                    break;
+                }
+            }
+        }
+        is_driver
     }
-    is_driver
+
+    /// The present, and how long the caller still waits.
+    fn rest(&self, is_driver: bool) -> (u64, Duration) {
+        let real = match self.stop {
+            Stop::Drain(time) => time.saturating_sub(self.start.elapsed()),
+            Stop::Cancel | Stop::FireAll => Duration::MAX,
+        };
+        match catch_user_panic(|| self.shared.scale.now()) {
+            None => (0, real),
+            Some(now) => {
+                let rest = Duration::from_nanos(self.limit.saturating_sub(now));
+                // While a thread is the driver, nobody may move the clock.
+                let is_alone = is_driver && self.waits == Waits::Thread;
+                (now, if is_alone { rest.min(real) } else { rest })
+            }
+        }
+    }
+
+    /// Has a task woken when something changes, and by the driver at the limit.
+    fn sleep(&mut self, mut jobs: MutexGuard<'a, Jobs>, waker: Waker) {
+        let Some(awaited) = &mut self.awaited else { return };
+        if seeded("timer-ends-before-it-is-awaited") {
+            drop(jobs);
+            jobs = self.shared.jobs.lock();
+        }
+        let replaced = jobs.tasks.keep(&mut awaited.task, waker);
+        let limit = match jobs.stopping {
+            Some(Stopping::Drain(end)) => self.limit.min(end),
+            _ => self.limit,
+        };
+        jobs.wake_tasks_at = jobs.wake_tasks_at.min(limit);
+        let oversleeps = limit < jobs.parked_until;
+        drop(jobs);
+        if oversleeps {
+            self.shared.wake.notify_all();
+        }
+        drop(replaced);
+    }
+
+    fn unfired(self) -> Vec<Unfired> {
+        drop(self.awaited);
+        let unfired = |(id, _, entry): (TimerId, u64, Entry)| Unfired {
+            id,
+            deadline: self.shared.scale.instant(entry.planned),
+            entry,
+            shared: Arc::clone(self.shared),
+        };
+        self.left.into_iter().flatten().map(unfired).collect()
+    }
 }

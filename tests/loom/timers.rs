@@ -7,6 +7,7 @@
 //! | `an_insertion_meets_the_end` | a job that is inserted during a shutdown is refused, runs, or is returned | `timer-accepts-after-the-end` |
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
 //! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
+//! | `the_end_wakes_the_task_that_awaits_it` | a task that awaits the end is woken by what comes back, and polls it | `timer-ends-before-it-is-awaited` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
@@ -170,6 +171,27 @@ fn the_end_sees_what_comes_back() {
         assert!(timer.shutdown(Stop::FireAll).is_empty());
         assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it has ended");
         opener.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_wakes_the_task_that_awaits_it() {
+    model(|| {
+        let (timer, gate) = gated(builder());
+        drive(&timer);
+        let opens = Plain::clone(&gate);
+        let opener = thread::spawn(move || open(&opens));
+        let woken = Plain::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(Plain::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut end = pin!(timer.shutdown_async(Stop::Cancel));
+        let mut polled = end.as_mut().poll(&mut context);
+        opener.join().unwrap();
+        while polled.is_pending() {
+            assert!(woken.0.swap(false, SeqCst), "it was woken");
+            polled = end.as_mut().poll(&mut context);
+        }
+        assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it has ended");
     });
 }
 

@@ -7,6 +7,7 @@
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
+//! * [`awaited`]: the end of a timer, as tasks await it.
 //! * [`operations`]: delayed operations.
 //! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
 //! * [`systems`]: what users of other systems do with them.
@@ -16,6 +17,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod awaited;
 mod cases;
 mod ends;
 mod examples;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 /// A future that is ready when it is told so.
 #[derive(Clone, Default)]
-struct Gate(Arc<Mutex<(usize, Option<Waker>)>>);
+pub struct Gate(Arc<Mutex<(usize, Option<Waker>)>>);
 
 impl Gate {
-    async fn pass(&self) {
+    pub async fn pass(&self) {
         poll_fn(|context| {
             let mut state = self.0.lock().unwrap();
             if state.0 > 0 {
@@ -28,12 +28,14 @@ impl Gate {
         .await;
     }
 
-    fn open(&self) {
-        let waker = {
-            let mut state = self.0.lock().unwrap();
-            state.0 += 1;
-            state.1.take()
-        };
+    pub fn open(&self) {
+        self.0.lock().unwrap().0 += 1;
+        self.wake();
+    }
+
+    /// Wakes the future, which goes on waiting unless the gate is open.
+    pub fn wake(&self) {
+        let waker = self.0.lock().unwrap().1.take();
         waker.into_iter().for_each(Waker::wake);
     }
 }
