@@ -1,6 +1,7 @@
 //! The decisions and the results of computations.
 
 use crate::entry::{Entry, Key};
+use std::time::Duration;
 
 /// The decision of a computation about its key; see
 /// [`and_compute_with`](crate::KeyEntry::and_compute_with).
@@ -25,8 +26,36 @@ use crate::entry::{Entry, Key};
 pub enum Op<V> {
     /// Leave the key as it is.
     Nop,
-    /// Insert this value, or replace the one that is there.
+    /// Insert this value, or replace the one that is there. The value lives as one that is
+    /// inserted: the cache's settings and policy say how long, not the lifetime that the old entry
+    /// was given.
     Put(V),
+    /// The same with a lifetime of its own, as
+    /// [`insert_with_ttl`](crate::Cache::insert_with_ttl) gives it.
+    ///
+    /// ```
+    /// use cortado::{Cache, Op};
+    /// use std::time::Duration;
+    ///
+    /// let leases: Cache<&str, u32> = Cache::new(100);
+    /// let renew = |holder: u32| {
+    ///     leases.entry("job").and_compute_with(|lease| match lease {
+    ///         Some(lease) if *lease != holder => Op::Nop,
+    ///         _ => Op::PutWithTtl(holder, Duration::from_secs(30)),
+    ///     })
+    /// };
+    /// renew(1);
+    /// renew(2);
+    /// assert_eq!(leases.get("job"), Some(1));
+    ///
+    /// // What is left of the old entry's life is kept.
+    /// leases.entry("job").and_compute_with(|lease| match lease.and_then(|it| it.expires_in()) {
+    ///     Some(left) => Op::PutWithTtl(7, left),
+    ///     None => Op::Put(7),
+    /// });
+    /// assert!(leases.expires_in("job").due() <= Some(Duration::from_secs(30)));
+    /// ```
+    PutWithTtl(V, Duration),
     /// Remove the entry, if there is one.
     Remove,
 }

@@ -2,7 +2,7 @@
 
 use crate::common::audited::audited;
 use crate::common::tested;
-use cortado::{Cache, CompResult, Expiry, Op, RemovalCause};
+use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op, RemovalCause};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +34,36 @@ impl Clone for Counted {
 fn clones<T>(operation: impl FnOnce() -> T) -> (T, u32) {
     CLONES.set(0);
     (operation(), CLONES.get())
+}
+
+/// A lease of its own, renewed by its holder; the same for threads and tasks. The cache's setting
+/// says the lifetime of a plain `Put`.
+#[test]
+fn a_computation_may_give_a_lifetime() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let minutes = |number: u64| Duration::from_secs(60 * number);
+    let (clock, hand) = Clock::manual();
+    let cache = audited(Cache::builder().time_to_live(HOUR).clock(clock).build());
+    let tasks = cache.future();
+    let left = || cache.expires_in("k").due().unwrap();
+    cache.entry("k").and_compute_with(|_| Op::PutWithTtl(1, minutes(2)));
+    assert_eq!(left(), minutes(2));
+    hand.advance(minutes(1));
+    let keeps = |entry: Option<Entry<&str, u32>>| {
+        let left = entry.and_then(|entry| entry.expires_in()).unwrap();
+        Op::PutWithTtl(2, left)
+    };
+    cache.entry("k").and_compute_with(keeps);
+    assert_eq!((cache.get("k"), left()), (Some(2), minutes(1)));
+    let longer = |_| async { Op::PutWithTtl(3, minutes(5)) };
+    let result = pollster::block_on(tasks.entry("k").and_compute_with(longer));
+    assert!(matches!(result, CompResult::ReplacedWith(entry) if *entry == 3));
+    assert_eq!(left(), minutes(5));
+    cache.entry("k").and_compute_with(|_| Op::Put(4));
+    assert_eq!(left(), HOUR);
+    // Zero is a removal, as of an insert.
+    cache.entry("k").and_compute_with(|_| Op::PutWithTtl(5, Duration::ZERO));
+    assert_eq!(cache.get("k"), None);
 }
 
 #[test]

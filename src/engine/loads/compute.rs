@@ -1,5 +1,6 @@
 //! Computations: look, decide and act, with the key to themselves.
 
+use crate::clock::nanos;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, OnLoad};
@@ -108,7 +109,12 @@ where
         asked: &mut Option<Basis<K, V>>,
     ) -> CompResult<K, V> {
         let removes = matches!(op, Op::Remove);
-        let Op::Put(value) = op else {
+        let put = match op {
+            Op::Put(value) => Some((value, Lifetime::Policy)),
+            Op::PutWithTtl(value, ttl) => Some((value, Lifetime::For(nanos(ttl)))),
+            Op::Nop | Op::Remove => None,
+        };
+        let Some((value, lifetime)) = put else {
             if looked.entry.is_none() {
                 return CompResult::StillNone(Key::of_draft(draft.detach()));
             }
@@ -122,7 +128,7 @@ where
             return if removes { CompResult::Removed(entry) } else { CompResult::Unchanged(entry) };
         };
         let node = draft.fill(value);
-        let lease = Lease { lifetime: Lifetime::Policy, refresh: None };
+        let lease = Lease { lifetime, refresh: None };
         let terms = self.terms(&node, lease);
         let fresh;
         (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);

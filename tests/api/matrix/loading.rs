@@ -107,7 +107,7 @@ fn a_computation_sees_no_expired_entry_and_what_it_puts_is_new() {
 #[test]
 fn an_entry_that_expires_while_it_is_computed_is_announced_as_expired() {
     for_each_config(|bench| {
-        for op in [Op::Nop, Op::Put(11), Op::Remove] {
+        for op in [Op::Nop, Op::Put(11), Op::PutWithTtl(11, 2 * LIFE), Op::Remove] {
             bench.insert(1, 10);
             bench.settle();
             bench.entry(1).and_compute_with(|entry| {
@@ -120,14 +120,16 @@ fn an_entry_that_expires_while_it_is_computed_is_announced_as_expired() {
             match (bench.lives(), op) {
                 (Some(_), _) => assert_eq!(bench.causes(), [(1, Expired)]),
                 (None, Op::Nop) => assert_eq!(bench.causes(), []),
-                (None, Op::Put(_)) => assert_eq!(bench.causes(), [(1, Replaced)]),
+                (None, Op::Put(_) | Op::PutWithTtl(..)) => {
+                    assert_eq!(bench.causes(), [(1, Replaced)])
+                }
                 (None, Op::Remove) => assert_eq!(bench.causes(), [(1, Explicit)]),
             }
             assert_eq!(
                 bench.get(&1).is_some(),
                 match op {
                     Op::Nop => bench.lives().is_none(),
-                    Op::Put(_) => true,
+                    Op::Put(_) | Op::PutWithTtl(..) => true,
                     Op::Remove => false,
                 }
             );
