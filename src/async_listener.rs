@@ -66,8 +66,11 @@ pub struct AsyncListener<K, V> {
     /// How many notices are in the queue. The cache's limit counts them.
     backlog: Arc<AtomicUsize>,
     desk: Mutex<Desk>,
-    /// Tasks that wait until the queue is shorter, or until there is no driver.
+    /// Tasks that wait until no more notices are in the queue than the limit allows, or until
+    /// there is no driver.
     waiters: Waiters,
+    /// The limit for which they wait.
+    limit: AtomicUsize,
     /// Calls of the listener that have panicked and were not counted yet.
     panics: AtomicU64,
 }
@@ -92,6 +95,7 @@ impl<K, V> AsyncListener<K, V> {
             backlog: Arc::default(),
             desk: Mutex::new(Desk::default()),
             waiters: Waiters::new(),
+            limit: AtomicUsize::new(0),
             panics: AtomicU64::new(0),
         }
     }
@@ -138,6 +142,8 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
                 continue;
             }
             let Some(limit) = share.limit() else { return };
+            // Relaxed: a waiter stores it before it waits, and the fences there order that.
+            self.limit.store(limit, Ordering::Relaxed);
             let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
             let place = Place::at(self);
             let mut wait = self.waiters.wait();
@@ -233,8 +239,8 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     fn begin(&mut self) -> bool {
         while self.begun.is_none() {
             let Some(removed) = self.listener.queue.pop() else { return false };
-            self.listener.backlog.fetch_sub(1, Ordering::Relaxed);
-            self.listener.waiters.wake();
+            let left = self.listener.backlog.fetch_sub(1, Ordering::Relaxed) - 1;
+            self.listener.waiters.wake_if(|| left <= self.listener.limit.load(Ordering::Relaxed));
             self.begun = catch_user_panic(|| {
                 let (key, value, cause) = removed.into_parts();
                 (self.listener.listener)(Arc::new(key), value, cause)

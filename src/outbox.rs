@@ -16,8 +16,9 @@
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone, and the others stay. The code that catches the panic must
 //!    arrange for another call.
-//! 5. A thread or a task that waits for [progress](Outbox::waiters) sleeps. It is woken after each
-//!    item, and whenever `delivering` is lowered.
+//! 5. A thread or a task that waits for [progress](Outbox::waiters) sleeps. It is woken whenever
+//!    `delivering` is lowered, and after each item, unless more items are pending than the
+//!    [limit](Outbox::with_limit) for which it waits.
 //!
 //! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`. That
 //! swap came before the deliverer's swap for `false`, so the deliverer sees the item (release and
@@ -60,6 +61,10 @@ pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,
     waiters: Waiters,
+    /// While more items are pending, no item that leaves wakes anybody.
+    wakes_at: usize,
+    /// Whether nobody waits for the end of a delivery.
+    is_received: bool,
 }
 
 impl<T> Default for Outbox<T> {
@@ -71,7 +76,20 @@ impl<T> Default for Outbox<T> {
 impl<T> Outbox<T> {
     /// Creates an empty outbox.
     pub fn new() -> Self {
-        Self { queue: SegQueue::new(), delivering: AtomicBool::new(false), waiters: Waiters::new() }
+        Self::with_limit(usize::MAX, false)
+    }
+
+    /// An outbox whose waiters wait until at most `limit` items are pending. If it is received,
+    /// they wait for nothing else, such as the end of a delivery. Otherwise each item that a
+    /// receiver takes out would wake all writers, most of them in vain.
+    pub fn with_limit(limit: usize, is_received: bool) -> Self {
+        Self {
+            queue: SegQueue::new(),
+            delivering: AtomicBool::new(false),
+            waiters: Waiters::new(),
+            wakes_at: limit,
+            is_received,
+        }
     }
 
     /// Adds an item at the end. Takes no lock.
@@ -95,7 +113,7 @@ impl<T> Outbox<T> {
             {
                 count += 1;
                 callback(item);
-                self.waiters.wake();
+                self.waiters.wake_if(|| self.is_short());
             }
             drop(delivering);
             if seeded("outbox-no-second-look") {
@@ -109,6 +127,11 @@ impl<T> Outbox<T> {
     fn raise(&self) -> Option<Delivering<'_, T>> {
         let raised = self.delivering.swap(true, AcqRel);
         (!raised || seeded("outbox-two-deliverers")).then(|| Delivering(self))
+    }
+
+    /// Whether those who wait for the limit may go on.
+    fn is_short(&self) -> bool {
+        self.queue.len() <= self.wakes_at
     }
 
     /// Those who wait for progress.
@@ -144,6 +167,6 @@ struct Delivering<'a, T>(&'a Outbox<T>);
 impl<T> Drop for Delivering<'_, T> {
     fn drop(&mut self) {
         self.0.delivering.swap(false, AcqRel);
-        self.0.waiters.wake();
+        self.0.waiters.wake_if(|| !self.0.is_received || self.0.is_short());
     }
 }

@@ -68,8 +68,15 @@ impl Waiters {
     /// progress. The caller has made progress, passes the fence in here and then looks at
     /// `waiting`. So at least one of the two sees the other.
     pub fn wake(&self) {
+        self.wake_if(|| true);
+    }
+
+    /// [`wake`](Self::wake), if `is_enough`, which is asked where somebody waits. It must be true
+    /// if the answer of one who waits may be.
+    pub fn wake_if(&self, is_enough: impl FnOnce() -> bool) {
         fence(SeqCst);
-        if self.waiting.load(Relaxed) > 0 && !seeded("outbox-progress-in-silence") {
+        let waits = self.waiting.load(Relaxed) > 0 && is_enough();
+        if waits && !seeded("outbox-progress-in-silence") {
             let wakers = self.gate.lock().take_all();
             self.progress.notify_all();
             for waker in wakers {

@@ -274,6 +274,25 @@ fn what_is_not_received_is_dropped() {
     assert_eq!(discarded(), 10);
 }
 
+/// Writers that wait for room are not woken before there is some.
+#[test]
+fn an_item_that_leaves_no_room_wakes_no_writer() {
+    must_end(|| {
+        let (cache, mut removals) = shared(Cache::builder().notification_limit(2, Overflow::Wait));
+        at_once(cache.insert_many((0..10).map(|key| (key, 0))));
+        (0..2).for_each(|key| at_once(cache.invalidate(&key)));
+        let keys: Vec<u64> = (2..10).collect();
+        let waiting: Vec<_> = keys.iter().map(|key| Task::waiting(cache.invalidate(key))).collect();
+        while removals.len() > 3 {
+            removals.try_recv().unwrap();
+            assert!(!waiting.iter().any(Task::is_woken), "{} wait", removals.len());
+        }
+        removals.try_recv().unwrap();
+        waiting.into_iter().for_each(Task::end);
+        drop(removals);
+    });
+}
+
 /// A task that receives may fail. Another one takes its place.
 #[test]
 fn a_receiver_may_be_taken_again_when_the_first_is_dropped() {

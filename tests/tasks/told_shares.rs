@@ -145,3 +145,39 @@ fn the_end_does_not_tell_a_listener_of_what_it_puts_back() {
         assert_eq!((log.values()[2..].to_vec(), cache.stats().refused_after_close), (vec![3], 3));
     });
 }
+
+/// Writers that wait for room in the queue of a listener that awaits are not woken before there is
+/// some.
+#[test]
+fn a_notice_that_leaves_no_room_wakes_no_writer() {
+    must_end(|| {
+        let (log, gate) = (Log::default(), Gate::default());
+        let (told, gated) = (log.clone(), gate.clone());
+        let listener = move |key: Arc<u64>, value: u64, cause| {
+            let (log, gate) = (told.clone(), gated.clone());
+            async move {
+                gate.passed().await;
+                log.note(*key, value, cause);
+                pends(1).await;
+            }
+            .boxed()
+        };
+        let builder = Cache::builder().notification_limit(2, Overflow::Wait);
+        let cache = tasks_audited(builder.async_eviction_listener(listener).build());
+        at_once(cache.insert_many((0..10).map(|key| (key, key))));
+        let mut driver = Task::waiting(cache.invalidate(&0));
+        (1..3).for_each(|key| at_once(cache.invalidate(&key)));
+        let keys: Vec<u64> = (3..10).collect();
+        let waiting: Vec<_> = keys.iter().map(|key| Task::waiting(cache.invalidate(key))).collect();
+        gate.open();
+        // Each poll ends one notice and begins another. Nine waited for the first.
+        for told in 1..7 {
+            assert!(!driver.poll());
+            assert_eq!(log.values().len(), told);
+            assert!(!waiting.iter().any(Task::is_woken), "{told} told");
+        }
+        driver.run();
+        waiting.into_iter().for_each(Task::end);
+        assert_eq!(log.values().len(), 10);
+    });
+}

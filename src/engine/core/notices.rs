@@ -57,7 +57,10 @@ pub struct Notices {
 impl Notices {
     pub fn new(config: &Config) -> Self {
         Self {
-            outbox: Outbox::new(),
+            outbox: Outbox::with_limit(
+                config.notifications.of(Overflow::Wait).unwrap_or(usize::MAX),
+                config.receives,
+            ),
             has_listener: config.has_listener,
             receiving: config.receives.then(Receiving::new),
             to_drop: SegQueue::new(),
