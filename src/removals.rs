@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, Receiver};
 use crate::entry::Removed;
+use crate::waiters::Streak;
 use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -25,11 +26,12 @@ use std::task::{Context, Poll};
 #[must_use = "removals wait for it"]
 pub struct Removals<K, V> {
     receiver: Receiver<K, V>,
+    streak: Streak,
 }
 
 impl<K, V> Removals<K, V> {
     pub(crate) fn take_from<S>(engine: &Engine<K, V, S>) -> Option<Self> {
-        Some(Self { receiver: engine.take_receiver()? })
+        Some(Self { receiver: engine.take_receiver()?, streak: Streak::default() })
     }
 
     /// Awaits the next removal; `None` means that there will be no more.
@@ -61,8 +63,14 @@ impl<K, V> Removals<K, V> {
     /// If it is pending, the waker of the last call is called when a removal waits, with no lock
     /// held, where a listener would run
     /// ([`Builder::removal_listener`](crate::Builder::removal_listener)).
+    ///
+    /// After 128 removals in turn it is pending once although more may wait, and wakes the task at
+    /// once. So a loop over many removals lets other tasks run in between.
     pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<Removed<K, V>>> {
-        self.receiver.poll_receive(context)
+        if self.streak.must_yield(context) {
+            return Poll::Pending;
+        }
+        self.streak.note(self.receiver.poll_receive(context))
     }
 
     /// Returns the next removal if one waits. It does not wait.

@@ -126,6 +126,37 @@ impl Drop for Wait<'_> {
     }
 }
 
+/// So many items a stream gives in turn. tokio's own resources give as many in a poll of a task.
+const IN_TURN: u32 = 128;
+
+/// Counts the items that a stream has given since it was pending. A task that loops over a stream
+/// which always has another item would keep its thread from all other tasks.
+#[derive(Debug, Default)]
+pub struct Streak(u32);
+
+impl Streak {
+    /// Whether the stream must be pending now. The task is woken then, so that it goes on after the
+    /// others.
+    pub fn must_yield(&mut self, context: &Context<'_>) -> bool {
+        let is_over = self.0 >= IN_TURN;
+        if is_over {
+            self.0 = 0;
+            context.waker().wake_by_ref();
+        }
+        is_over
+    }
+
+    /// Notes what a poll has returned. An end is no item.
+    pub fn note<T>(&mut self, poll: Poll<Option<T>>) -> Poll<Option<T>> {
+        match poll {
+            Poll::Ready(Some(_)) => self.0 += 1,
+            Poll::Ready(None) => {}
+            Poll::Pending => self.0 = 0,
+        }
+        poll
+    }
+}
+
 /// Lets the runtime poll other tasks once.
 pub async fn yield_now() {
     let mut has_yielded = false;

@@ -14,6 +14,7 @@
 
 use super::id::TimerId;
 use super::queue::{self, Polled};
+use crate::waiters::Streak;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -63,6 +64,7 @@ pub struct DelayQueue<T> {
     awaited: Option<Duration>,
     /// The task that waits.
     waker: Option<Waker>,
+    streak: Streak,
 }
 
 /// An item that has left a queue, with what the queue knew of it.
@@ -113,6 +115,7 @@ impl<T> DelayQueue<T> {
             sleep: None,
             awaited: None,
             waker: None,
+            streak: Streak::default(),
         }
     }
 
@@ -280,13 +283,24 @@ impl<T> DelayQueue<T> {
     /// `Pending`, that nothing is due. After both, the task of the last poll is woken when the next
     /// poll would have another result.
     ///
-    /// A poll looks at 1,024 items at most. If there are more, it returns `Pending` and wakes the
-    /// task, so that other tasks run in between.
+    /// Other tasks run in between, however many items are due: a poll returns `Pending` and wakes
+    /// the task at once
+    ///
+    /// * after it has looked at 1,024 items;
+    /// * after 128 items in turn.
     ///
     /// # Panics
     ///
     /// Panics outside of a tokio runtime, and in a runtime whose time is not enabled.
     pub fn poll_expired(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        if self.streak.must_yield(context) {
+            return Poll::Pending;
+        }
+        let poll = self.poll_due(context);
+        self.streak.note(poll)
+    }
+
+    fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         let mut budget = BUDGET;
         loop {
             match self.queue.poll(self.now(), &mut budget) {

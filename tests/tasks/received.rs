@@ -58,6 +58,28 @@ fn a_removal_of_each_cause_is_received() {
     assert!(removals.try_recv().is_none() && removals.is_empty());
 }
 
+/// A loop over many removals leaves the runtime to others after each 128, and is woken then.
+#[test]
+fn a_loop_that_receives_yields() {
+    let (cache, mut removals) = shared(Cache::builder());
+    (0..=1000).for_each(|value| cache.sync().insert(1, value));
+    let (mut received, mut in_turn, mut yields) = (0, 0, 0);
+    while received < 1000 {
+        let mut next = Task::new(removals.recv());
+        if next.poll() {
+            assert_eq!(next.end().as_ref().map(told), Some((1, received, RemovalCause::Replaced)));
+            (received, in_turn) = (received + 1, in_turn + 1);
+            assert!(in_turn <= 128, "no yield in {in_turn} removals");
+        } else {
+            assert!(next.is_woken(), "it is woken at once");
+            (in_turn, yields) = (0, yields + 1);
+        }
+    }
+    assert_eq!(yields, 1000 / 128);
+    // Nothing waits: this is no yield.
+    assert!(!Task::waiting(removals.recv()).is_woken());
+}
+
 /// With threads and tasks that write at once, each value is received once or counted as discarded,
 /// and the values of each key come in their order.
 #[test]

@@ -164,3 +164,36 @@ fn a_cancelled_next_loses_nothing() {
         assert_eq!(queue.next().await.unwrap().into_inner(), 1);
     });
 }
+
+/// A loop over many due items leaves the runtime to others after each 128, and is woken then.
+#[test]
+fn a_loop_over_due_items_yields() {
+    on_a_runtime(async {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut queue = DelayQueue::new();
+        (0..1000).for_each(|n| _ = queue.insert(n, MS));
+        queue.insert(1000, MS * 50);
+        advance(MS).await;
+        let (mut told, mut in_turn, mut yields) = (Vec::new(), 0, 0);
+        while told.len() < 1000 {
+            match poll(&mut queue, &waker) {
+                Poll::Ready(item) => {
+                    told.extend(item);
+                    in_turn += 1;
+                    assert!(in_turn <= 128, "no yield in {in_turn} items");
+                }
+                Poll::Pending => {
+                    (in_turn, yields) = (0, yields + 1);
+                    assert_eq!(woken.0.load(SeqCst), yields, "it is woken at once");
+                }
+            }
+        }
+        told.sort_unstable();
+        assert!(told.into_iter().eq(0..1000));
+        assert_eq!(yields, 1000 / 128);
+        // Nothing is due: this wait is no yield.
+        assert_eq!(poll(&mut queue, &waker), Poll::Pending);
+        assert_eq!(woken.0.load(SeqCst), yields);
+    });
+}
