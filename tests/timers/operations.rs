@@ -4,8 +4,8 @@ use crate::jobs::{Bench, MS};
 use cortado::timer::{DelayedOp, DelayedOps, OpHandle, Outcome, Stop, Timer, TimerError, Watch};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -188,6 +188,108 @@ fn callbacks_may_call_the_operations_and_the_timer() {
     assert_eq!((second.told(), ops.pending()), (vec!["completed"], 1));
     assert_eq!(bench.timer.stats().panicked, 1);
     bench.step(1);
+    nothing_is_left(&bench, &ops);
+}
+
+/// Completes if it gets the permit, and then gives it back and does what the test says.
+struct Link {
+    permit: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+    /// How many callbacks are on the stack.
+    depth: Arc<AtomicUsize>,
+    next: Weak<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl Link {
+    fn called(&self) {
+        assert_eq!(self.depth.fetch_add(1, SeqCst), 0, "a callback inside of another");
+        self.calls.fetch_add(1, SeqCst);
+        self.permit.store(true, SeqCst);
+        self.next.upgrade().unwrap().get().unwrap()();
+        self.depth.fetch_sub(1, SeqCst);
+    }
+}
+
+impl DelayedOp for Link {
+    fn try_complete(&self) -> bool {
+        self.permit.swap(false, SeqCst)
+    }
+
+    fn on_complete(&self) {
+        self.called();
+    }
+
+    fn on_cancel(&self) {
+        self.called();
+    }
+}
+
+/// What the callback of each operation of a chain does with the operations, and the number of its
+/// call.
+type Step = fn(&[Ops; 2], &[OpHandle<&'static str>], usize);
+
+/// Callbacks that end operations whose callbacks end operations take no stack, however many.
+#[test]
+fn chains_of_callbacks_take_no_stack() {
+    const LINKS: usize = 2000;
+    let steps: [Step; 4] = [
+        |ops, _, _| _ = ops.iter().map(|ops| ops.check("k")).sum::<usize>(),
+        |ops, _, _| ops.iter().for_each(|ops| drop(ops.cancel_key("k"))),
+        |_, handles, call| _ = handles.get(call).is_none_or(OpHandle::complete),
+        |_, handles, call| _ = handles.get(call).is_none_or(OpHandle::cancel),
+    ];
+    for step in steps {
+        let chain = move || {
+            let bench = Bench::new();
+            let ops = [Ops::new(&bench.timer), Ops::new(&bench.timer)];
+            let (permit, next) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
+            let (calls, depth) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+            let handles: Vec<_> = (0..LINKS)
+                .map(|number| {
+                    let (permit, calls) = (Arc::clone(&permit), Arc::clone(&calls));
+                    let (depth, next) = (Arc::clone(&depth), Arc::downgrade(&next));
+                    let link = Arc::new(Link { permit, calls, depth, next });
+                    match ops[number % 2].try_complete_else_watch(link, NO_TIMEOUT, ["k"]).unwrap()
+                    {
+                        Watch::Watching(handle) => handle,
+                        Watch::Completed => panic!("without a permit"),
+                    }
+                })
+                .collect();
+            let (own, count) = (ops.clone(), Arc::clone(&calls));
+            let run = move || step(&own, &handles, count.load(SeqCst));
+            assert!(next.set(Box::new(run) as Box<dyn Fn() + Send + Sync>).is_ok());
+            permit.store(true, SeqCst);
+            next.get().unwrap()();
+            assert_eq!(calls.load(SeqCst), LINKS);
+            assert_eq!(bench.timer.stats().panicked, 0);
+            ops.iter().for_each(|ops| nothing_is_left(&bench, ops));
+        };
+        std::thread::Builder::new().stack_size(256 << 10).spawn(chain).unwrap().join().unwrap();
+    }
+}
+
+/// What a callback ends has ended when the call returns. Its own callback follows afterwards.
+#[test]
+fn a_callback_is_told_what_its_calls_have_ended() {
+    let bench = Bench::new();
+    let ops = Ops::new(&bench.timer);
+    let (second, third) = (Count::new(1), Count::new(9));
+    let (inner, seen) = (ops.clone(), [Arc::clone(&second), Arc::clone(&third)]);
+    let first = Count::with(1, move || {
+        seen[0].see();
+        assert_eq!((inner.check("k"), inner.pending()), (1, 1));
+        let cancelled = inner.cancel_key("k");
+        assert_eq!(cancelled[0].outcome(), Some(Outcome::Cancelled));
+        assert!(seen.iter().all(|op| op.told().is_empty()), "not inside of this callback");
+    });
+    for op in [&first, &second, &third] {
+        watch(&ops, op, 10 * MS, &["k"]);
+    }
+    first.see();
+    assert_eq!(ops.check("k"), 1, "the inner call has counted the second");
+    assert_eq!((second.told(), third.told()), (vec!["completed"], vec!["cancelled"]));
+    assert_eq!(bench.timer.stats().panicked, 0);
     nothing_is_left(&bench, &ops);
 }
 

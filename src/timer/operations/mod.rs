@@ -14,9 +14,12 @@
 //! 4. An operation may end while it is being linked: then its unlinking may have come too early. So
 //!    whoever links looks at the state afterwards, and unlinks again.
 //! 5. Conditions and callbacks run with no lock held.
+//! 6. Callbacks of one thread never run inside of each other. Those of an operation that a callback
+//!    ends follow when it has returned ([`callbacks`]).
 //!
 //! [`Handoff`]: crate::executor::Handoff
 
+mod callbacks;
 mod keys;
 mod op;
 mod watch;
@@ -26,7 +29,7 @@ use super::id::TimerId;
 use super::service::Timer;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::{Arc, Weak};
-use crate::primitives::{catch_user_panic, seeded};
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use keys::Keys;
 use op::{Attempt, Op};
@@ -117,20 +120,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
             return false;
         }
         self.untie(op);
-        let user_code = |call: &dyn Fn()| {
-            if catch_user_panic(call).is_none() {
-                self.timer.note_panic();
-            }
-        };
-        if outcome != Outcome::Cancelled {
-            user_code(&|| op.user.on_complete());
-        }
-        if outcome == Outcome::Expired {
-            user_code(&|| op.user.on_expire());
-        }
-        if outcome == Outcome::Cancelled {
-            user_code(&|| op.user.on_cancel());
-        }
+        callbacks::call(&op.user, outcome, &self.timer);
         true
     }
 
@@ -267,8 +257,15 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
     }
 
     /// Tells that something has happened to `key`: tries all operations that watch it, and
-    /// completes those whose condition holds. Returns how many this call has completed. An
-    /// operation that another thread is trying is tried again by that thread.
+    /// completes those whose condition holds. An operation that another thread is trying is tried
+    /// again by that thread.
+    ///
+    /// Returns how many operations of the key this call has completed. That leaves out those that
+    /// another thread completes, and those that a call in a callback completes, which counts them
+    /// itself.
+    ///
+    /// In a callback of an operation, `check` completes operations at once. Their callbacks follow
+    /// when that callback has returned.
     ///
     /// The caller may hold locks of its own, provided that the conditions and callbacks do not wait
     /// for them.
@@ -277,8 +274,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         shared.keys.of(key).iter().filter(|op| shared.attempt(op)).count()
     }
 
-    /// Cancels all operations that watch `key`. Returns those that this call has
-    /// cancelled.
+    /// Cancels all operations that watch `key`. Returns those that this call has cancelled. In a
+    /// callback of an operation, it cancels them at once, and their callbacks follow when that
+    /// callback has returned.
     ///
     /// ```
     /// use cortado::timer::{DelayedOp, DelayedOps, Outcome, Timer};

@@ -21,6 +21,11 @@ use crate::timer::id::TimerId;
 /// All of them run with no lock held, so they may lock, and call the timer and the operations. What
 /// the condition completes runs on the thread of the call that completed it. What the timeout
 /// completes runs on the timer's executor. A panic is caught and counted by the timer.
+///
+/// The callbacks of one thread run one after the other, never inside of each other. If a callback
+/// ends another operation, that has ended when the call returns, and its own callbacks follow when
+/// the first one has returned. So a chain of operations that complete each other may be of any
+/// length. A callback must not wait for the callbacks of operations that it ends.
 pub trait DelayedOp: Send + Sync + 'static {
     /// Whether the condition holds.
     fn try_complete(&self) -> bool;
