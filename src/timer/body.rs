@@ -34,6 +34,11 @@ impl Body {
         matches!(self, Self::Repeat(_) | Self::RepeatTask(_))
     }
 
+    /// Whether it makes a future.
+    pub fn is_async(&self) -> bool {
+        matches!(self, Self::OnceTask(_) | Self::RepeatTask(_))
+    }
+
     /// Runs the job, and leaves in `body` what can run again, also if the job panics. Returns the
     /// future of an async one.
     pub fn run(body: &mut Option<Self>, run: &Run) -> Option<JobFuture> {

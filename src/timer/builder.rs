@@ -4,7 +4,7 @@ use super::driver::{Pace, serve};
 use super::queue::TICK;
 use super::schedule::Scale;
 use super::service::Timer;
-use super::settings::{Executor, OnPanic, PanicHook, Rejection, Settings, TaskPanic};
+use super::settings::{Elsewhere, Executor, OnPanic, PanicHook, Rejection, Settings, TaskPanic};
 use super::shared::Shared;
 use crate::clock::{Clock, Ticker};
 use crate::error::BuildError;
@@ -110,7 +110,7 @@ impl Builder {
     /// of them starts up to 10 ms × (`n` − 1) late. There is a thread for each blocked job: their
     /// number has no limit. If many of your jobs block, set an executor.
     pub fn executor(mut self, executor: impl Execute) -> Self {
-        self.executor = Some(Executor::Elsewhere(Box::new(executor)));
+        self.executor = Some(Elsewhere::all(executor));
         self
     }
 
@@ -121,17 +121,29 @@ impl Builder {
         self
     }
 
-    /// Runs the jobs in `spawn_blocking` of the current tokio runtime. Async jobs are polled there
-    /// too, and may use the runtime. A task of it ends the timer by
-    /// [`shutdown_async`](Timer::shutdown_async). With the feature `tokio`.
+    /// Runs the jobs in `spawn_blocking` of the current tokio runtime, and async jobs as tasks of
+    /// that runtime, which they may use. With the feature `tokio`.
+    ///
+    /// The closure of an async job runs in its task, too, so it must not block. When the runtime
+    /// has ended, the timer's thread polls the futures that have begun. Later runs are dealt with
+    /// as [`rejection`](Self::rejection) says.
+    ///
+    /// A task of the runtime ends the timer by [`shutdown_async`](Timer::shutdown_async).
+    /// [`shutdown`](Timer::shutdown) would block its thread, and on the only thread of a runtime
+    /// wait in vain for futures that run there.
     ///
     /// # Panics
     ///
     /// Panics outside of a runtime.
     #[cfg(feature = "tokio")]
-    pub fn on_tokio(self) -> Self {
+    pub fn on_tokio(mut self) -> Self {
         let runtime = ::tokio::runtime::Handle::current();
-        self.executor(move |job| drop(runtime.spawn_blocking(job)))
+        let other = runtime.clone();
+        let jobs = move |job| drop(runtime.spawn_blocking(job));
+        let futures = move |job: crate::executor::Job| drop(other.spawn(async move { job() }));
+        let (jobs, futures) = (Box::new(jobs), Some(Box::new(futures) as Box<dyn Execute>));
+        self.executor = Some(Executor::Elsewhere(Elsewhere { jobs, futures }));
+        self
     }
 
     /// How many jobs may wait. More are refused with [`Full`](super::TimerError::Full). No limit by
@@ -265,7 +277,7 @@ impl Builder {
             return Err(BuildError::new("thread_name", "it must not contain a zero byte"));
         }
         let name = self.thread_name.clone();
-        let shared = self.shared(Executor::Elsewhere(workers()), ticker);
+        let shared = self.shared(workers(), ticker);
         shared.jobs.lock().has_driver = true;
         let driven = Arc::clone(&shared);
         let refused = |error: std::io::Error| BuildError::new("thread_name", error.to_string());
@@ -325,14 +337,14 @@ impl Builder {
 
 /// The worker threads of the process.
 #[cfg(not(cortado_loom))]
-fn workers() -> Box<dyn Execute> {
-    Box::new(|job| crate::executor::Workers::global().execute(job))
+fn workers() -> Executor {
+    Elsewhere::all(|job| crate::executor::Workers::global().execute(job))
 }
 
 /// A model says where its jobs run.
 #[cfg(cortado_loom)]
-fn workers() -> Box<dyn Execute> {
-    Box::new(|job: crate::executor::Job| job())
+fn workers() -> Executor {
+    Elsewhere::all(|job: crate::executor::Job| job())
 }
 
 impl fmt::Debug for Builder {

@@ -2,7 +2,8 @@
 
 use super::end::end_drain;
 use super::execute::{Inside, dispatch};
-use super::shared::{AWAKE, Due, Shared};
+use super::series::Due;
+use super::shared::{AWAKE, Shared};
 use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::catch_user_panic;

@@ -1,8 +1,9 @@
 //! Runs: a ticket goes to the executor, the job runs, a future is polled until it ends.
 
 use super::body::{Body, JobFuture};
+use super::series::Due;
 use super::settings::{Executor, TaskPanic};
-use super::shared::{Begun, Due, Shared, drop_user_code};
+use super::shared::{Begun, Shared, drop_user_code};
 use super::stats::Counters;
 use crate::executor::{Handoff, Ticket as PollTicket};
 use crate::primitives::plain::Arc;
@@ -110,6 +111,7 @@ pub fn dispatch(shared: &Arc<Shared>, due: Due) {
     match &shared.settings.executor {
         Executor::Elsewhere(executor) if !due.here => {
             // If the executor panics, it drops the ticket.
+            let executor = executor.of(due.is_async);
             let _: Option<()> = catch_user_panic(|| executor.execute(Box::new(|| ticket.run())));
         }
         _ => ticket.run(),
@@ -188,6 +190,7 @@ impl Task {
         match &shared.settings.executor {
             Executor::Elsewhere(executor) => {
                 let job = PollJob { task, ticket: Some(ticket) };
+                let executor = executor.of(true);
                 let _: Option<()> = catch_user_panic(|| executor.execute(Box::new(|| job.run())));
             }
             // Not here: this may be the thread of whoever wakes, with locks held.
@@ -218,7 +221,7 @@ impl Drop for Task {
         match &self.shared.settings.executor {
             Executor::Elsewhere(executor) => {
                 let job = Box::new(|| drop(unfinished));
-                let _: Option<()> = catch_user_panic(|| executor.execute(job));
+                let _: Option<()> = catch_user_panic(|| executor.of(true).execute(job));
             }
             Executor::Here => drop(self.shared.errand(Duration::ZERO, unfinished, drop)),
         }

@@ -15,6 +15,7 @@
 //! | running | no | in the run | running |
 
 use super::body::Body;
+use super::id::TimerId;
 use super::schedule::Plan;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,17 @@ pub enum State {
     Waiting,
     Queued,
     Running,
+}
+
+/// A due job, and the number of its ticket.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    pub id: TimerId,
+    pub ticket: u32,
+    /// Whether it runs on the driver's thread.
+    pub here: bool,
+    pub is_errand: bool,
+    pub is_async: bool,
 }
 
 /// One job.
@@ -55,6 +67,19 @@ impl Entry {
     /// How much it adds to the counts of jobs: 1, or 0 for an errand.
     pub fn weight(&self) -> usize {
         usize::from(!self.is_errand)
+    }
+
+    /// Hands it to an executor: it waits for its turn there.
+    pub fn queue(&mut self, id: TimerId) -> Due {
+        self.state = State::Queued;
+        self.ticket = self.ticket.wrapping_add(1);
+        Due {
+            id,
+            ticket: self.ticket,
+            here: self.runs_here,
+            is_errand: self.is_errand,
+            is_async: self.body.as_ref().is_some_and(Body::is_async),
+        }
     }
 
     pub fn new(planned: u64, plan: Plan, body: Body) -> Self {

@@ -65,7 +65,24 @@ pub type PanicHook = Box<dyn Fn(TaskPanic) + Send + Sync>;
 pub enum Executor {
     /// The driver's thread.
     Here,
-    Elsewhere(Box<dyn Execute>),
+    Elsewhere(Elsewhere),
+}
+
+/// Where jobs run, if not on the driver's thread.
+pub struct Elsewhere {
+    pub jobs: Box<dyn Execute>,
+    /// For async jobs, if those run elsewhere than jobs that may block.
+    pub futures: Option<Box<dyn Execute>>,
+}
+
+impl Elsewhere {
+    pub fn all(executor: impl Execute) -> Executor {
+        Executor::Elsewhere(Self { jobs: Box::new(executor), futures: None })
+    }
+
+    pub fn of(&self, is_async: bool) -> &dyn Execute {
+        self.futures.as_ref().filter(|_| is_async).unwrap_or(&self.jobs).as_ref()
+    }
 }
 
 pub struct Settings {

@@ -20,7 +20,7 @@ use super::error::TimerError;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Plan, Ran, Scale, after};
-use super::series::{Entry, State};
+use super::series::{Due, Entry, State};
 use super::settings::{OnPanic, Rejection, Settings};
 use super::stats::Counters;
 use super::stopping::Stopping;
@@ -132,16 +132,6 @@ impl Jobs {
         }
         oversleeps
     }
-}
-
-/// A due job, and the number of its ticket.
-#[derive(Clone, Copy, Debug)]
-pub struct Due {
-    pub id: TimerId,
-    pub ticket: u32,
-    /// Whether it runs on the driver's thread.
-    pub here: bool,
-    pub is_errand: bool,
 }
 
 /// A run that has begun.
@@ -305,11 +295,7 @@ impl Shared {
             match jobs.core.poll(now, &mut looks) {
                 Poll::Due(slot) => {
                     if let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) {
-                        entry.state = State::Queued;
-                        entry.ticket = entry.ticket.wrapping_add(1);
-                        let (ticket, here, is_errand) =
-                            (entry.ticket, entry.runs_here, entry.is_errand);
-                        batch.push(Due { id, ticket, here, is_errand });
+                        batch.push(entry.queue(id));
                     }
                 }
                 Poll::Exhausted => break true,

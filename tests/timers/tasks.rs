@@ -198,6 +198,58 @@ fn a_timer_runs_futures_of_a_runtime() {
     });
 }
 
+/// By `on_tokio` a future is polled as tasks are, and a job that may block is not.
+#[test]
+fn on_tokio_polls_futures_on_the_runtimes_own_threads() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().build().unwrap();
+    // The one thread of this runtime beside those for jobs that block.
+    let own = std::thread::current().id();
+    runtime.block_on(async {
+        let timer = Timer::builder().on_tokio().start().unwrap();
+        let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let here = move || std::thread::current().id() == own;
+        let (tell, tell_sync) = (send.clone(), send);
+        let job = timer.after_async(Duration::ZERO, move |_| {
+            let begun = here();
+            async move {
+                let first = here();
+                tokio::time::sleep(MS).await;
+                tell.send([begun, first, here()]).unwrap();
+            }
+        });
+        job.unwrap().detach();
+        assert_eq!(told.recv().await, Some([true; 3]));
+        let job = timer.after(Duration::ZERO, move |_| tell_sync.send([here(); 3]).unwrap());
+        job.unwrap().detach();
+        assert_eq!(told.recv().await, Some([false; 3]));
+    });
+}
+
+/// A future that waits when its runtime ends is polled by the timer's thread.
+#[test]
+fn a_future_outlives_the_runtime_of_its_timer() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).build().unwrap();
+    let timer = runtime.block_on(async { Timer::builder().on_tokio().start().unwrap() });
+    let (gate, (send, told)) = (Gate::default(), channel());
+    let inner = gate.clone();
+    let job = timer.after_async(Duration::ZERO, move |_| async move {
+        let name = || std::thread::current().name().map(str::to_owned);
+        send.send(name()).unwrap();
+        inner.pass().await;
+        send.send(name()).unwrap();
+    });
+    job.unwrap().detach();
+    told.recv().unwrap();
+    // The runtime's thread has left the poll when it has ended.
+    drop(runtime);
+    gate.open();
+    assert_eq!(told.recv().unwrap().as_deref(), Some("cortado-timer"));
+    drop(timer.shutdown(Stop::Cancel));
+    assert_eq!(timer.running(), 0);
+}
+
 /// A future that waits when its timer is dropped ends at its next wake-up, if nobody can poll it.
 #[test]
 fn a_future_without_a_driver_is_dropped() {
