@@ -8,7 +8,7 @@ use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
 /// know how fast that clock goes. Whoever waits for the end of a timer looks so often, too.
@@ -51,12 +51,12 @@ pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> Tur
 /// The main loop of the driver's thread.
 pub fn serve(shared: &Arc<Shared>, pace: Pace) {
     let _inside = Inside::enter(shared);
-    let mut batch = Vec::new();
+    let (mut batch, mut last) = (Vec::new(), None);
     loop {
         // A source of time of the user's may panic.
         let goes_on = catch_user_panic(|| {
             let mut budget = shared.settings.max_batch;
-            turn(shared, &mut batch, &mut budget).has_more || park(shared, pace)
+            turn(shared, &mut batch, &mut budget).has_more || park(shared, pace, &mut last)
         });
         match goes_on {
             Some(true) => {}
@@ -75,8 +75,15 @@ pub fn serve(shared: &Arc<Shared>, pace: Pace) {
     shared.wake_all(jobs);
 }
 
+/// When the thread looked at the user's clock last, by real time and by that clock.
+struct Look {
+    real: Instant,
+    reading: u64,
+}
+
 /// Sleeps until the next deadline, or until it is woken. False if the timer has ended.
-fn park(shared: &Shared, pace: Pace) -> bool {
+fn park(shared: &Shared, pace: Pace, last: &mut Option<Look>) -> bool {
+    let passed = last.take().map(|last| (last.real.elapsed(), last.reading));
     end_drain(shared);
     let now = shared.now_or(0);
     let mut jobs = shared.jobs.lock();
@@ -97,8 +104,20 @@ fn park(shared: &Shared, pace: Pace) -> bool {
     let mut jobs = if until == u64::MAX {
         shared.wake.wait(jobs)
     } else {
-        let delay = Duration::from_nanos(until - now);
-        shared.wake.wait_timeout(jobs, if pace == Pace::Users { delay.min(LOOK) } else { delay })
+        let mut delay = Duration::from_nanos(until - now);
+        if pace == Pace::Users {
+            // The clock may stand just before the deadline. Sleeps until then would be short, and
+            // without end.
+            let is_slow = passed.is_some_and(|(real, reading)| {
+                Duration::from_nanos(now.saturating_sub(reading)) < real / 2
+            });
+            if is_slow {
+                delay = delay.max(Duration::from_nanos(shared.tick));
+            }
+            delay = delay.min(LOOK);
+            *last = Some(Look { real: Instant::now(), reading: now });
+        }
+        shared.wake.wait_timeout(jobs, delay)
     };
     jobs.parked_until = AWAKE;
     drop(jobs);

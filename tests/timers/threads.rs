@@ -3,7 +3,7 @@
 use cortado::Clock;
 use cortado::timer::{Cancel, Handle, Missed, Stop, Timer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,27 @@ fn a_clock_of_the_users_is_followed() {
     let (send, told) = channel();
     let job = timer.after(Duration::from_secs(2), move |run| send.send(run.number()).unwrap());
     job.unwrap().detach();
+    assert_eq!(told.recv().unwrap(), 1);
+}
+
+/// A clock of the user's may stand just before a deadline. The timer looks at it again no sooner
+/// than a tick later, or once a second.
+#[test]
+fn a_clock_that_stands_is_looked_at_rarely() {
+    let nanos = Arc::new(AtomicU64::new(0));
+    let read = Arc::clone(&nanos);
+    let clock = Clock::custom(move || Duration::from_nanos(read.load(SeqCst)));
+    let tick = Duration::from_secs(10);
+    let timer = Timer::builder().clock(clock).tick(tick).start().unwrap();
+    let (send, told) = channel();
+    nanos.store(tick.as_nanos() as u64 - 1, SeqCst);
+    let job = timer.after(Duration::from_nanos(1), move |run| send.send(run.number()).unwrap());
+    job.unwrap().detach();
+    let (start, before) = (Instant::now(), timer.stats().wake_ups);
+    std::thread::sleep(100 * MS);
+    let wake_ups = timer.stats().wake_ups - before;
+    assert!(wake_ups <= 4 + start.elapsed().as_secs(), "{wake_ups} wake-ups");
+    assert!(timer.shutdown(Stop::FireAll).is_empty());
     assert_eq!(told.recv().unwrap(), 1);
 }
 
