@@ -65,7 +65,8 @@ pub enum Stop {
 /// let (send, told) = std::sync::mpsc::channel();
 /// let save = timer.after(Duration::from_secs(60), move |run| send.send(run.number()).unwrap())?;
 /// for job in timer.shutdown(Stop::Cancel) {
-///     job.run(); // on this thread, before its time
+///     let future = job.run(); // on this thread, before its time
+///     assert!(future.is_none(), "no async job");
 /// }
 /// assert_eq!(told.recv(), Ok(1));
 /// # drop(save);
@@ -93,11 +94,13 @@ impl Unfired {
     }
 
     /// Runs the job now, once, on this thread, with no lock held. Blocks for as long as the job
-    /// runs. Returns the future of an async job: the caller must poll it, since no executor does.
+    /// runs. Returns the future of an async job. The caller must poll it to its end, since no
+    /// executor does: an async job whose future is dropped does nothing.
     ///
     /// # Panics
     ///
     /// If the job panics. The timer neither catches nor counts this panic.
+    #[must_use = "the future of an async job does nothing unless it is polled"]
     pub fn run(mut self) -> Option<JobFuture> {
         let run = Run {
             series: self.shared,

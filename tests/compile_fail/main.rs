@@ -48,7 +48,7 @@ fn package(cases: &BTreeMap<String, String>) -> PathBuf {
     let library = root().to_str().unwrap();
     let manifest = format!(
         "[package]\nname = \"cases\"\nedition = \"2024\"\npublish = false\n\n[workspace]\n\n\
-         [dependencies]\ncortado = {{ path = {library:?} }}\n"
+         [dependencies]\ncortado = {{ path = {library:?}, features = [\"timer\"] }}\n"
     );
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     // The versions that the library's own tests are built with, which are there.
