@@ -34,6 +34,7 @@ const BUDGET: u32 = 1024;
 /// It is a stream of due items: [`next`](Self::next) and [`poll_expired`](Self::poll_expired); with
 /// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
 /// time works. All of it happens in the task that polls it; no other task and no thread is needed.
+/// If the runtime ends, another one may go on with the queue.
 ///
 /// An item is handed out at its deadline, rounded up to a whole millisecond since the creation of
 /// the queue: never early. The promises of
@@ -329,8 +330,10 @@ impl<T> DelayQueue<T> {
     fn poll_sleep(&mut self, until: Duration, context: &mut Context<'_>) -> Poll<()> {
         let until = self.instant(until);
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if sleep.deadline() != until {
-            sleep.as_mut().reset(until);
+        // A new one belongs to the present runtime. The old one may belong to another, which stands
+        // still, or has ended: its end has elapsed all its sleeps, and a poll would panic.
+        if sleep.deadline() != until || sleep.is_elapsed() {
+            sleep.set(sleep_until(until));
         }
         sleep.as_mut().poll(context)
     }

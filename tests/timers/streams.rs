@@ -7,14 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, advance};
 
 const MS: Duration = Duration::from_millis(1);
 
-pub fn on_a_runtime(test: impl Future<Output = ()>) {
+fn paused_runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(test);
+    let runtime = builder.enable_time().start_paused(true).build();
+    runtime.unwrap()
+}
+
+pub fn on_a_runtime(test: impl Future<Output = ()>) {
+    paused_runtime().block_on(test);
 }
 
 /// Counts how often it is woken.
@@ -196,4 +201,25 @@ fn a_loop_over_due_items_yields() {
         assert_eq!(poll(&mut queue, &waker), Poll::Pending);
         assert_eq!(woken.0.load(SeqCst), yields);
     });
+}
+
+/// A queue outlives the runtime in which it has waited.
+#[test]
+fn a_queue_goes_on_in_another_runtime() {
+    let mut queue = DelayQueue::new();
+    queue.insert(1, MS * 20);
+    on_a_runtime(async {
+        assert!(poll(&mut queue, Waker::noop()).is_pending());
+    });
+    on_a_runtime(async { assert_eq!(queue.next().await.unwrap().into_inner(), 1) });
+    // One whose deadline has changed since does not wait in a runtime that stands still.
+    let first = paused_runtime();
+    let key = queue.insert(2, Duration::from_secs(3600));
+    first.block_on(async { assert!(poll(&mut queue, Waker::noop()).is_pending()) });
+    on_a_runtime(async {
+        queue.reset(&key, MS);
+        let next = tokio::time::timeout(MS * 1000, queue.next()).await;
+        assert_eq!(next.unwrap().unwrap().into_inner(), 2);
+    });
+    drop(first);
 }
