@@ -325,6 +325,10 @@ impl<T> DelayQueue<T> {
     }
 
     /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there would be more than 2,147,482,624 items.
     pub fn reserve(&mut self, additional: usize) {
         self.core.slab_mut().reserve(additional);
     }

@@ -289,7 +289,12 @@ impl<T> Slab<T> {
     }
 
     /// Ensures that the next insertions, `additional` in all, allocate nothing for items.
+    ///
+    /// # Panics
+    ///
+    /// Panics if ids cannot name so many items.
     pub fn reserve(&mut self, additional: usize) {
+        assert!(additional <= MAX_CHUNKS * CHUNK - self.len, "capacity overflow");
         let mut missing = additional;
         // In the order in which they will be filled.
         for at in (0..self.roomy.len()).rev() {

@@ -121,6 +121,10 @@ impl<T> DelayQueue<T> {
     }
 
     /// Creates an empty queue with memory for so many items.
+    ///
+    /// # Panics
+    ///
+    /// Panics if these are more than 2,147,482,624.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let mut queue = Self::new();
@@ -262,6 +266,10 @@ impl<T> DelayQueue<T> {
     }
 
     /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there would be more than 2,147,482,624 items.
     pub fn reserve(&mut self, additional: usize) {
         self.queue.reserve(additional);
     }

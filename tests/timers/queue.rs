@@ -1,5 +1,6 @@
 //! What the queue promises, one promise at a time.
 
+use crate::common::panic_of;
 use cortado::timer::{DelayQueue, Polled, TimerId};
 use std::time::Duration;
 
@@ -284,6 +285,20 @@ fn items_are_dropped_once_wherever_they_are() {
     assert_eq!(Rc::strong_count(&counted), 2);
     drop(queue);
     assert_eq!(Rc::strong_count(&counted), 1);
+}
+
+/// There are no ids for so many items.
+#[test]
+fn a_reservation_that_no_queue_can_hold_is_refused() {
+    let mut queue = DelayQueue::new();
+    queue.insert(1, MS);
+    let capacity = queue.capacity();
+    for additional in [usize::MAX, 2_147_482_624] {
+        let message = panic_of(|| queue.reserve(additional));
+        assert!(message.contains("capacity overflow"), "{message}");
+    }
+    assert_eq!((queue.len(), queue.capacity()), (1, capacity));
+    queue.audit().unwrap();
 }
 
 /// Memory follows the number of items, within two chunks.
