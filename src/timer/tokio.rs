@@ -379,8 +379,11 @@ impl<T> DelayQueue<T> {
     }
 }
 
+/// Items are never pinned: they move when they are handed out.
+impl<T> Unpin for DelayQueue<T> {}
+
 #[cfg(feature = "stream")]
-impl<T: Unpin> futures_core::Stream for DelayQueue<T> {
+impl<T> futures_core::Stream for DelayQueue<T> {
     type Item = Expired<T>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

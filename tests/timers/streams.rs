@@ -65,6 +65,17 @@ fn it_is_a_stream() {
     });
 }
 
+/// Of items of any type: futures, too, which must not move once they have been polled.
+#[test]
+fn it_is_a_stream_of_what_cannot_be_unpinned() {
+    on_a_runtime(async {
+        let mut queue = DelayQueue::new();
+        queue.insert(async { 7 }, MS);
+        let expired = StreamExt::next(&mut queue).await.unwrap();
+        assert_eq!(expired.into_inner().await, 7);
+    });
+}
+
 #[test]
 fn an_earlier_item_wakes_the_task_and_a_later_one_does_not() {
     on_a_runtime(async {
