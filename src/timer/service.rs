@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 /// mode](super::Builder::manual) there is no thread, and you call [`poll`](Self::poll).
 ///
 /// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by
-/// [`Stop::Cancel`], without waiting for jobs that run.
+/// [`Stop::Cancel`], without waiting for jobs that run. A job that captures a clone keeps its timer
+/// alive as long as it waits; a job can capture a `Weak` of an `Arc<Timer>` instead. A shutdown
+/// ends the timer whatever its jobs have captured.
 ///
 /// # Promises
 ///
