@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 /// alive as long as it waits; a job can capture a `Weak` of an `Arc<Timer>` instead. A shutdown
 /// ends the timer whatever its jobs have captured.
 ///
+/// *Fork*: the thread exists in the parent only. In a forked child, an inherited timer is dead:
+/// none of its jobs runs, and a shutdown may wait for ever. Do not shut it down there. Make a new
+/// timer.
+///
 /// # Promises
 ///
 /// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`], or after the clock

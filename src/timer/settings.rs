@@ -24,7 +24,9 @@ pub enum Rejection {
     /// Run it on the timer's own thread, where it delays all others. In manual mode, in the next
     /// [`poll`](super::Timer::poll).
     RunHere,
-    /// Leave this run out. A job of one run is dropped, a series goes on with its next run.
+    /// Leave this run out. A job of one run is dropped, a series goes on with its next run. The
+    /// timeout of an operation of [`DelayedOps`](super::DelayedOps) is a job of one run: if it is
+    /// dropped, the operation is cancelled and does not expire.
     Discard,
 }
 

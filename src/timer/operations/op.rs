@@ -50,7 +50,8 @@ pub enum Outcome {
     /// By [`cancel_key`](super::DelayedOps::cancel_key),
     /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the
     /// [`DelayedOps`](super::DelayedOps), or the end of the timer, if the operation has a timeout
-    /// there (`Duration::MAX` is none).
+    /// there (`Duration::MAX` is none). Also if the timer's executor has dropped the timeout, with
+    /// [`Rejection::Discard`](crate::timer::Rejection::Discard).
     Cancelled,
 }
 
