@@ -356,7 +356,7 @@ fn a_task_is_told_what_was_first() {
 fn each_operation_ends_once_in_any_race() {
     let rounds = crate::common::crowd::scale("CORTADO_TIMER_JOBS", 100_000) as usize / 20;
     let timer = Timer::builder().run_here().start().unwrap();
-    let ops: DelayedOps<usize> = DelayedOps::new(&timer);
+    let ops: DelayedOps<u64> = DelayedOps::new(&timer);
     let all: Mutex<Vec<Arc<Count>>> = Mutex::default();
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
@@ -364,15 +364,15 @@ fn each_operation_ends_once_in_any_race() {
             scope.spawn(move || {
                 let mut state = thread;
                 for _ in 0..rounds {
-                    let random = crate::common::crowd::draw(&mut state) as usize;
-                    let op = Count::new(1 + random % 2);
+                    let random = crate::common::crowd::draw(&mut state);
+                    let op = Count::new(1 + (random % 2) as usize);
                     let keys = [random % 7, random % 5];
                     let timeout = MS * (random >> 8 & 3) as u32;
                     let watch = ops.try_complete_else_watch(Arc::clone(&op), timeout, keys);
                     let other = {
                         let mut all = all.lock().unwrap();
                         all.push(op);
-                        Arc::clone(&all[(random >> 16) % all.len()])
+                        Arc::clone(&all[(random >> 16) as usize % all.len()])
                     };
                     other.see();
                     ops.check(&(random >> 32 & 7));
