@@ -6,6 +6,7 @@ use super::core::{Core, Search};
 use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
 use super::read::NodeRef;
+use super::reentrancy::FlightToken;
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
@@ -147,7 +148,9 @@ impl<K, V, S> Engine<K, V, S> {
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
                 (_, Some(other)) => return Step::Wait(other),
                 (seen, None) => {
-                    if let Some(guard) = self.core.register(FlightKind::Exclusive, share(), seen) {
+                    if let Some(guard) =
+                        self.core.register((FlightKind::Exclusive, None), share(), seen)
+                    {
                         return Step::Done(guard);
                     }
                 }
@@ -157,15 +160,16 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl Core {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`. `call`
+    /// is the token of the first load of the same call, if that is another one.
     pub fn register(
         &self,
-        kind: FlightKind,
+        (kind, call): (FlightKind, Option<FlightToken>),
         key_node: RawHandle,
         seen: Version,
     ) -> Option<FlightGuard> {
         let generation = self.hot.generation();
-        FlightGuard::register(&self.flights, (kind, generation), key_node, seen)
+        FlightGuard::register(&self.flights, (kind, generation), call, key_node, seen)
     }
 
     /// Removes `other` from the board if it is an overtaken load, or one that has not begun;

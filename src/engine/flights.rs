@@ -44,6 +44,8 @@ pub struct Flight {
     /// A node with the flight's key. Other operations compare their keys with it.
     key_node: RawHandle,
     kind: FlightKind,
+    /// For a load of a call that has begun others before: the token of the first of them.
+    call: Option<FlightToken>,
     /// The generation when the flight was registered.
     generation: Generation,
     overtaken: AtomicBool,
@@ -86,8 +88,9 @@ impl Flight {
         self.kind
     }
 
+    /// What marks the owner's code on a thread's stack.
     fn token(&self) -> FlightToken {
-        FlightToken::of(self)
+        self.call.unwrap_or_else(|| FlightToken::of(self))
     }
 
     /// Blocks until the flight has ended.
@@ -353,10 +356,12 @@ pub struct FlightGuard {
 }
 
 impl FlightGuard {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`. `call`
+    /// is the token of the first load of the same call, if that is another one.
     pub fn register(
         flights: &Arc<Flights>,
         (kind, generation): (FlightKind, Generation),
+        call: Option<FlightToken>,
         key_node: RawHandle,
         seen: Version,
     ) -> Option<Self> {
@@ -364,6 +369,7 @@ impl FlightGuard {
         let leader = Leader::of(Flight {
             key_node,
             kind,
+            call,
             generation,
             overtaken: AtomicBool::new(false),
             // A load in the executor's queue has not looked yet.
@@ -380,7 +386,7 @@ impl FlightGuard {
         self.leader.flight()
     }
 
-    /// The flight, which keeps its token from others.
+    /// The flight, which keeps its own token from others.
     pub fn share(&self) -> Arc<Flight> {
         Arc::clone(self.flight())
     }
@@ -409,7 +415,7 @@ impl FlightGuard {
         self.flight().is_overtaken(generation)
     }
 
-    /// What marks the owner's code on a thread's stack.
+    /// What marks the owner's code on a thread's stack. All loads of a call share it.
     pub fn token(&self) -> FlightToken {
         self.flight().token()
     }
@@ -417,13 +423,19 @@ impl FlightGuard {
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
     /// for the end of the flight.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
-        ReentrancyMark::poll(self.flight().token())
+        ReentrancyMark::poll(self.token())
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.
     pub fn enter(self) -> EnteredFlight {
-        let _mark = ReentrancyMark::flight(self.flight().token());
-        EnteredFlight { guard: self, _mark }
+        let mark = ReentrancyMark::flight(self.token());
+        self.enter_by(mark)
+    }
+
+    /// [`enter`](Self::enter) for a call that has entered all its flights by one mark. The last of
+    /// them to end has the mark.
+    pub fn enter_by(self, mark: Option<ReentrancyMark>) -> EnteredFlight {
+        EnteredFlight { guard: self, _mark: mark }
     }
 
     fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {

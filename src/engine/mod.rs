@@ -71,6 +71,7 @@ mod write;
 pub use self::{
     core::{Core, Maintenance},
     maintenance::Budget,
+    reentrancy::frames,
 };
 pub use delivery::{Pending, Receiver};
 pub use failures::Failed;

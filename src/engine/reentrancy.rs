@@ -8,7 +8,8 @@
 //!   concerned and delivers when the outermost frame ends.
 //! * A **flight** leaves a token on the stack while its owner's code runs. A wait for a flight
 //!   whose token is on this stack can never end, so it panics. Tokens, not thread ids, name the
-//!   owner: two tasks that share a thread may wait for each other's flights.
+//!   owner: two tasks that share a thread may wait for each other's flights. A call that loads many
+//!   keys leaves one token for all its flights.
 //! * Deliveries of one cache do not nest: the outer delivery takes over what an inner one causes.
 //!   So no chain of listeners and destructors grows the stack.
 //!
@@ -24,6 +25,8 @@ use crate::primitives::{catch_user_panic, seeded};
 use hashbrown::HashTable;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
 use std::sync::Weak;
 
 /// A cache that can deliver later.
@@ -51,14 +54,15 @@ impl CacheId {
     }
 }
 
-/// Tells flights apart, as long as they exist.
+/// Tells the owners of flights apart, as long as their flights exist. Loads of one call have the
+/// token of the first of them, and the call keeps that one until the others have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlightToken(usize);
+pub struct FlightToken(NonZeroUsize);
 
 impl FlightToken {
     /// The token of the flight whose state is at this address.
     pub fn of<T>(state: &T) -> Self {
-        Self(std::ptr::from_ref(state).addr())
+        Self(NonNull::from(state).addr())
     }
 }
 
@@ -304,6 +308,13 @@ pub fn asked_about(cache: CacheId, hash: Hash32) -> Vec<NodeId> {
     first.into_iter().chain(rest).filter_map(ours).collect()
 }
 
+/// How many frames the stack of this thread has.
+#[cfg(all(test, feature = "internals", not(cortado_loom)))]
+pub fn frames() -> usize {
+    let rest = REST.with(|frames| frames.borrow().len());
+    usize::from(FIRST.with(|first| first.get().is_some())) + rest
+}
+
 /// Whether this thread runs the code of the flight's owner.
 pub fn runs_owner_of(token: FlightToken) -> bool {
     any(|frame| [Frame::Flight(token), Frame::Poll(token)].contains(frame)).unwrap_or(false)
@@ -370,7 +381,7 @@ struct Left {
 /// A flight's place in the table.
 fn place_of(flight: FlightToken) -> u64 {
     // The low bits of addresses are all the same, and so are the product's.
-    (flight.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).swap_bytes()
+    (flight.0.get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).swap_bytes()
 }
 
 /// Leaves what this thread has deferred to the end of this flight, unless a frame still defers it,

@@ -1,9 +1,9 @@
 //! Loads of many keys by one call of the loader.
 
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
@@ -38,7 +38,8 @@ pub struct Own {
 }
 
 /// The loads of this call, until they land. They are dropped if the loader panics or the task is
-/// cancelled.
+/// cancelled. All have the token of the first one, so one mark on a thread's stack is enough for
+/// them. The first one lands last: until then no other flight can get that token.
 pub struct OwnLoads(Vec<Own>);
 
 impl OwnLoads {
@@ -50,28 +51,44 @@ impl OwnLoads {
     pub fn take(&mut self) -> Self {
         Self(std::mem::take(&mut self.0))
     }
+
+    fn token(&self) -> Option<FlightToken> {
+        self.0.first().map(|own| own.flight.token())
+    }
 }
 
 impl Drop for OwnLoads {
     /// What the loader has deferred is delivered when all these loads have left the board: a
     /// listener may load one of the keys.
     fn drop(&mut self) {
-        // They outlive the marks: a flight that a waker begins must not get the token of one that
-        // has just ended.
         let keeps = !seeded("ended-loads-give-their-tokens-away");
-        let _flights: Vec<_> =
-            self.0.iter().filter(|_| keeps).map(|own| own.flight.share()).collect();
-        // The end of the outermost mark delivers.
-        let mark = |own: &Own| ReentrancyMark::flight(own.flight.token());
-        let _marks = Frames(self.0.iter().map(mark).collect());
+        // It outlives the mark: a flight that a waker begins must not get the token.
+        let _first = self.0.first().filter(|_| keeps).map(|own| own.flight.share());
+        let _mark = self.token().and_then(ReentrancyMark::flight);
         self.0.clear();
     }
 }
 
-/// A load of this call whose owner's code runs on this thread.
-struct Entered {
-    position: usize,
-    flight: EnteredFlight,
+/// The loads of this call, whose owner's code runs on this thread until they land.
+struct EnteredLoads {
+    // Declared, and so dropped, before the mark, whose drop delivers.
+    own: OwnLoads,
+    mark: Option<ReentrancyMark>,
+}
+
+impl EnteredLoads {
+    fn new(own: OwnLoads) -> Self {
+        let mark = own.token().and_then(ReentrancyMark::flight);
+        Self { own, mark }
+    }
+
+    /// Takes out a load that lands next, with its key's position. The first load, whose token the
+    /// mark has, comes last, and takes the mark along.
+    fn pop(&mut self) -> Option<(usize, EnteredFlight)> {
+        let Own { position, flight } = self.own.0.pop()?;
+        let mark = if self.own.is_empty() { self.mark.take() } else { None };
+        Some((position, flight.enter_by(mark)))
+    }
 }
 
 /// A value that a loader has made.
@@ -81,18 +98,9 @@ enum Made<V> {
     UsedAt(usize),
 }
 
-/// Frames of this thread's stack. They end last one first, also when the loader panics.
-struct Frames<T>(Vec<T>);
-
-impl<T> Drop for Frames<T> {
-    fn drop(&mut self) {
-        while self.0.pop().is_some() {}
-    }
-}
-
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
-    let _marks = Frames(own.0.iter().map(|own| own.flight.mark_poll()).collect());
+    let _mark = own.token().and_then(ReentrancyMark::poll);
     run()
 }
 
@@ -173,28 +181,31 @@ where
     /// other calls' loads, if there is one.
     pub fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<Flight>>) {
         let mut own = OwnLoads(Vec::new());
-        // A comparison of keys that asks for a key of this call would wait for itself.
-        let mut marks: Frames<Option<ReentrancyMark>> = Frames(Vec::new());
+        // A comparison of keys that asks for a key of this call would wait for itself. Without own
+        // loads there is no mark: nothing would end to which it could leave its deliveries.
+        let mut mark = None;
         let mut other = None;
         for (position, slot) in wanted.iter_mut().enumerate() {
             let Wanted::Missing(draft, joined) = slot else { continue };
             let mut replaces = Replaces::none();
-            match self.begin_load::<Absent>(draft, joined, &mut replaces) {
+            let kind = (FlightKind::Load, own.token());
+            match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
                 Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
-                    let mark = flight.mark_poll();
-                    match self.present_for_load(&flight, draft, &mut replaces) {
-                        None => {
-                            marks.0.push(mark);
-                            own.0.push(Own { position, flight });
-                        }
-                        Some(entry) => {
-                            drop(mark);
-                            let loaded = loaded_node(&entry, entry.deadline());
-                            flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
-                            *slot = Wanted::Known(Some(entry));
-                        }
+                    // A comparison that panics ends the mark first, and then the loads.
+                    own.0.push(Own { position, flight });
+                    mark = mark.or_else(|| own.token().and_then(ReentrancyMark::poll));
+                    let begun = own.0.last().map(|own| &own.flight);
+                    let present = begun
+                        .and_then(|flight| self.present_for_load(flight, draft, &mut replaces));
+                    if let Some(entry) = present
+                        && let Some(Own { flight, .. }) = own.0.pop()
+                    {
+                        mark = mark.filter(|_| !own.is_empty());
+                        let loaded = loaded_node(&entry, entry.deadline());
+                        flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
+                        *slot = Wanted::Known(Some(entry));
                     }
                 }
                 Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
@@ -203,7 +214,7 @@ where
                 },
             }
         }
-        drop(marks);
+        drop(mark);
         (own, other)
     }
 
@@ -215,10 +226,9 @@ where
         own: OwnLoads,
         loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        let own = enter(own);
+        let own = EnteredLoads::new(own);
         let timer = LoadTimer::start(&self.core);
-        let positions = own.0.iter().map(|own| own.position);
-        let made = loader(&keys_at(wanted, positions));
+        let made = loader(&keys_of(wanted, &own.own));
         self.land_round(wanted, own, timer, made)
     }
 
@@ -233,13 +243,13 @@ where
         timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        self.land_round(wanted, enter(own), timer, made)
+        self.land_round(wanted, EnteredLoads::new(own), timer, made)
     }
 
     fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
-        mut own: Frames<Entered>,
+        mut own: EnteredLoads,
         timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
@@ -247,14 +257,14 @@ where
             Ok(made) => self.by_hash(made),
             Err(error) => {
                 drop(timer);
-                while let Some(Entered { flight, .. }) = own.0.pop() {
+                while let Some((_, flight)) = own.pop() {
                     flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
                 }
                 return Err(error);
             }
         };
         timer.succeed();
-        while let Some(Entered { position, flight }) = own.0.pop() {
+        while let Some((position, flight)) = own.pop() {
             self.land_one(wanted, position, flight, &mut made);
         }
         let unasked = made.into_iter().filter_map(|(key, made)| match made {
@@ -331,18 +341,9 @@ where
     }
 }
 
-fn enter(mut own: OwnLoads) -> Frames<Entered> {
-    let enter = |Own { position, flight }| Entered { position, flight: flight.enter() };
-    Frames(own.0.drain(..).map(enter).collect())
-}
-
 /// The keys of these loads.
 pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &OwnLoads) -> Vec<&'w K> {
-    keys_at(wanted, own.0.iter().map(|own| own.position))
-}
-
-fn keys_at<K, V>(wanted: &[Wanted<K, V>], positions: impl Iterator<Item = usize>) -> Vec<&K> {
-    positions.filter_map(|position| key_of(&wanted[position])).collect()
+    own.0.iter().filter_map(|own| key_of(&wanted[own.position])).collect()
 }
 
 fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {

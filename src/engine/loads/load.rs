@@ -6,6 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
+use crate::engine::reentrancy::FlightToken;
 use crate::engine::step::{Step, block_on, block_until};
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
@@ -278,13 +279,14 @@ where
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
-        self.begin_load_as(FlightKind::Load, draft, joined, replaces)
+        self.begin_load_as((FlightKind::Load, None), draft, joined, replaces)
     }
 
-    /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued.
+    /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued, or of a call
+    /// that has begun others: then with the token of the first.
     pub fn begin_load_as<N: Reason>(
         &self,
-        kind: FlightKind,
+        (kind, call): (FlightKind, Option<FlightToken>),
         draft: &OwnedDraft<K, V>,
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
@@ -307,7 +309,7 @@ where
         loop {
             match self.flight_of(hash, key) {
                 (seen, None) => {
-                    if let Some(flight) = self.core.register(kind, draft.share(), seen) {
+                    if let Some(flight) = self.core.register((kind, call), draft.share(), seen) {
                         return Step::Done(Begun::Leading(flight));
                     }
                 }
@@ -436,6 +438,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash(&key);
         let draft = self.pool.draft(hash, key);
         let (seen, None) = self.flight_of(hash, draft.key()) else { return false };
-        self.core.register(FlightKind::Load, draft.share(), seen).is_some()
+        self.core.register((FlightKind::Load, None), draft.share(), seen).is_some()
     }
 }

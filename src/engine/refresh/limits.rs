@@ -144,7 +144,12 @@ where
             let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
             let begin = || {
                 let replaces = &mut Replaces::none();
-                self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces)
+                self.begin_load_as::<R::Reason>(
+                    (FlightKind::Queued, None),
+                    &draft,
+                    &mut joined,
+                    replaces,
+                )
             };
             let begun = block_until(deadline, begin);
             let flight = match begun.map(|begun| self.look_again(begun, &draft)) {

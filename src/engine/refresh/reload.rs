@@ -193,7 +193,9 @@ where
                 }
                 (seen, None) => {
                     let share = node.raw().clone();
-                    if let Some(flight) = self.core.register(FlightKind::Reload, share, seen) {
+                    if let Some(flight) =
+                        self.core.register((FlightKind::Reload, None), share, seen)
+                    {
                         return Ok(flight);
                     }
                 }

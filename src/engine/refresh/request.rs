@@ -69,8 +69,12 @@ where
         };
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let replaces = &mut Replaces::none();
-        let begun =
-            self.begin_load_as::<R::Reason>(FlightKind::Queued, &draft, &mut joined, replaces);
+        let begun = self.begin_load_as::<R::Reason>(
+            (FlightKind::Queued, None),
+            &draft,
+            &mut joined,
+            replaces,
+        );
         let Step::Done(begun) = begun else { return false };
         let Begun::Leading(flight) = self.look_again(begun, &draft) else { return false };
         let queued = QueuedLoad::new(flight, draft);

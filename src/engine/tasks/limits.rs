@@ -76,7 +76,12 @@ where
             let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
             let begin = || {
                 let replaces = &mut Replaces::none();
-                self.begin_load_as::<Arc<E>>(FlightKind::Queued, &draft, &mut joined, replaces)
+                self.begin_load_as::<Arc<E>>(
+                    (FlightKind::Queued, None),
+                    &draft,
+                    &mut joined,
+                    replaces,
+                )
             };
             let begun = drive(begin).await;
             let flight = match self.look_again(begun, &draft) {
