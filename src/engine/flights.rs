@@ -88,8 +88,8 @@ impl Flight {
         self.kind
     }
 
-    /// What marks the owner's code on a thread's stack.
-    fn token(&self) -> FlightToken {
+    /// What marks the owner's code on a thread's stack. All loads of a call share it.
+    pub fn token(&self) -> FlightToken {
         self.call.unwrap_or_else(|| FlightToken::of(self))
     }
 
@@ -389,6 +389,10 @@ impl FlightGuard {
     /// The flight, which keeps its own token from others.
     pub fn share(&self) -> Arc<Flight> {
         Arc::clone(self.flight())
+    }
+
+    pub fn hash(&self) -> Hash32 {
+        self.hash
     }
 
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {

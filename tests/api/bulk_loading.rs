@@ -183,6 +183,25 @@ fn a_key_that_is_given_twice_is_served_twice_though_a_removal_comes_between() {
     });
 }
 
+/// Keys that are given again, before and after further new ones.
+#[test]
+fn each_key_is_asked_for_once_however_often_it_is_given() {
+    let (cache, asked) = (cache(), Mutex::new(Vec::new()));
+    let keys = || (0..100).flat_map(|n| [n, n / 2, 7 * n % 100, n]);
+    let values = cache.get_many_with(keys(), |keys| {
+        asked.lock().unwrap().extend(keys.iter().map(|key| **key));
+        squares(keys)
+    });
+    assert!(values.into_iter().eq(keys().map(|key| Some(key * key))));
+    let (asked, mut distinct) = (asked.into_inner().unwrap(), Vec::new());
+    keys().for_each(|key| {
+        if !distinct.contains(&key) {
+            distinct.push(key)
+        }
+    });
+    assert_eq!(asked, distinct);
+}
+
 #[test]
 fn of_two_values_for_one_key_the_last_one_counts() {
     let cache = cache();

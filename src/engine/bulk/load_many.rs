@@ -69,6 +69,32 @@ impl Drop for OwnLoads {
     }
 }
 
+/// Finds loads of a call among its own, for keys that are given twice.
+struct OwnByFlight {
+    /// Indices of own loads, by the hashes of their keys. All are in it, once one was looked for.
+    indices: HashTable<usize>,
+}
+
+impl OwnByFlight {
+    fn new() -> Self {
+        Self { indices: HashTable::new() }
+    }
+
+    /// The position of the key whose load this flight is, if it is one of this call's.
+    fn position_of(&mut self, flight: &Arc<Flight>, own: &OwnLoads) -> Option<usize> {
+        if own.token() != Some(flight.token()) {
+            return None;
+        }
+        let hash_of = |&index: &usize| spread(own.0[index].flight.hash());
+        for index in self.indices.len()..own.0.len() {
+            self.indices.insert_unique(hash_of(&index), index, hash_of);
+        }
+        let hash = spread(flight.key_node().meta().hash());
+        let index = self.indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
+        Some(own.0[*index].position)
+    }
+}
+
 /// The loads of this call, whose owner's code runs on this thread until they land.
 struct EnteredLoads {
     // Declared, and so dropped, before the mark, whose drop delivers.
@@ -185,6 +211,7 @@ where
         // loads there is no mark: nothing would end to which it could leave its deliveries.
         let mut mark = None;
         let mut other = None;
+        let mut by_flight = OwnByFlight::new();
         for (position, slot) in wanted.iter_mut().enumerate() {
             let Wanted::Missing(draft, joined) = slot else { continue };
             let mut replaces = Replaces::none();
@@ -208,8 +235,8 @@ where
                         *slot = Wanted::Known(Some(entry));
                     }
                 }
-                Step::Wait(flight) => match own.0.iter().find(|own| own.flight.is_of(&flight)) {
-                    Some(own) => *slot = Wanted::SameAs(own.position),
+                Step::Wait(flight) => match by_flight.position_of(&flight, &own) {
+                    Some(position) => *slot = Wanted::SameAs(position),
                     None => other = Some(flight),
                 },
             }
