@@ -5,7 +5,9 @@ use crate::common::{must_end, watched};
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use cortado::future::Cache;
 use cortado::{Op, TimedOut};
+use std::cell::Cell;
 use std::future::{Future, Ready, pending, ready};
+use std::hash::{Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
@@ -136,6 +138,90 @@ fn an_error_is_shared_and_an_absent_key_is_not() {
         let some = cache.get_many_with([1, 2, 3], |_| ready([(2, 20)]));
         assert_eq!(at_once(some), [None, Some(20), None]);
         assert_eq!(cache.stats().load_failures, 1);
+    });
+}
+
+thread_local! {
+    /// Comparisons of [`Compared`] on this thread.
+    static COMPARISONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A key that counts its comparisons.
+#[derive(Clone, Copy, Debug, Eq)]
+struct Compared(u64);
+
+impl PartialEq for Compared {
+    fn eq(&self, other: &Self) -> bool {
+        COMPARISONS.set(COMPARISONS.get() + 1);
+        self.0 == other.0
+    }
+}
+
+impl Hash for Compared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// In whatever order the other loads end, and though the call runs after each of these ends.
+#[test]
+fn who_waits_for_many_loads_looks_at_each_key_a_few_times() {
+    const KEYS: u64 = 300;
+    must_end(|| {
+        for is_last_first in [false, true] {
+            let cache = tasks_audited(Cache::builder().build());
+            let gates: Vec<Gate> = (0..KEYS).map(|_| Gate::default()).collect();
+            let load = |key: u64| {
+                let gate = &gates[key as usize];
+                Task::waiting(cache.get_with(Compared(key), async move {
+                    gate.passed().await;
+                    key
+                }))
+            };
+            let mut loads: Vec<_> = (0..KEYS).map(load).collect();
+            let keys = (0..KEYS).map(Compared);
+            let mut many = Task::waiting(
+                cache.get_many_with(keys, |_| -> Ready<[_; 0]> { unreachable!("all are loaded") }),
+            );
+            let (mut order, mut compared): (Vec<u64>, u64) = ((0..KEYS).collect(), 0);
+            if is_last_first {
+                order.reverse();
+            }
+            for key in order {
+                gates[key as usize].open();
+                loads[key as usize].run();
+                let before = COMPARISONS.get();
+                if many.is_woken() {
+                    many.poll();
+                }
+                compared += COMPARISONS.get() - before;
+            }
+            assert!(many.result().into_iter().eq((0..KEYS).map(Some)));
+            assert!(compared <= 4 * KEYS, "{compared} comparisons");
+        }
+    });
+}
+
+/// The calls that loaded the keys end together. The loader is asked for all of these at once.
+#[test]
+fn keys_whose_loads_come_to_nothing_are_loaded_together() {
+    const KEYS: u64 = 300;
+    must_end(|| {
+        for ends_first in [0, KEYS / 2, KEYS - 1] {
+            let (cache, squares) = (shared(), Squares::default());
+            let load = |key| Task::waiting(cache.get_with(key, pending()));
+            let mut loads: Vec<_> = (0..KEYS).map(load).collect();
+            // Each key twice.
+            let keys = (0..KEYS).chain(0..KEYS);
+            let mut many = Task::waiting(cache.get_many_with(keys, |keys| squares.load(keys)));
+            drop(loads.remove(ends_first as usize));
+            drop(loads);
+            squares.gate.open();
+            many.run();
+            let values = (0..KEYS).chain(0..KEYS).map(|key| Some(key * key));
+            assert!(many.result().into_iter().eq(values));
+            assert_eq!(squares.asked(), [(0..KEYS).collect::<Vec<_>>()]);
+        }
     });
 }
 

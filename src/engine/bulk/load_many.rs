@@ -7,10 +7,12 @@ use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
+use crate::flight::cell::HasCell;
 use crate::loaded::{Absent, Loaded, NoValue, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, plain, seeded};
 use hashbrown::HashTable;
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
@@ -29,6 +31,46 @@ pub enum Wanted<K, V> {
     Missing(OwnedDraft<K, V>, Option<Arc<Flight>>),
     /// The same key as the one at this position.
     SameAs(usize),
+}
+
+/// How many keys a round looks at, on average, while their loads go on. A look takes
+/// some 15 ns.
+const LOOKS_PER_ROUND: usize = 64;
+
+/// The keys that wait for loads of other calls, as positions in order. The call waits for the load
+/// of the first key.
+pub struct Missing {
+    positions: VecDeque<usize>,
+    /// Rounds since the last one that looked at all keys.
+    rounds: usize,
+}
+
+impl Missing {
+    /// The missing keys, of which nothing else is known yet. The next round looks at all of them.
+    pub fn of<K, V>(wanted: &[Wanted<K, V>]) -> Self {
+        let is_missing = |&position: &usize| matches!(wanted[position], Wanted::Missing(..));
+        let positions: VecDeque<_> = (0..wanted.len()).filter(is_missing).collect();
+        Self { rounds: positions.len(), positions }
+    }
+
+    /// Begins a round. Returns whether it looks at all keys, and so finds loads that came to
+    /// nothing before their turn.
+    fn begin_round(&mut self) -> bool {
+        self.rounds += 1;
+        let is_due = self.positions.len() <= self.rounds.saturating_mul(LOOKS_PER_ROUND);
+        if is_due {
+            self.rounds = 0;
+        }
+        is_due
+    }
+
+    /// The load of the first key.
+    fn first<K, V>(&self, wanted: &[Wanted<K, V>]) -> Option<Arc<Flight>> {
+        match &wanted[*self.positions.front()?] {
+            Wanted::Missing(_, flight) => flight.clone(),
+            Wanted::Hit(_) | Wanted::Known(_) | Wanted::SameAs(_) => None,
+        }
+    }
 }
 
 /// A load of this call: the key's position, and its flight.
@@ -152,22 +194,23 @@ where
         V: Clone,
     {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
+        let mut missing = Missing::of(&wanted);
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
         loop {
-            let (own, others) = self.begin_round(&mut wanted);
+            let (own, other) = self.begin_round(&mut wanted, &mut missing);
             if !own.is_empty() {
                 match self.finish_round(&mut wanted, own, &mut loader) {
                     Ok(unasked) => self.insert_unasked(unasked, deadline),
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
                         // leak it.
-                        drop((wanted, others));
+                        drop((wanted, other));
                         return Err(error);
                     }
                 }
             }
-            match (others, deadline) {
+            match (other, deadline) {
                 (None, _) => break,
                 (Some(other), None) => other.wait(),
                 (Some(other), Some(deadline)) if other.wait_until(deadline) => {}
@@ -203,23 +246,43 @@ where
         Wanted::Missing(self.draft_for_load(key), None)
     }
 
-    /// Begins the loads of all missing keys that no other call is loading. Returns also one of the
-    /// other calls' loads, if there is one.
-    pub fn begin_round(&self, wanted: &mut [Wanted<K, V>]) -> (OwnLoads, Option<Arc<Flight>>) {
+    /// Begins the loads of missing keys that no other call is loading. Returns also the load of
+    /// another call that is to be awaited next, if there is one.
+    ///
+    /// The first round looks at all keys. A later one looks at the key whose load has been awaited.
+    /// If that load came to nothing, the round looks at all others whose loads have ended, too: the
+    /// loader is to be asked for many at once.
+    pub fn begin_round(
+        &self,
+        wanted: &mut [Wanted<K, V>],
+        missing: &mut Missing,
+    ) -> (OwnLoads, Option<Arc<Flight>>) {
         let mut own = OwnLoads(Vec::new());
         // A comparison of keys that asks for a key of this call would wait for itself. Without own
         // loads there is no mark: nothing would end to which it could leave its deliveries.
         let mut mark = None;
-        let mut other = None;
         let mut by_flight = OwnByFlight::new();
-        for (position, slot) in wanted.iter_mut().enumerate() {
+        let mut looks_at_all = missing.begin_round();
+        // Those that stay missing are moved to the end, in order.
+        for nth in 0..missing.positions.len() {
+            if nth > 0 && !looks_at_all {
+                break;
+            }
+            let Some(position) = missing.positions.pop_front() else { break };
+            let slot = &mut wanted[position];
             let Wanted::Missing(draft, joined) = slot else { continue };
+            if joined.as_ref().is_some_and(|flight| flight.cell().is_running()) {
+                looks_at_all = true;
+                missing.positions.push_back(position);
+                continue;
+            }
             let mut replaces = Replaces::none();
             let kind = (FlightKind::Load, own.token());
             match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
                 Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
+                    looks_at_all = true;
                     // A comparison that panics ends the mark first, and then the loads.
                     own.0.push(Own { position, flight });
                     mark = mark.or_else(|| own.token().and_then(ReentrancyMark::poll));
@@ -237,12 +300,15 @@ where
                 }
                 Step::Wait(flight) => match by_flight.position_of(&flight, &own) {
                     Some(position) => *slot = Wanted::SameAs(position),
-                    None => other = Some(flight),
+                    None => {
+                        looks_at_all = true;
+                        missing.positions.push_back(position);
+                    }
                 },
             }
         }
         drop(mark);
-        (own, other)
+        (own, missing.first(wanted))
     }
 
     /// Runs the loader for the keys of this call, and commits what it makes of them. The caller

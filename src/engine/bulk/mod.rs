@@ -4,7 +4,7 @@ mod clear;
 mod end;
 mod load_many;
 
-pub use load_many::{Answers, OwnLoads, Unasked, keys_of, polled};
+pub use load_many::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
 mod ranking;
 mod retain;
 mod walk;

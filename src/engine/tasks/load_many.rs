@@ -2,7 +2,7 @@
 
 use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
-use crate::engine::bulk::{Answers, OwnLoads, Unasked, keys_of, polled};
+use crate::engine::bulk::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::loaded::Loaded;
@@ -59,8 +59,9 @@ where
         F: Future,
     {
         let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
+        let mut missing = Missing::of(&wanted);
         loop {
-            let (own, others) = as_task(|| self.begin_round(&mut wanted));
+            let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
                 let timer = LoadTimer::start(&self.core);
                 let mut round = Round { own, loading: None };
@@ -74,12 +75,12 @@ where
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
                         // leak it.
-                        drop((wanted, others));
+                        drop((wanted, other));
                         return Err(error);
                     }
                 }
             }
-            match others {
+            match other {
                 None => break,
                 Some(other) => FlightEnded::of(other).await,
             }
