@@ -64,6 +64,9 @@ const SHARD_BITS: u32 = 6;
 #[cfg(cortado_loom)]
 const SHARD_BITS: u32 = 1;
 
+/// So many buckets stay in a shard that has no flights any more: 51 KiB in 64 shards.
+const KEPT: usize = 32;
+
 /// Flights with this hash have been registered since the snapshot: the caller must compare again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
@@ -214,8 +217,9 @@ impl<F> Shard<F> {
         let (removed, _) = entry.remove();
         let left = if seeded("board-removal-idles-the-shard") { 0 } else { table.entries.len() };
         self.flights.store(left, Relaxed);
+        let unused = table.take_unused();
         drop(table);
-        drop(removed);
+        drop((removed, unused));
         true
     }
 
@@ -262,6 +266,12 @@ impl<F> Table<F> {
         self.entries.iter_hash(spread(hash)).filter(move |entry| entry.hash == hash)
     }
 
+    /// Takes out the memory of a table that was large and is empty.
+    fn take_unused(&mut self) -> Option<HashTable<Entry<F>>> {
+        let is_unused = self.entries.is_empty() && self.entries.num_buckets() > KEPT;
+        is_unused.then(|| std::mem::take(&mut self.entries))
+    }
+
     fn has_news(&self, hash: Hash32, seen: Version) -> bool {
         self.of(hash).any(|entry| entry.serial >= seen.0)
     }
@@ -271,4 +281,29 @@ impl<F> Table<F> {
 /// bottom. The factor is 2^64 divided by the golden ratio.
 pub fn spread(hash: Hash32) -> u64 {
     u64::from(hash.raw()).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(all(test, not(cortado_loom)))]
+mod tests {
+    use super::*;
+
+    /// The memory of many flights at once is not kept for ever.
+    #[test]
+    fn a_shard_that_has_no_flights_any_more_keeps_little_room() {
+        let board = Board::new();
+        let shard = board.shard(Hash32::from_raw(0));
+        let buckets = || shard.table.lock().entries.num_buckets();
+        for (count, kept) in [(KEPT / 2, KEPT), (1000, 1), (2, KEPT)] {
+            let flights: Vec<_> = (0..count as u32).map(Hash32::from_raw).map(Arc::new).collect();
+            for flight in &flights {
+                let (seen, _) = shard.snapshot(**flight);
+                shard.try_insert(**flight, Arc::clone(flight), seen).expect("nothing is new");
+            }
+            let (first, others) = flights.split_first().expect("there are some");
+            assert!(others.iter().all(|flight| shard.remove(**flight, flight)));
+            assert!(buckets() >= count, "one is left");
+            assert!(shard.remove(**first, first));
+            assert!(buckets() <= kept, "{} buckets after {count} flights", buckets());
+        }
+    }
 }
