@@ -183,8 +183,9 @@ where
     ///   one of the executor's own threads, or that worker thread.
     ///
     /// Without an executor, operations deliver in passing, and the scheduler leaves the delivery to
-    /// worker threads of the process. There is one worker thread as long as no listener or
-    /// destructor takes longer than 10 ms while others wait. Worker threads end when they are idle.
+    /// worker threads of the process. There is one worker thread as long as no delivery takes
+    /// longer than 10 ms, or waits longer, while others wait. Worker threads end when they are
+    /// idle.
     ///
     /// ```
     /// use cortado::{Cache, Job};

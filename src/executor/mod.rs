@@ -2,8 +2,9 @@
 //!
 //! A cache has work that its callers and the scheduler's thread must not do themselves, because the
 //! user's listener and destructors may block. The cache puts such work into a [`Job`] and gives the
-//! job to an [`Execute`]. [`Workers`] is the executor of the process. A [`Handoff`] belongs to the
-//! client: it keeps at most one job of that client outstanding, and loses no request.
+//! job to an [`Execute`]. [`Workers`] is such an executor: one for all caches of the process, and
+//! one for each timer. A [`Handoff`] belongs to the client: it keeps at most one job of that client
+//! outstanding, and loses no request.
 //!
 //! # Rules of the workers
 //!
@@ -13,24 +14,28 @@
 //! 2. A job that has run for the patience counts as *blocked*, and its worker no longer keeps the
 //!    others from taking jobs. Only the youngest running job can make progress. Therefore a worker
 //!    that takes over from a blocked one runs jobs back to back, and waits for no other worker.
-//! 3. While jobs wait behind one that makes progress, one idle worker *watches*: it sleeps until
-//!    that job has run for the patience, and looks again. While the queue is empty, no worker wakes
-//!    up periodically.
-//! 4. A thread may leave jobs in the queue: a submitter, or a worker that takes one of several. It
+//! 3. If the first job has waited for the patience, a worker takes it although others make
+//!    progress, as long as these are fewer than the cores. So a burst of short jobs delays the jobs
+//!    behind it by no more than it keeps all cores busy.
+//! 4. While jobs wait behind one that makes progress, one idle worker *watches*: it sleeps until it
+//!    may take the first job, and looks again. While the queue is empty, no worker wakes up
+//!    periodically.
+//! 5. A thread may leave jobs in the queue: a submitter, or a worker that takes one of several. It
 //!    must ensure that a worker looks at them in time. To that end it wakes an idle worker or
 //!    starts a new one, which takes a job or watches.
-//! 5. A worker counts as *idle* from its start, and from the end of each job, until it takes a job
+//! 6. A worker counts as *idle* from its start, and from the end of each job, until it takes a job
 //!    or ends. Each idle worker looks at the queue after it was woken, and in the same critical
 //!    section in which it ends. So a job that finds an idle worker is not stranded.
-//! 6. An idle worker ends after the *linger* (1 s) without work, and at once if two others are
+//! 7. An idle worker ends after the *linger* (1 s) without work, and at once if two others are
 //!    idle.
-//! 7. Jobs run, and are dropped, with no lock of the executor held. They may submit jobs. A panic
+//! 8. Jobs run, and are dropped, with no lock of the executor held. They may submit jobs. A panic
 //!    is caught and counted.
 //!
-//! **Limits.** There are as many threads as blocked jobs, and at most three more: one worker that
-//! makes progress and two idle ones. Only the clients bound the number of blocked jobs and of
-//! waiting jobs. A cache has at most one job for its listener and destructors, and one for each
-//! load and reload that runs. A timer has one for each run that is due.
+//! **Limits.** There are as many threads as blocked jobs, one for each job that makes progress, of
+//! which there are at most as many as cores, and two idle ones. Only the clients bound the number
+//! of blocked jobs and of waiting jobs. A cache has at most one job for its listener and
+//! destructors, and one for each load and reload that runs. A timer has one for each run that is
+//! due.
 //!
 //! All state is in one mutex, which is held for a few instructions, and while a thread is being
 //! started. It is a leaf lock: no client code is called under it.

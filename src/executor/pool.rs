@@ -1,4 +1,4 @@
-//! The workers of the process.
+//! Workers: those of the process, and those of one client.
 
 use super::job::{Execute, Job};
 use super::workers::{Counts, Limits, Shared};

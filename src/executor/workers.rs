@@ -28,11 +28,14 @@ pub struct Limits {
     pub linger: Duration,
     /// The largest number of threads. More are refused, as if by the operating system.
     pub threads: usize,
+    /// So many jobs may make progress at once, if others wait for longer than the patience.
+    pub parallel: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { patience: PATIENCE, linger: LINGER, threads: usize::MAX }
+        let parallel = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { patience: PATIENCE, linger: LINGER, threads: usize::MAX, parallel }
     }
 }
 
@@ -54,14 +57,14 @@ pub struct Counts {
 }
 
 struct State {
-    jobs: VecDeque<Job>,
+    /// The waiting jobs, and since when each waits.
+    jobs: VecDeque<(Instant, Job)>,
     /// The number of each running job, and when it began. The last is the youngest.
     running: Vec<(u64, Instant)>,
     next_number: u64,
     /// How many workers have no job, including those whose threads are about to begin.
     idle: usize,
-    /// Whether an idle worker watches: it sleeps no longer than the youngest running job makes
-    /// progress.
+    /// Whether an idle worker watches: it sleeps until it may take the first job.
     watched: bool,
     closed: bool,
     threads_started: u64,
@@ -74,7 +77,7 @@ struct State {
 /// What an idle worker does next.
 enum Next {
     Run(u64, Job),
-    /// Sleep until the youngest running job counts as blocked.
+    /// Sleep until this worker may take the first job.
     Watch(Duration),
     Wait(Duration),
     End,
@@ -110,16 +113,24 @@ impl State {
         self.running.len() + self.idle
     }
 
-    /// How long the youngest running job still makes progress; `None` if no job does.
-    fn progress(&self, patience: Duration, now: Instant) -> Option<Duration> {
-        let (_, began) = self.running.last()?;
-        let left = patience.saturating_sub(now.saturating_duration_since(*began));
-        (!left.is_zero()).then_some(left)
+    /// How long the first job has to wait for those that make progress; `None` if an idle worker
+    /// may take it.
+    fn turn(&self, limits: &Limits, now: Instant) -> Option<Duration> {
+        let left = |since| limits.patience.saturating_sub(now.saturating_duration_since(since));
+        let (_, youngest) = self.running.last()?;
+        let progressing = self.running.iter().rev().take_while(|job| !left(job.1).is_zero());
+        let turn = match self.jobs.front() {
+            Some(&(since, _)) if progressing.count() < limits.parallel => {
+                left(since).min(left(*youngest))
+            }
+            _ => left(*youngest),
+        };
+        (!turn.is_zero()).then_some(turn)
     }
 
-    /// Whether a worker will look again before the youngest running job counts as blocked.
-    fn is_watched(&self, patience: Duration) -> bool {
-        self.watched && self.progress(patience, Instant::now()).is_some()
+    /// Whether a worker will look again when the first job may be taken.
+    fn is_watched(&self, limits: &Limits) -> bool {
+        self.watched && self.turn(limits, Instant::now()).is_some()
     }
 
     /// Decides what an idle worker, which counts among `idle`, does next. Resets its idle time
@@ -131,7 +142,7 @@ impl State {
             return if dispensable || left.is_zero() { Next::End } else { Next::Wait(left) };
         }
         *idle_since = now;
-        match self.progress(limits.patience, now) {
+        match self.turn(limits, now) {
             Some(left) if !self.watched => Next::Watch(left),
             Some(_) if dispensable => Next::End,
             Some(_) => Next::Wait(limits.linger),
@@ -140,7 +151,7 @@ impl State {
     }
 
     fn take_job(&mut self, now: Instant) -> Next {
-        let Some(job) = self.jobs.pop_front() else { return Next::End };
+        let Some((_, job)) = self.jobs.pop_front() else { return Next::End };
         let number = self.next_number;
         self.next_number += 1;
         self.running.push((number, now));
@@ -180,10 +191,11 @@ impl Shared {
     }
 
     pub(super) fn submit(shared: &Arc<Self>, job: Job) {
+        let waits_since = Instant::now();
         let mut state = shared.state.lock();
         state.adopt();
-        state.jobs.push_back(job);
-        for refused in Self::staff(shared, state) {
+        state.jobs.push_back((waits_since, job));
+        for (_, refused) in Self::staff(shared, state) {
             if catch_user_panic(|| drop(refused)).is_none() {
                 shared.state.lock().panics += 1;
             }
@@ -195,12 +207,12 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Releases the lock, and ensures that a worker looks at the waiting jobs in time (rule 4).
+    /// Releases the lock, and ensures that a worker looks at the waiting jobs in time (rule 5).
     /// Returns the jobs for which there is no thread.
     #[must_use]
-    fn staff(shared: &Arc<Self>, mut state: MutexGuard<'_, State>) -> VecDeque<Job> {
+    fn staff(shared: &Arc<Self>, mut state: MutexGuard<'_, State>) -> VecDeque<(Instant, Job)> {
         let none = VecDeque::new();
-        if state.jobs.is_empty() || state.is_watched(shared.limits.patience) {
+        if state.jobs.is_empty() || state.is_watched(&shared.limits) {
             return none;
         }
         if state.idle > 0 {
@@ -291,8 +303,10 @@ mod tests {
 
     /// A state with this many jobs and idle workers, none of which has worked yet.
     fn state(jobs: usize, idle: usize) -> (State, Instant) {
-        let jobs = (0..jobs).map(|_| Box::new(|| ()) as Job).collect();
-        (State { jobs, idle, ..State::new() }, Instant::now())
+        let start = Instant::now();
+        // So late that none has waited for long.
+        let jobs = (0..jobs).map(|_| (start + LINGER, Box::new(|| ()) as Job)).collect();
+        (State { jobs, idle, ..State::new() }, start)
     }
 
     #[test]
@@ -312,6 +326,30 @@ mod tests {
         assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Watch(_)));
         state.finish(2, false);
         assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Run(3, _)));
+    }
+
+    #[test]
+    fn a_job_that_waits_for_the_patience_has_a_worker_of_its_own_while_cores_are_free() {
+        let (mut state, start) = state(6, 6);
+        let limits = Limits { parallel: 2, ..Limits::default() };
+        state.jobs.iter_mut().for_each(|job| job.0 = start);
+        let ask = |state: &mut State, after| state.next(&limits, &mut start.clone(), start + after);
+        assert!(matches!(ask(&mut state, Duration::ZERO), Next::Run(0, _)));
+        state.finish(0, false);
+        assert!(matches!(ask(&mut state, NEAR), Next::Run(1, _)));
+        // The first waiting job comes before the end of the running one's patience.
+        let next = ask(&mut state, 2 * NEAR);
+        assert!(matches!(next, Next::Watch(left) if left == PATIENCE - 2 * NEAR));
+        assert!(matches!(ask(&mut state, PATIENCE), Next::Run(2, _)));
+        state.finish(1, false);
+        assert!(matches!(ask(&mut state, PATIENCE), Next::Run(3, _)));
+        // Both cores are in use.
+        let next = ask(&mut state, PATIENCE + NEAR);
+        assert!(matches!(next, Next::Watch(left) if left == PATIENCE - NEAR));
+        state.finish(3, false);
+        assert!(matches!(ask(&mut state, PATIENCE + NEAR), Next::Run(4, _)));
+        // A blocked job uses none.
+        assert!(matches!(ask(&mut state, 2 * PATIENCE), Next::Run(5, _)));
     }
 
     #[test]

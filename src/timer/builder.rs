@@ -51,8 +51,8 @@ pub struct Builder {
 }
 
 impl Timer {
-    /// Starts a timer with the default settings: ticks of a millisecond, jobs on the crate's worker
-    /// threads.
+    /// Starts a timer with the default settings: ticks of a millisecond, jobs on worker threads of
+    /// its own.
     ///
     /// # Panics
     ///
@@ -104,11 +104,12 @@ impl Builder {
 
     /// Runs the jobs on this executor, which may drop jobs ([`rejection`](Self::rejection)).
     ///
-    /// By default they run on the worker threads that the crate has for the listeners of its
-    /// caches. These run jobs one after the other. A job that has run for 10 ms counts as blocked,
-    /// and one more thread takes the next job. So if `n` jobs that block are due together, the last
-    /// of them starts up to 10 ms × (`n` − 1) late. There is a thread for each blocked job: their
-    /// number has no limit. If many of your jobs block, set an executor.
+    /// By default they run on worker threads of this timer. One thread runs jobs one after the
+    /// other; one more starts while a job has waited for 10 ms, up to the number of cores. A job
+    /// that has run for 10 ms counts as blocked, and one more thread takes the next job. So if `n`
+    /// jobs that block are due together, the last of them starts up to 10 ms × (`n` − 1) late.
+    /// There is a thread for each blocked job: their number has no limit. If many of your jobs
+    /// block, set an executor. Idle threads end after a second.
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Elsewhere::all(executor));
         self
@@ -335,10 +336,11 @@ impl Builder {
     }
 }
 
-/// The worker threads of the process.
+/// Worker threads of one timer. Those of the process are for the listeners of the caches, which
+/// would wait behind a burst of jobs.
 #[cfg(not(cortado_loom))]
 fn workers() -> Executor {
-    Elsewhere::all(|job| crate::executor::Workers::global().execute(job))
+    Elsewhere::all(crate::executor::Workers::new())
 }
 
 /// A model says where its jobs run.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// then, to sort more than 64 jobs that are far away; once a second while jobs wait, if the clock
 /// is [yours](crate::Clock::custom).
 ///
-/// The jobs run on an executor: the crate's worker threads by default. In [manual
+/// The jobs run on an executor: worker threads of the timer by default. In [manual
 /// mode](super::Builder::manual) there is no thread, and you call [`poll`](Self::poll).
 ///
 /// A clone is another handle of the same timer. When the last one is dropped, the timer ends as by

@@ -211,7 +211,7 @@ fn submit(workers: &Workers, done: &Arc<Done>) {
 /// Two threads submit jobs that are never blocked.
 fn submit_on_two_threads(linger: Duration) {
     model(move || {
-        let limits = Limits { patience: Duration::MAX, linger, threads: 3 };
+        let limits = Limits { patience: Duration::MAX, linger, threads: 3, parallel: 1 };
         let workers = Arc::new(Workers::with_limits(limits));
         let done = Done::new();
         let other = {
@@ -240,8 +240,12 @@ fn a_worker_that_waits_strands_no_job() {
 #[test]
 fn a_blocked_job_strands_no_job() {
     model(|| {
-        let limits =
-            Limits { patience: Duration::ZERO, linger: Duration::MAX, threads: usize::MAX };
+        let limits = Limits {
+            patience: Duration::ZERO,
+            linger: Duration::MAX,
+            threads: usize::MAX,
+            parallel: 1,
+        };
         let workers = Arc::new(Workers::with_limits(limits));
         let done = Done::new();
         for _ in 0..2 {

@@ -15,9 +15,10 @@ const NEVER: Duration = Duration::from_secs(100_000);
 const SOON: Duration = Duration::from_millis(1);
 
 /// No job is ever blocked.
-const PATIENT: Limits = Limits { patience: NEVER, linger: NEVER, threads: usize::MAX };
+const PATIENT: Limits = Limits { patience: NEVER, linger: NEVER, threads: usize::MAX, parallel: 1 };
 /// Every job is blocked soon.
-const IMPATIENT: Limits = Limits { patience: SOON, linger: NEVER, threads: usize::MAX };
+const IMPATIENT: Limits =
+    Limits { patience: SOON, linger: NEVER, threads: usize::MAX, parallel: 1 };
 
 fn next<T>(events: &Receiver<T>) -> T {
     events.recv_timeout(HANG).expect("the workers hang")

@@ -57,6 +57,36 @@ fn an_idle_timer_does_not_wake_up() {
     assert!(timer.stats().wake_ups <= before + 1);
 }
 
+/// So no burst of jobs keeps another timer, or the listeners of caches, waiting.
+#[test]
+fn no_worker_runs_jobs_of_two_timers_or_of_a_timer_and_a_cache() {
+    const ROUNDS: usize = 20;
+    let (send, told) = channel();
+    let of_cache = send.clone();
+    let cache = cortado::Cache::<usize, usize>::builder()
+        .scheduler(true)
+        .time_to_live(MS)
+        .expiry_resolution(MS)
+        .removal_listener(move |_| of_cache.send(std::thread::current().id()).unwrap());
+    let cache = crate::common::audited::audited(cache.build());
+    let timers = [Timer::new(), Timer::new()];
+    let mut workers = [const { Vec::new() }; 3];
+    for round in 0..ROUNDS {
+        for (timer, workers) in timers.iter().zip(&mut workers) {
+            let send = send.clone();
+            let job = move |_: &_| send.send(std::thread::current().id()).unwrap();
+            timer.after(Duration::ZERO, job).unwrap().detach();
+            workers.push(told.recv().unwrap());
+        }
+        cache.insert(round, round);
+        workers[2].push(told.recv().unwrap());
+    }
+    for [one, another] in [[0, 1], [0, 2], [1, 2]] {
+        let both = workers[one].iter().find(|thread| workers[another].contains(thread));
+        assert_eq!(both, None, "{one} and {another} share a worker");
+    }
+}
+
 /// A clock of the user's is looked at again and again while a job waits. It may panic.
 #[test]
 fn a_clock_of_the_users_is_followed() {
