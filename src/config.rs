@@ -198,10 +198,11 @@ pub enum Executor {
 }
 
 impl Executor {
-    /// Whether unrelated caches share the executor and it never runs a job inside another one. Only
-    /// the workers of the process meet both conditions.
+    /// Whether others share the executor, and it never runs a job inside another one: a job ends
+    /// after its share then, and another one follows it. (A runtime that shuts down waits for jobs
+    /// that run, and drops those that follow.)
     pub fn is_shared(&self) -> bool {
-        matches!(self, Self::Workers)
+        !matches!(self, Self::Own(_))
     }
 
     /// The executor of a cache that was given none.

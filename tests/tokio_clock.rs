@@ -8,7 +8,9 @@ use common::audited::{TasksAudited, tasks_audited};
 use common::{MINUTE, must_end, panic_of};
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Expiration, RemovalCause};
-use std::sync::mpsc::channel;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +26,11 @@ type Numbers = TasksAudited<u64, u64>;
 
 fn runtime() -> runtime::Runtime {
     runtime::Builder::new_multi_thread().enable_time().build().unwrap()
+}
+
+fn paused_runtime() -> runtime::Runtime {
+    let mut runtime = runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap()
 }
 
 fn builder() -> CacheBuilder<u64, u64> {
@@ -157,6 +164,49 @@ fn a_cache_outlives_its_runtime() {
             assert_eq!(cache.entry_count(), 100);
             cache.sync().close();
         }
+    });
+}
+
+/// A job that has told its share makes room, and a runtime that shuts down drops the next one.
+#[test]
+fn the_end_of_a_runtime_waits_for_one_share_of_the_notices() {
+    const ENTRIES: u64 = 10_000;
+    /// What a job tells at most.
+    const SHARE: u64 = 4096;
+    thread_local!(static ENDS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) });
+    must_end(|| {
+        let runtime = paused_runtime();
+        let told = Arc::new(AtomicU64::new(0));
+        let (begun, begins) = channel();
+        let (open, gate) = channel::<()>();
+        let (end, ended) = channel();
+        let (count, gate, end) = (Arc::clone(&told), Mutex::new(gate), Mutex::new(Some(end)));
+        let listener = move |_| {
+            if count.fetch_add(1, SeqCst) == 0 {
+                // Dropped when this thread ends, and with it the job.
+                ENDS.set(end.lock().unwrap().take());
+                begun.send(()).unwrap();
+                let _ = gate.lock().unwrap().recv();
+            }
+        };
+        let cache: Numbers = runtime.block_on(async {
+            let builder = builder().scheduler(true).time_to_live(MINUTE).removal_listener(listener);
+            let cache = tasks_audited(builder.build());
+            (0..ENTRIES).for_each(|key| cache.sync().insert(key, key));
+            advance(2 * MINUTE).await;
+            while cache.entry_count() > 0 {
+                tokio::task::yield_now().await;
+            }
+            cache
+        });
+        begins.recv().unwrap();
+        runtime.shutdown_background();
+        drop(open);
+        assert!(ended.recv().is_err());
+        assert!(told.load(SeqCst) <= SHARE, "{} were told", told.load(SeqCst));
+        // The next operation that delivers tells the others.
+        cache.sync().run_pending_tasks();
+        assert_eq!(told.load(SeqCst), ENTRIES);
     });
 }
 

@@ -200,7 +200,7 @@ impl Notices {
         }
     }
 
-    /// Whether jobs of unrelated caches share the executor, and none runs inside another.
+    /// Whether the executor is shared with others, and runs no job inside another one.
     pub fn shares_executor(&self) -> bool {
         self.executor.is_shared()
     }

@@ -24,7 +24,8 @@ pub struct DeliveryBudget {
 impl DeliveryBudget {
     /// Of a caller, beside its operation.
     pub const CALLER: Self = Self { notices: 64, batches: 16 };
-    /// Of a job, before other caches have their turn.
+    /// Of a job, before other caches have their turn. The end of a runtime waits for that long: for
+    /// a listener that takes 200 µs, 0.8 s.
     pub const JOB: Self = Self { notices: 4096, batches: 16 };
     pub const ALL: Self = Self { notices: usize::MAX, batches: usize::MAX };
 

@@ -60,7 +60,7 @@ where
             core.notices.ask_for_more();
             match running.finish() {
                 None => return core.trim_soon(),
-                // The next job comes after those of other caches.
+                // The next job comes after those of other caches, or not, if a runtime has ended.
                 Some(ticket) if core.notices.shares_executor() => {
                     return core.notices.submit(ticket);
                 }
