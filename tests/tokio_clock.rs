@@ -210,6 +210,35 @@ fn the_end_of_a_runtime_waits_for_one_share_of_the_notices() {
     });
 }
 
+/// Tokio's own thread-local may be gone by then.
+#[test]
+fn destructors_of_thread_locals_may_use_the_cache() {
+    struct AtEnd(cortado::Cache<u64, u64>, Sender<Option<u64>>);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            self.0.insert(2, 2);
+            self.1.send(self.0.get(&1)).unwrap();
+        }
+    }
+    thread_local!(static LOCAL: RefCell<Option<AtEnd>> = const { RefCell::new(None) });
+    for scheduler in [false, true] {
+        let runtime = runtime();
+        let cache: Numbers = runtime.block_on(async {
+            tasks_audited(builder().scheduler(scheduler).time_to_live(HOUR).build())
+        });
+        let (tell, told) = channel();
+        let of_thread = cache.sync().clone();
+        // What a thread uses first is destroyed last.
+        let work = move || {
+            LOCAL.set(Some(AtEnd(of_thread.clone(), tell)));
+            of_thread.insert(1, 1);
+        };
+        thread::spawn(work).join().unwrap();
+        assert_eq!(told.recv(), Ok(Some(1)));
+        assert_eq!(cache.sync().get(&2), Some(2));
+    }
+}
+
 /// By real time, on a runtime with several threads.
 #[test]
 fn a_scheduler_on_the_runtime_works_by_real_time() {

@@ -1,15 +1,51 @@
 //! The clock of a tokio runtime.
 
+use super::time::{Nanos, nanos};
+use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::primitives::{Arc, thread_local};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::Instant as TokioInstant;
+
+/// By so much `RuntimeTime::latest` lags behind the latest reading: all threads read that word, and
+/// it is written only once in this time.
+const LAG: u64 = 1_000_000;
+
+thread_local! {
+    /// Tells when the thread's thread-locals are being destroyed.
+    static LIVES: Lives = Lives::begin();
+}
+
+/// Thread-locals are destroyed in the reverse order of their first use. Tokio's is used before this
+/// one, so it is still there while this one is.
+struct Lives;
+
+impl Lives {
+    fn begin() -> Self {
+        let _ = Handle::try_current();
+        Self
+    }
+}
+
+impl Drop for Lives {
+    fn drop(&mut self) {}
+}
+
+/// Whether tokio's thread-local is gone, so that this thread can enter no runtime any more.
+#[cold]
+fn is_context_destroyed() -> bool {
+    Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
+}
 
 /// A runtime, and the instant from which its time counts.
 #[derive(Clone)]
 pub struct RuntimeTime {
     runtime: Handle,
     start: TokioInstant,
+    /// The latest reading of any thread, in nanoseconds, or one up to [`LAG`] before it. Relaxed:
+    /// it is a reading, and orders nothing.
+    latest: Arc<AtomicU64>,
 }
 
 impl RuntimeTime {
@@ -19,7 +55,7 @@ impl RuntimeTime {
         let runtime = Handle::current();
         // Panics at once, and not later in a task that nobody looks at.
         drop(tokio::time::sleep(Duration::ZERO));
-        Self { runtime, start: TokioInstant::now() }
+        Self { runtime, start: TokioInstant::now(), latest: Arc::new(AtomicU64::new(0)) }
     }
 
     pub fn runtime(&self) -> &Handle {
@@ -27,10 +63,24 @@ impl RuntimeTime {
     }
 
     /// The runtime's present. Off its threads tokio would give the real time, even while the
-    /// runtime's is paused. So each reading enters the runtime.
+    /// runtime's is paused. So each reading enters the runtime. A thread that cannot enter it any
+    /// more (a destructor of another thread-local) gets an earlier reading.
     pub fn present(&self) -> TokioInstant {
+        if LIVES.try_with(|_| ()).is_err() && is_context_destroyed() {
+            return self.start + Nanos::from_raw(self.latest.load(Relaxed)).to_duration();
+        }
         let _entered = self.runtime.enter();
-        TokioInstant::now()
+        let present = TokioInstant::now();
+        self.note(present);
+        present
+    }
+
+    #[inline]
+    fn note(&self, present: TokioInstant) {
+        let reading = nanos(present.saturating_duration_since(self.start)).raw();
+        if reading.saturating_sub(self.latest.load(Relaxed)) >= LAG {
+            self.latest.store(reading, Relaxed);
+        }
     }
 
     pub fn reading(&self) -> Duration {
