@@ -8,9 +8,11 @@ mod common;
 
 use common::HANG;
 use common::audited::{Audited, audited};
+use common::noted::eventually;
 use cortado::{Cache, RemovalCause};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,14 @@ fn scheduled() -> (Audited<u64, u64>, Told) {
 fn expires((cache, told): &(Audited<u64, u64>, Told), key: u64) {
     cache.insert(key, key);
     assert_eq!(told.recv_timeout(PATIENCE), Ok((key, RemovalCause::Expired)));
+}
+
+/// Reads release what has been removed, if no other thread does.
+fn releases_by_itself((cache, value): &(Audited<u64, Arc<()>>, Arc<()>)) {
+    (0..100).for_each(|key| cache.insert(key, Arc::clone(value)));
+    (0..50).for_each(|key| cache.invalidate(&key));
+    let is_released = || cache.get(&99).is_some() && Arc::strong_count(value) == 51;
+    eventually("reads release", is_released);
 }
 
 /// The names of the threads of the library's, if all of them sleep.
@@ -114,6 +124,7 @@ fn in_a_child(work: impl FnOnce()) {
 #[test]
 fn a_child_has_a_scheduler_and_workers_of_its_own() {
     let parent = scheduled();
+    let counted = (audited(Cache::builder().scheduler(true).build()), Arc::new(()));
     expires(&parent, 1);
     for with_worker in [true, false] {
         settle(&parent, with_worker);
@@ -121,6 +132,7 @@ fn a_child_has_a_scheduler_and_workers_of_its_own() {
             // What is inherited works, as a cache without a scheduler.
             parent.0.insert_with_ttl(3, 3, Duration::MAX);
             assert_eq!(parent.0.get(&3), Some(3));
+            releases_by_itself(&counted);
             let own = scheduled();
             expires(&own, 4);
             // From now on for both.

@@ -5,6 +5,7 @@
 mod common;
 
 use common::audited::{TasksAudited, tasks_audited};
+use common::noted::eventually;
 use common::{MINUTE, must_end, panic_of};
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Expiration, RemovalCause};
@@ -236,6 +237,28 @@ fn destructors_of_thread_locals_may_use_the_cache() {
         thread::spawn(work).join().unwrap();
         assert_eq!(told.recv(), Ok(Some(1)));
         assert_eq!(cache.sync().get(&2), Some(2));
+    }
+}
+
+/// Nobody runs the scheduler's task any more, or nobody yet.
+#[test]
+fn operations_release_values_in_place_of_a_runtime_that_is_not_driven() {
+    for ended in [true, false] {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let cache: TasksAudited<u64, Arc<u64>> = runtime.block_on(async {
+            tasks_audited(Cache::builder().clock(Clock::tokio()).scheduler(true).build())
+        });
+        let runtime = (!ended).then_some(runtime);
+        let value = Arc::new(0);
+        (0..100).for_each(|key| cache.sync().insert(key, Arc::clone(&value)));
+        cache.sync().run_pending_tasks();
+        (0..50).for_each(|key| cache.sync().invalidate(&key));
+        let is_released = || {
+            assert!(cache.sync().contains_key(&99) && cache.sync().get(&99).is_some());
+            Arc::strong_count(&value) == 51
+        };
+        eventually("reads release", is_released);
+        drop(runtime);
     }
 }
 

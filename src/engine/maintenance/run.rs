@@ -30,7 +30,7 @@ const CALLER_FLUSHES: u32 = 8;
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
-/// How long dead nodes of a cache without a scheduler wait for an extra pass. Not less: a
+/// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
 pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
 /// The scheduler waits no longer than this for what will not wake it: a guard that is held, or an
@@ -156,11 +156,11 @@ impl Core {
     }
 
     /// [`hasten_grace`](Self::hasten_grace) before a pass, so that this pass reclaims, if nobody
-    /// has flushed for so long that nobody else is likely to. The scheduler does that otherwise.
+    /// has flushed for so long that nobody else is likely to. A scheduler flushes sooner, if its
+    /// thread or its runtime is still there.
     fn hasten_due_grace(&self, now: Timestamp) {
         let published = &self.upkeep.published;
-        if !self.upkeep.scheduled
-            && self.waits_for_grace()
+        if self.waits_for_grace()
             && now.saturating_since(published.last_flush()) >= GRACE_CHECK_DELAY
         {
             published.set_last_flush(now);
