@@ -262,6 +262,37 @@ fn operations_release_values_in_place_of_a_runtime_that_is_not_driven() {
     }
 }
 
+/// Waits for other threads are by real time: paused time does not advance for them.
+#[tokio::test(start_paused = true)]
+async fn paused_time_stands_still_while_a_view_is_held() {
+    let builder = Cache::<u64, Arc<u64>>::builder().clock(Clock::tokio()).scheduler(true);
+    let cache = tasks_audited(builder.build());
+    let value = Arc::new(0);
+    (0..100).for_each(|key| cache.sync().insert(key, Arc::clone(&value)));
+    let (hold, held) = channel();
+    let (done, is_done) = tokio::sync::oneshot::channel();
+    let other = cache.sync().clone();
+    let holder = thread::spawn(move || {
+        let view = other.pin();
+        hold.send(()).unwrap();
+        // Time for many looks at the view.
+        thread::sleep(50 * MS);
+        drop(view);
+        done.send(()).unwrap();
+    });
+    held.recv().unwrap();
+    (0..50).for_each(|key| cache.sync().invalidate(&key));
+    let begun = Instant::now();
+    is_done.await.unwrap();
+    // Some milliseconds are for the writes.
+    assert!(begun.elapsed() < 100 * MS, "time has moved by {:?}", begun.elapsed());
+    holder.join().unwrap();
+    // No operation comes. The task looks again after a while, by real time.
+    while Arc::strong_count(&value) > 51 {
+        tokio::task::spawn_blocking(|| thread::sleep(MS)).await.unwrap();
+    }
+}
+
 /// By real time, on a runtime with several threads.
 #[test]
 fn a_scheduler_on_the_runtime_works_by_real_time() {

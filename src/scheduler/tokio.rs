@@ -3,11 +3,20 @@
 //! The rules of the [thread](super) hold, but for these: the task serves one client; deadlines are
 //! the runtime's; a task whose runtime shuts down ends, and nothing runs the client any more.
 //!
+//! **Paused time** advances to the next deadline as soon as all tasks of the runtime wait. So only
+//! what is to happen at a time of the runtime's is a deadline here. A client that waits for other
+//! threads asks to be run [within real time](TaskRegistration::wake_within_real_time): the thread
+//! of the process calls the task then. That thread exists only if there is such a wait.
+//!
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
 //! tokio's timer.
 
-use super::Scheduled;
+#[cfg(not(cortado_loom))]
+use super::registration::{Registration, Scheduler};
+use super::serve::Scheduled;
 use crate::clock::RuntimeTime;
+#[cfg(not(cortado_loom))]
+use crate::primitives::plain::OnceLock;
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Mutex, catch_user_panic};
 use std::future::{Future, poll_fn};
@@ -21,6 +30,9 @@ use tokio::time::{Instant, Sleep};
 struct State {
     /// `None` means that the client is not armed.
     armed: Option<Instant>,
+    /// Whether the client is to run at once. (A deadline, even one that has come, is rounded up to
+    /// a millisecond of the runtime's.)
+    is_called: bool,
     is_cancelled: bool,
     waker: Option<Waker>,
 }
@@ -36,6 +48,9 @@ struct Shared {
 #[must_use = "dropping a registration deregisters the client"]
 pub struct TaskRegistration {
     shared: Arc<Shared>,
+    /// The task's place with the thread of the process; `None` if there is no thread to be had.
+    #[cfg(not(cortado_loom))]
+    real_time: OnceLock<Option<Registration>>,
 }
 
 impl TaskRegistration {
@@ -45,12 +60,31 @@ impl TaskRegistration {
         let shared = Arc::new(Shared { time, state: Mutex::new(State::default()) });
         let task = serve(Arc::clone(&shared), client);
         drop(runtime.spawn(task));
-        Self { shared }
+        Self {
+            shared,
+            #[cfg(not(cortado_loom))]
+            real_time: OnceLock::new(),
+        }
     }
 
     /// Runs the client when `after` has elapsed, at the latest.
     pub fn wake_within(&self, after: Duration) {
         self.shared.arm(after);
+    }
+
+    /// Runs the client when `after` has elapsed in real time, at the latest.
+    pub fn wake_within_real_time(&self, after: Duration) {
+        #[cfg(not(cortado_loom))]
+        if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
+            return registration.wake_within(after);
+        }
+        self.wake_within(after);
+    }
+
+    #[cfg(not(cortado_loom))]
+    fn register(&self) -> Option<Registration> {
+        let task = Arc::downgrade(&self.shared) as Weak<dyn Scheduled>;
+        Scheduler::global().register(task).ok()
     }
 
     /// Ends the task. Does not wait for a run that is in progress.
@@ -65,8 +99,19 @@ impl Drop for TaskRegistration {
     }
 }
 
+/// What the thread of the process does for the task: it calls it.
+impl Scheduled for Shared {
+    fn run(&self) -> Option<Duration> {
+        self.arm(Duration::ZERO);
+        None
+    }
+}
+
 impl Shared {
     fn arm(&self, after: Duration) {
+        if after.is_zero() {
+            return self.change(|state| state.is_called = true);
+        }
         // A deadline that cannot be represented never comes.
         let Some(at) = self.time.present().checked_add(after) else { return };
         self.change(|state| state.armed = Some(state.armed.map_or(at, |armed| armed.min(at))));
@@ -92,6 +137,10 @@ impl Shared {
         let mut state = self.state.lock();
         if state.is_cancelled {
             return Poll::Ready(false);
+        }
+        if std::mem::take(&mut state.is_called) {
+            state.armed = None;
+            return Poll::Ready(true);
         }
         if let Some(at) = state.armed {
             if sleep.deadline() != at {

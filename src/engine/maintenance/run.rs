@@ -227,7 +227,11 @@ impl Scheduled for Core {
         let surplus = left.surplus.then_some(PASS_DELAY);
         // An executor may have dropped the job.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);
-        soon.into_iter().chain(due).chain(surplus).chain(retry).min()
+        // By real time: where the scheduler sleeps by a runtime's clock, paused time would run
+        // away.
+        let others = soon.into_iter().chain(surplus).chain(retry).min();
+        let others = others.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
+        due.into_iter().chain(others).min()
     }
 }
 
