@@ -183,11 +183,31 @@ impl Clock {
     ///
     /// *Scheduler*: with [`scheduler`](crate::Builder::scheduler), a task on that runtime takes the
     /// place of the background thread. It sleeps until the next expiration by the runtime's clock.
-    /// It runs bounded passes, and yields between them. The listener, and the destructors of
-    /// removed entries, run off the runtime's worker threads: in `spawn_blocking`, one job of a
-    /// cache at a time, or on your [`executor`](crate::Builder::executor). A runtime with paused
-    /// time does not advance by itself while such a job runs. The task ends with the cache or with
-    /// the runtime.
+    /// It runs bounded passes, and yields between them. It hands notifications and removed values
+    /// to `spawn_blocking`, one job of a cache at a time, or to your
+    /// [`executor`](crate::Builder::executor). So expired entries of an idle cache are told off the
+    /// runtime's worker threads. An operation still tells what it finds waiting, as a rule what it
+    /// has replaced or removed itself, on the thread that calls or polls it, unless you set an
+    /// executor.
+    ///
+    /// The task ends with the cache or with the runtime. Then, and while nobody drives a
+    /// `current_thread` runtime, the cache works as one without a scheduler. The end of the runtime
+    /// waits for a job that runs: for 4,096 calls of the listener at most.
+    ///
+    /// *Paused time* advances to the next deadline whenever all tasks of the runtime wait. With a
+    /// scheduler, the next expiration is such a deadline.
+    ///
+    /// * A test that awaits a plain thread thereby leaps to the end of a lifetime. Await
+    ///   `spawn_blocking` in place of the thread: time does not advance by itself while it runs.
+    /// * Nor does it while the listener runs in `spawn_blocking`. Of a job on your own executor the
+    ///   runtime knows nothing, so time may advance meanwhile.
+    /// * A write may let some milliseconds pass: a pass follows it. Waits for other threads (for a
+    ///   view, a computation, an executor) are by real time: the thread of the other schedulers
+    ///   wakes the task.
+    ///
+    /// *Thread-locals*: a destructor of a thread-local may use the cache. When tokio's own
+    /// thread-local is gone by then, the clock gives an earlier reading: the latest one of any
+    /// thread, or one up to a millisecond before it.
     ///
     /// # Panics
     /// Outside of a runtime, and in a runtime whose time is not enabled.

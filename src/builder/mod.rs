@@ -204,7 +204,8 @@ where
     /// [`Clock::custom`] and [`Clock::manual`], so it reads such a clock once a second, or once per
     /// [`expiry_resolution`](Self::expiry_resolution) where that is set.
     ///
-    /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place.
+    /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place. The
+    /// thread wakes that task where it waits for other threads.
     ///
     /// *Callbacks*: the thread runs no listener, no destructor and no
     /// [`executor`](Self::executor); worker threads do. Of the user's code, the thread runs only a
