@@ -62,7 +62,7 @@ pub struct Outbox<T> {
     delivering: AtomicBool,
     waiters: Waiters,
     /// While more items are pending, no item that leaves wakes anybody.
-    wakes_at: usize,
+    wakes_at: u32,
     /// Whether nobody waits for the end of a delivery.
     is_received: bool,
 }
@@ -87,7 +87,7 @@ impl<T> Outbox<T> {
             queue: SegQueue::new(),
             delivering: AtomicBool::new(false),
             waiters: Waiters::new(),
-            wakes_at: limit,
+            wakes_at: u32::try_from(limit).unwrap_or(u32::MAX),
             is_received,
         }
     }
@@ -131,7 +131,7 @@ impl<T> Outbox<T> {
 
     /// Whether those who wait for the limit may go on.
     fn is_short(&self) -> bool {
-        self.queue.len() <= self.wakes_at
+        self.wakes_at == u32::MAX || self.queue.len() <= self.wakes_at as usize
     }
 
     /// Those who wait for progress.
