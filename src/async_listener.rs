@@ -81,6 +81,10 @@ struct Desk {
     is_taken: bool,
     /// Operations that wait, and of which one drives if the desk is free.
     waiting: usize,
+    /// Whether a call that is to tell all has left that to the driver, which then goes on beyond
+    /// its share, and so does the next one if it is cancelled. (That call does not wait: a
+    /// listener may await it.)
+    owes_all: bool,
     /// The notice that a cancelled driver was telling.
     begun: Option<ListenerFuture>,
 }
@@ -134,9 +138,10 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// are in the queue than the limit allows, or relieves that task. Without a limit it does not
     /// wait.
     pub async fn drive(&self, share: Share) {
+        let mut told = 0;
         while !self.queue.is_empty() || self.has_begun() {
-            if let Some(driver) = self.take_desk() {
-                if driver.tell(share).await {
+            if let Some(driver) = self.take_desk(share) {
+                if driver.tell(share, &mut told).await {
                     return;
                 }
                 continue;
@@ -164,9 +169,10 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
         self.desk.lock().begun.is_some()
     }
 
-    fn take_desk(&self) -> Option<Driver<'_, K, V>> {
+    fn take_desk(&self, share: Share) -> Option<Driver<'_, K, V>> {
         let mut desk = self.desk.lock();
         if desk.is_taken {
+            desk.owes_all |= matches!(share, Share::All);
             return None;
         }
         desk.is_taken = true;
@@ -208,29 +214,31 @@ struct Driver<'a, K, V> {
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
     /// Tells a share of what waits. Returns true if the rest is left to other operations.
-    async fn tell(mut self, share: Share) -> bool {
-        let mut told: u32 = 0;
+    async fn tell(mut self, share: Share, told: &mut u32) -> bool {
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
             let is_dropped = self.end();
             self.count(is_told && is_dropped);
-            told += 1;
+            *told += 1;
             let backlog = self.listener.backlog.load(Ordering::Relaxed);
             let goes_on = share.limit().is_some_and(|limit| backlog > limit);
-            if told >= share.notices() && (!goes_on || self.is_relieved()) {
+            if *told >= share.notices() && self.leaves(goes_on) {
                 return true;
             }
-            if told.is_multiple_of(TURN) {
+            if (*told).is_multiple_of(TURN) {
                 yield_now().await;
             }
         }
         false
     }
 
-    /// Leaves the desk to an operation that waits, if there is one.
-    fn is_relieved(&mut self) -> bool {
+    /// Leaves the desk: to an operation that waits, or, unless this one `goes_on` or is to tell
+    /// all, to the next operation.
+    fn leaves(&mut self, goes_on: bool) -> bool {
         let mut desk = self.listener.desk.lock();
-        self.has_left = desk.waiting > 0 && !seeded("drivers-are-not-relieved");
+        let is_relieved = desk.waiting > 0 && !seeded("drivers-are-not-relieved");
+        desk.owes_all &= !self.listener.queue.is_empty();
+        self.has_left = is_relieved || !(goes_on || desk.owes_all);
         desk.is_taken = !self.has_left;
         self.has_left
     }

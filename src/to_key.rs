@@ -1,7 +1,7 @@
 //! Borrowed forms of keys from which a key can be made.
 
 use equivalent::Equivalent;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// makes no key.
 ///
 /// A key that is `Clone` is its own borrowed form. `str` is one of `String`, `Box<str>` and
-/// `Arc<str>`, and slices, paths and `OsStr` are likewise. Implement it for a borrowed form of your
-/// own:
+/// `Arc<str>`, and slices, paths, `OsStr` and `CStr` are likewise. For another crate's type make a
+/// borrowed form of your own. Implement it for such a form:
 ///
 /// ```
 /// use cortado::{Cache, Equivalent, ToKey};
@@ -77,6 +77,7 @@ macro_rules! made_from {
 made_from!(str: String, Box<str>, Arc<str>);
 made_from!(Path: PathBuf, Box<Path>, Arc<Path>);
 made_from!(OsStr: OsString, Box<OsStr>, Arc<OsStr>);
+made_from!(CStr: CString, Box<CStr>, Arc<CStr>);
 
 macro_rules! made_from_slices {
     ($($owned:ty),+) => {

@@ -18,13 +18,12 @@ thread_local! {
 }
 
 /// Thread-locals are destroyed in the reverse order of their first use. Tokio's is used before this
-/// one, so it is still there while this one is.
-struct Lives;
+/// one, so it is still there while this one is: unless this one is first used when tokio's is gone.
+struct Lives(bool);
 
 impl Lives {
     fn begin() -> Self {
-        let _ = Handle::try_current();
-        Self
+        Self(!is_context_destroyed())
     }
 }
 
@@ -66,7 +65,7 @@ impl RuntimeTime {
     /// runtime's is paused. So each reading enters the runtime. A thread that cannot enter it any
     /// more (a destructor of another thread-local) gets an earlier reading.
     pub fn present(&self) -> TokioInstant {
-        if LIVES.try_with(|_| ()).is_err() && is_context_destroyed() {
+        if !LIVES.try_with(|lives| lives.0).unwrap_or(false) && is_context_destroyed() {
             return self.start + Nanos::from_raw(self.latest.load(Relaxed)).to_duration();
         }
         let _entered = self.runtime.enter();
@@ -79,7 +78,7 @@ impl RuntimeTime {
     fn note(&self, present: TokioInstant) {
         let reading = nanos(present.saturating_duration_since(self.start)).raw();
         if reading.saturating_sub(self.latest.load(Relaxed)) >= LAG {
-            self.latest.store(reading, Relaxed);
+            self.latest.fetch_max(reading, Relaxed);
         }
     }
 

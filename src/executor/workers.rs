@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use super::job::Job;
+use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// A job may run for this long before it counts as blocked. A job that only works takes less, even
@@ -34,7 +36,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let parallel = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        // It reads files; a program may make many timers.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let parallel = *CORES.get_or_init(cores);
         Self { patience: PATIENCE, linger: LINGER, threads: usize::MAX, parallel }
     }
 }

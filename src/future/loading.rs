@@ -253,10 +253,10 @@ where
     /// (`refresh` of a [`LoadingCache`](crate::LoadingCache) for threads does not wait, and returns
     /// whether it has begun.)
     ///
-    /// The loader runs in this task, wherever other reloads run. If a reload of the key is under
-    /// way, the call waits for it and returns the value that is there then: all tasks that ask at
-    /// the same time share one call of the loader. If too many reloads are under way
-    /// ([`refresh_limit`](crate::Builder::refresh_limit)), and inside a load, a computation, a
+    /// The loader runs in this task, wherever other reloads run. If a reload of the key runs, the
+    /// call waits for it and returns the value that is there then: all tasks that ask at the same
+    /// time share one call of the loader. If a reload waits in the executor, if too many are under
+    /// way ([`refresh_limit`](crate::Builder::refresh_limit)), and inside a load, a computation, a
     /// callback or a listener, the call returns the present value.
     ///
     /// *Cancellation*: a reload that this call began is given up if its future is dropped. A task

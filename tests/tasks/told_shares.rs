@@ -146,6 +146,38 @@ fn the_end_does_not_tell_a_listener_of_what_it_puts_back() {
     });
 }
 
+/// A call that is to tell all, and finds a driver, leaves that to it: the driver goes on beyond its
+/// share. So does the next one, if it is cancelled.
+#[test]
+fn a_driver_tells_all_for_a_call_that_is_to() {
+    must_end(|| {
+        for (closes, is_cancelled) in [(true, false), (false, false), (false, true)] {
+            let log = Log::default();
+            let cache = noting(&log, 1);
+            cache.sync().insert_many((0..100).map(|key| (key, key)));
+            (0..100).for_each(|key| cache.sync().invalidate(&key));
+            let driver = Task::waiting(cache.get(&0));
+            if closes {
+                at_once(cache.close());
+            } else {
+                at_once(cache.run_pending_tasks());
+            }
+            if is_cancelled {
+                drop(driver);
+                block_on(cache.get(&0));
+            } else {
+                driver.end();
+            }
+            assert_eq!(log.values().len(), 100);
+            // The next one has its share again.
+            cache.sync().insert_many((0..3).map(|key| (key, key)));
+            (0..3).for_each(|key| cache.sync().invalidate(&key));
+            block_on(cache.get(&0));
+            assert_eq!(log.values().len(), 101);
+        }
+    });
+}
+
 /// Writers that wait for room in the queue of a listener that awaits are not woken before there is
 /// some.
 #[test]

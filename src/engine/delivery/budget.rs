@@ -132,14 +132,18 @@ impl Core {
         }
     }
 
-    /// Releases the notices that nobody will receive. Writers that wait for room go on.
+    /// Releases the notices that nobody will receive, until another receiver is taken. Writers that
+    /// wait for room go on.
     #[cold]
     pub fn drop_unreceived(&self) {
         let drop_one = |Notice { id, .. }| {
             self.notices.count_discarded();
             self.drop_caught(RawHandle::from_count(self.pool.clone(), id));
         };
-        while self.notices.deliver(usize::MAX, drop_one).count > 0 {}
+        let Some(receiving) = self.notices.receiving() else { return };
+        while receiving.is_gone() && self.notices.deliver(1, drop_one).count > 0 {}
+        // Another receiver may have parked because this thread was delivering.
+        receiving.wake();
     }
 }
 

@@ -78,22 +78,17 @@ impl<K, V, T> QueuedLoad<K, V, T> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// The reloads of the cache, and the mark of a node whose reload is under way and may be waited
-    /// for. Inside user code none may, since the reload may be the caller's own. Nor may one that
-    /// holds a view, if reloads run inline: its own reload waits for the end of the view.
-    pub fn reload_under_way(&self, node: &Handle<K, V>) -> Option<(&Reloads, RefreshMark<'_>)> {
+    /// The reloads of the cache, and the mark of a node that is stale and whose reload a caller may
+    /// wait for. Inside user code none may, since the reload may be the caller's own. Nor may one
+    /// that holds a view, if reloads run inline: its own reload waits for the end of the view.
+    pub fn reload_to_await(&self, node: &Handle<K, V>) -> Option<(&Reloads, RefreshMark<'_>)> {
         let (reloads, mark) = (self.reloads.as_ref()?, self.pool.raw().refresh(node.id())?);
+        // The clock is read only if a reload is under way.
         let is_awaited = mark.is_under_way()
             && !reentrancy::is_in_user_code()
-            && !(reloads.settings.inline && crate::epoch::is_pinned());
+            && !(reloads.settings.inline && crate::epoch::is_pinned())
+            && mark.stale_from() <= self.core.ticker.now();
         is_awaited.then_some((&**reloads, mark))
-    }
-
-    /// [`reload_under_way`](Self::reload_under_way) of a node that is stale.
-    pub fn reload_to_await(&self, node: &Handle<K, V>) -> Option<(&Reloads, RefreshMark<'_>)> {
-        // The clock is read only if a reload is under way.
-        let is_stale = |mark: &RefreshMark<'_>| mark.stale_from() <= self.core.ticker.now();
-        self.reload_under_way(node).filter(|(_, mark)| is_stale(mark))
     }
 
     /// Waits while the reload of a stale node is under way, until `deadline`. It waits for no node

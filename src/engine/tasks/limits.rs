@@ -1,19 +1,19 @@
 //! Time limits of tasks: a task waits for a reload or a load no longer than it wants to. The reload
 //! or load goes on without it. The limit is a future of the caller's.
 
-use super::drive::drive;
+use super::drive::{FlightEnded, drive};
 use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
 use crate::engine::loads::{Begun, Replaces};
+use crate::engine::reentrancy;
 use crate::engine::refresh::{QueuedLoad, QueuedOutcome};
-use crate::engine::reloads::Reloads;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::flight::cell::{Follow, Outcome};
 use crate::loader::AnyAsyncLoader;
 use crate::node::GONE;
-use crate::pool::{Handle, RefreshMark};
+use crate::pool::Handle;
 use crate::primitives::catch_user_panic;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
@@ -40,22 +40,27 @@ pub async fn until<T>(
 impl<K, V, S> Engine<K, V, S> {
     /// [`await_reload`](Self::await_reload) for tasks, until `limit` is ready.
     pub async fn await_reload_async(&self, node: &Handle<K, V>, limit: Pin<&mut impl Future>) {
-        let awaited = self.reload_to_await(node);
-        until(pin!(reload_has_ended(node, awaited)), limit).await;
-    }
-
-    /// Waits for the reload of a node that is under way, stale or not.
-    pub async fn join_reload_async(&self, node: &Handle<K, V>) {
-        reload_has_ended(node, self.reload_under_way(node)).await;
+        let Some((reloads, refresh)) = self.reload_to_await(node) else { return };
+        let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
+        let mut wait = reloads.wait();
+        let reload = pin!(poll_fn(|context| wait.poll(context, is_over)));
+        until(reload, limit).await;
     }
 }
 
-/// Waits while a node is in the index and its reload is under way.
-async fn reload_has_ended<K, V>(node: &Handle<K, V>, awaited: Option<(&Reloads, RefreshMark<'_>)>) {
-    let Some((reloads, refresh)) = awaited else { return };
-    let is_over = || !refresh.is_under_way() || node.meta().deadline() == GONE;
-    let mut wait = reloads.wait();
-    poll_fn(|context| wait.poll(context, is_over)).await;
+impl<K: Eq, V, S> Engine<K, V, S> {
+    /// Waits for the reload of the key that is under way. Not for one that is still to begin: it
+    /// may wait for the executor's only thread, which may be this one. Nor inside user code, which
+    /// the reload may be waiting for.
+    pub async fn join_reload_async(&self, node: &Handle<K, V>) {
+        if reentrancy::is_in_user_code() || reentrancy::tells() {
+            return;
+        }
+        let reload = self.flight_of(node.meta().hash(), node.key()).1;
+        if let Some(reload) = reload.filter(|flight| flight.kind() == FlightKind::Reload) {
+            FlightEnded::of(reload).await;
+        }
+    }
 }
 
 impl<K, V, S> Engine<K, V, S>

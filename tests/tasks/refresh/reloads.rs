@@ -182,6 +182,23 @@ fn tasks_that_ask_for_a_reload_at_the_same_time_share_it() {
     });
 }
 
+/// A reload that waits in the executor may wait for this very thread.
+#[test]
+fn a_reload_that_has_not_begun_is_not_waited_for() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        // It is stale: this queues its reload.
+        assert_eq!(at_once(b.cache.get(&7)), Ok(1));
+        assert_eq!(at_once(b.cache.refresh(&7)), Ok(1));
+        b.jobs.run();
+        let join = Task::waiting(b.cache.refresh(&7));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        b.jobs.run();
+        assert!(join.is_woken());
+        assert_eq!(join.end(), Ok(2));
+    });
+}
+
 /// The reload that they share may come to nothing: then they get what is there, or load it.
 #[test]
 fn a_task_that_shares_a_reload_gets_what_it_leaves() {
