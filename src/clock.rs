@@ -203,7 +203,8 @@ impl Clock {
     ///   runtime knows nothing, so time may advance meanwhile.
     /// * A write may let some milliseconds pass: a pass follows it. Waits for other threads (for a
     ///   view, a computation, an executor) are by real time: the thread of the other schedulers
-    ///   wakes the task.
+    ///   wakes the task. While a computation keeps an entry that has ended, time goes on no faster
+    ///   than real time.
     ///
     /// *Thread-locals*: a destructor of a thread-local may use the cache. When tokio's own
     /// thread-local is gone by then, the clock gives an earlier reading: the latest one of any

@@ -267,6 +267,7 @@ where
                 let keys: Vec<&K> = keys.iter().collect();
                 AsyncLoader::load_many(self, &keys).await
             };
+            // Before the values are the result: a panic of a destructor would leak them.
             drop(keys);
             made
         })

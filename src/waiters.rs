@@ -1,7 +1,7 @@
 //! Threads and tasks that wait for somebody else's progress.
 //!
-//! Who makes progress calls [`wake`](Waiters::wake) after each step, with no lock held: wakers are
-//! user code. Where nobody waits, this is a fence and a load.
+//! Who makes progress calls [`wake`](Waiters::wake) after each step that may be enough for one of
+//! them, with no lock held: wakers are user code. Where nobody waits, this is a fence and a load.
 //!
 //! # Atomics
 //!

@@ -10,6 +10,7 @@ use common::{MINUTE, must_end, panic_of};
 use cortado::future::{Cache, CacheBuilder};
 use cortado::{Clock, Expiration, RemovalCause};
 use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -240,6 +241,31 @@ fn destructors_of_thread_locals_may_use_the_cache() {
     }
 }
 
+/// The same on a thread that reads the cache's clock for the first time when tokio's is gone.
+#[test]
+fn a_thread_may_use_the_clock_for_the_first_time_at_its_end() {
+    struct AtEnd(cortado::Cache<u64, u64>, Sender<Option<u64>>);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let got = panic::catch_unwind(AssertUnwindSafe(|| self.0.get(&1)));
+            self.1.send(got.ok().flatten()).unwrap();
+        }
+    }
+    thread_local!(static LOCAL: RefCell<Option<AtEnd>> = const { RefCell::new(None) });
+    let runtime = runtime();
+    let cache: Numbers =
+        runtime.block_on(async { tasks_audited(builder().time_to_live(HOUR).build()) });
+    cache.sync().insert(1, 1);
+    let ((tell, told), of_thread) = (channel(), cache.sync().clone());
+    let handle = runtime.handle().clone();
+    let work = move || {
+        LOCAL.set(Some(AtEnd(of_thread, tell)));
+        drop(handle.enter());
+    };
+    thread::spawn(work).join().unwrap();
+    assert_eq!(told.recv(), Ok(Some(1)));
+}
+
 /// Nobody runs the scheduler's task any more, or nobody yet.
 #[test]
 fn operations_release_values_in_place_of_a_runtime_that_is_not_driven() {
@@ -290,6 +316,38 @@ async fn paused_time_stands_still_while_a_view_is_held() {
     // No operation comes. The task looks again after a while, by real time.
     while Arc::strong_count(&value) > 51 {
         tokio::task::spawn_blocking(|| thread::sleep(MS)).await.unwrap();
+    }
+}
+
+/// A computation on another thread keeps an entry that has ended, so each look finds it again, a
+/// tick later. These looks are by real time, too.
+#[tokio::test(start_paused = true)]
+async fn paused_time_does_not_run_ahead_while_a_computation_keeps_what_has_ended() {
+    let cache: Numbers = tasks_audited(builder().scheduler(true).time_to_live(MINUTE).build());
+    cache.insert(1, 1).await;
+    cache.run_pending_tasks().await;
+    let (begin, begun) = channel();
+    let (done, is_done) = tokio::sync::oneshot::channel();
+    let other = cache.sync().clone();
+    let computes = thread::spawn(move || {
+        other.entry(1).and_compute_with(|_| {
+            begin.send(()).unwrap();
+            // Time for many looks at the entry.
+            thread::sleep(50 * MS);
+            cortado::Op::Nop
+        });
+        done.send(()).unwrap();
+    });
+    begun.recv().unwrap();
+    advance(MINUTE + MS).await;
+    let (begun, real) = (Instant::now(), std::time::Instant::now());
+    is_done.await.unwrap();
+    let (paused, real) = (begun.elapsed(), real.elapsed());
+    assert!(paused < real + 100 * MS, "time has moved by {paused:?} in {real:?}");
+    computes.join().unwrap();
+    // No operation comes. The next look finds the entry free.
+    while cache.sync().entry_count() > 0 {
+        sleep(MS).await;
     }
 }
 

@@ -141,6 +141,7 @@ where
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let wanted = key.clone();
         let loaded = self.cache.engine().load_after_miss(key, || self.loader.load(&wanted));
+        // Before the entry is the return value: a panic of the destructor would leak it.
         drop(wanted);
         loaded
     }

@@ -8,12 +8,12 @@
 //!
 //! # Rules of the workers
 //!
-//! 1. Jobs wait in one queue, first in, first out. A worker takes the first job only when no other
-//!    worker *makes progress*: when every running job began at least 10 ms ago (the *patience*). So
-//!    short jobs run one after the other, however many there are.
+//! 1. Jobs wait in one queue, first in, first out. But for rule 3, a worker takes the first job
+//!    only when no other worker *makes progress*: when every running job began at least 10 ms ago
+//!    (the *patience*). So short jobs run one after the other, as long as none waits for long.
 //! 2. A job that has run for the patience counts as *blocked*, and its worker no longer keeps the
-//!    others from taking jobs. Only the youngest running job can make progress. Therefore a worker
-//!    that takes over from a blocked one runs jobs back to back, and waits for no other worker.
+//!    others from taking jobs. So a worker that takes over from a blocked one runs jobs back to
+//!    back, and waits for no other worker.
 //! 3. If the first job has waited for the patience, a worker takes it although others make
 //!    progress, as long as these are fewer than the cores. So a burst of short jobs delays the jobs
 //!    behind it by no more than it keeps all cores busy.

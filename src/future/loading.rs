@@ -96,6 +96,7 @@ where
             self.cache.engine().make_async(unmade, loader, identity).await
         };
         self.cache.tell().await;
+        // Before the entry is the return value: a panic of the destructor would leak it.
         drop(key);
         result
     }

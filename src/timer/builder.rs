@@ -109,7 +109,7 @@ impl Builder {
     /// that has run for 10 ms counts as blocked, and one more thread takes the next job. So if `n`
     /// jobs that block are due together, the last of them starts up to 10 ms × (`n` − 1) late.
     /// There is a thread for each blocked job: their number has no limit. If many of your jobs
-    /// block, set an executor. Idle threads end after a second.
+    /// block, set an executor. Idle threads end after a second, so a rarer job starts one.
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.executor = Some(Elsewhere::all(executor));
         self
@@ -278,7 +278,7 @@ impl Builder {
             return Err(BuildError::new("thread_name", "it must not contain a zero byte"));
         }
         let name = self.thread_name.clone();
-        let shared = self.shared(workers(), ticker);
+        let shared = self.shared(workers, ticker);
         shared.jobs.lock().has_driver = true;
         let driven = Arc::clone(&shared);
         let refused = |error: std::io::Error| BuildError::new("thread_name", error.to_string());
@@ -299,7 +299,7 @@ impl Builder {
             panic!("{error}");
         }
         let ticker = Ticker::new(self.clock.clone());
-        Timer::of(self.shared(Executor::Here, ticker))
+        Timer::of(self.shared(|| Executor::Here, ticker))
     }
 
     fn check(&self) -> Result<(), BuildError> {
@@ -323,14 +323,14 @@ impl Builder {
         Ok(())
     }
 
-    fn shared(self, default: Executor, ticker: Ticker) -> Arc<Shared> {
+    fn shared(self, default: fn() -> Executor, ticker: Ticker) -> Arc<Shared> {
         let settings = Settings {
             max_pending: self.max_pending,
             max_batch: self.max_batch,
             on_panic: self.on_panic,
             panic_hook: self.panic_hook,
             rejection: self.rejection,
-            executor: self.executor.unwrap_or(default),
+            executor: self.executor.unwrap_or_else(default),
         };
         Shared::new(Scale::new(ticker), self.tick, settings)
     }

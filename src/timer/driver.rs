@@ -11,7 +11,7 @@ use crate::primitives::plain::Arc;
 use std::time::{Duration, Instant};
 
 /// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
-/// know how fast that clock goes. Whoever waits for the end of a timer looks so often, too.
+/// know how fast that clock goes. A thread that waits for the end of a timer looks so often, too.
 pub const LOOK: Duration = Duration::from_secs(1);
 
 /// Whether real time drives the clock of a timer.

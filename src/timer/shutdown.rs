@@ -18,7 +18,8 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A task that is its timer's driver leaves other tasks their turn after so many jobs.
+/// A caller that is its timer's driver looks at its limit and, if it is a task, leaves other tasks
+/// their turn after so many jobs.
 const TURNS: u32 = 64;
 
 /// How a timer ends; see [`Timer::shutdown`](super::Timer::shutdown).

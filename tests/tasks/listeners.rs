@@ -44,6 +44,19 @@ pub fn cache(
     Arc::new(tasks_audited(builder.build()))
 }
 
+/// One whose listener gets the cache, too.
+pub fn cache_of_user(
+    begin: impl Fn(Shared, u64, u64, RemovalCause) -> Boxed<'static, ()> + Clone + Send + Sync + 'static,
+) -> Shared {
+    let slot: Arc<OnceLock<Weak<TasksAudited<u64, u64>>>> = Arc::default();
+    let there = Arc::clone(&slot);
+    let cache = cache(1, move |key, value, cause| {
+        begin(there.get().unwrap().upgrade().unwrap(), key, value, cause)
+    });
+    slot.set(Arc::downgrade(&cache)).unwrap();
+    cache
+}
+
 /// One that notes what it is told after some polls.
 pub fn noting(log: &Log, polls: u32) -> Shared {
     let log = log.clone();
@@ -226,10 +239,9 @@ fn panics_are_caught_and_counted() {
 fn a_listener_may_use_the_cache() {
     must_end(|| {
         let log = Log::default();
-        let slot: Arc<OnceLock<Weak<TasksAudited<u64, u64>>>> = Arc::default();
-        let (noted, there) = (log.clone(), Arc::clone(&slot));
-        let cache = cache(1, move |key, value, cause| {
-            let (log, cache) = (noted.clone(), there.get().unwrap().upgrade().unwrap());
+        let noted = log.clone();
+        let cache = cache_of_user(move |cache, key, value, cause| {
+            let log = noted.clone();
             async move {
                 log.note(key, value, cause);
                 cache.get(&key).await;
@@ -244,7 +256,6 @@ fn a_listener_may_use_the_cache() {
             }
             .boxed()
         });
-        slot.set(Arc::downgrade(&cache)).unwrap();
         block_on(cache.insert(1, 3));
         block_on(cache.remove(&1));
         assert_eq!(log.values(), [3, 2, 1, 0]);
@@ -260,12 +271,10 @@ fn a_listener_may_use_the_cache() {
 fn an_operation_inside_a_computation_awaits_no_listener() {
     must_end(|| {
         for is_load in [true, false] {
-            let slot: Arc<OnceLock<Weak<TasksAudited<u64, u64>>>> = Arc::default();
-            let there = Arc::clone(&slot);
             let told = Arc::new(AtomicUsize::new(0));
             let tells = Arc::clone(&told);
-            let cache = cache(1, move |key, _, _| {
-                let (told, cache) = (Arc::clone(&tells), there.get().unwrap().upgrade().unwrap());
+            let cache = cache_of_user(move |cache, key, _, _| {
+                let told = Arc::clone(&tells);
                 async move {
                     if key != 1 {
                         cache.entry(1).and_upsert_with(|_| async { 1000 }).await;
@@ -274,7 +283,6 @@ fn an_operation_inside_a_computation_awaits_no_listener() {
                 }
                 .boxed()
             });
-            slot.set(Arc::downgrade(&cache)).unwrap();
             block_on(cache.insert_many([(2, 2), (3, 3)]));
             // Somebody else leaves something to tell.
             cache.sync().invalidate(&2);

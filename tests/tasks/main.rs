@@ -5,6 +5,7 @@
 //! * [`colliding_victims`]: entries whose hash a computed key has.
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
+//! * [`lost_receivers`]: removals whose receiver is dropped.
 //! * [`many_in_flight`]: thousands of loads and computations at once.
 //! * [`exactly_once`]: random operations of tasks that may be dropped, beside threads.
 //! * [`fused`]: every operation, with user code that does something of the test's, for [`panics`]
@@ -32,6 +33,7 @@ mod fused;
 mod hand;
 mod held_back;
 mod listeners;
+mod lost_receivers;
 mod many_in_flight;
 mod panics;
 mod received;

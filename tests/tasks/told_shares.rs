@@ -1,13 +1,13 @@
 //! How much of what waits an operation tells a listener that awaits, and what the end tells.
 
-use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::audited::tasks_audited;
 use crate::common::must_end;
 use crate::hand::{Gate, Task, at_once, pends};
-use crate::listeners::{Log, cache, noting};
+use crate::listeners::{Log, cache, cache_of_user, noting};
 use cortado::Overflow;
 use cortado::future::{Cache, FutureExt};
 use pollster::block_on;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 #[test]
 fn a_driver_tells_what_comes_while_it_tells() {
@@ -123,10 +123,9 @@ fn a_driver_takes_turns() {
 fn the_end_does_not_tell_a_listener_of_what_it_puts_back() {
     must_end(|| {
         let log = Log::default();
-        let slot: Arc<OnceLock<Weak<TasksAudited<u64, u64>>>> = Arc::default();
-        let (noted, there) = (log.clone(), Arc::clone(&slot));
-        let cache = cache(1, move |key, value, cause| {
-            let (log, cache) = (noted.clone(), there.get().unwrap().upgrade().unwrap());
+        let noted = log.clone();
+        let cache = cache_of_user(move |cache, key, value, cause| {
+            let log = noted.clone();
             async move {
                 log.note(key, value, cause);
                 pends(1).await;
@@ -134,7 +133,6 @@ fn the_end_does_not_tell_a_listener_of_what_it_puts_back() {
             }
             .boxed()
         });
-        slot.set(Arc::downgrade(&cache)).unwrap();
         block_on(cache.insert_many([(1, 1), (2, 2)]));
         block_on(cache.close());
         let mut told = log.values();

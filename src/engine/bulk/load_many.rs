@@ -283,19 +283,9 @@ where
                 Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
                 Step::Done(Begun::Leading(flight)) => {
                     looks_at_all = true;
-                    // A comparison that panics ends the mark first, and then the loads.
-                    own.0.push(Own { position, flight });
-                    mark = mark.or_else(|| own.token().and_then(ReentrancyMark::poll));
-                    let begun = own.0.last().map(|own| &own.flight);
-                    let present = begun
-                        .and_then(|flight| self.present_for_load(flight, draft, &mut replaces));
-                    if let Some(entry) = present
-                        && let Some(Own { flight, .. }) = own.0.pop()
-                    {
-                        mark = mark.filter(|_| !own.is_empty());
-                        let loaded = loaded_node(&entry, entry.deadline());
-                        flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
-                        *slot = Wanted::Known(Some(entry));
+                    let entry = self.lead((&mut own, &mut mark), Own { position, flight }, draft);
+                    if entry.is_some() {
+                        *slot = Wanted::Known(entry);
                     }
                 }
                 Step::Wait(flight) => match by_flight.position_of(&flight, &own) {
@@ -309,6 +299,28 @@ where
         }
         drop(mark);
         (own, missing.first(wanted))
+    }
+
+    /// Takes a load that has begun among the own ones, unless its key has got an entry before: then
+    /// ends the load, and returns that.
+    fn lead(
+        &self,
+        (own, mark): (&mut OwnLoads, &mut Option<ReentrancyMark>),
+        begun: Own,
+        draft: &OwnedDraft<K, V>,
+    ) -> Option<Entry<K, V>> {
+        own.0.push(begun);
+        *mark = mark.take().or_else(|| own.token().and_then(ReentrancyMark::poll));
+        // A comparison that panics ends the mark first, and then the loads.
+        let flight = &own.0.last()?.flight;
+        let entry = self.present_for_load(flight, draft, &mut Replaces::none())?;
+        let Own { flight, .. } = own.0.pop()?;
+        if own.is_empty() {
+            *mark = None;
+        }
+        let loaded = loaded_node(&entry, entry.deadline());
+        flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
+        Some(entry)
     }
 
     /// Runs the loader for the keys of this call, and commits what it makes of them. The caller

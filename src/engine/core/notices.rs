@@ -164,7 +164,8 @@ impl Notices {
         self.outbox.deliver(limit, tell)
     }
 
-    /// Blocks until `is_enough` holds, or for so long at most. Asked after each delivery.
+    /// Blocks until `is_enough` holds, or for so long at most. It is asked when this thread is
+    /// woken (rule 5 of the outbox).
     pub fn wait_until(&self, limit: Duration, is_enough: impl Fn(&Self) -> bool) {
         self.outbox.waiters().wait_until(limit, || is_enough(self));
     }

@@ -185,6 +185,8 @@ where
                 Some((entry, true)) => self.basis_on(&entry),
                 Some((entry, false)) => {
                     let ends = entry.deadline();
+                    // Before the entry is the return value: a panic of the destructors would leak
+                    // it.
                     drop(node);
                     drop(asked);
                     return (entry, ends);
@@ -200,6 +202,7 @@ where
             let by = (flight, replaces.reload, is_last);
             match self.try_commit_load(node, terms, (basis, *answer), by) {
                 Ok(done) => {
+                    // As above.
                     drop(asked);
                     return (done.entry, done.ends);
                 }

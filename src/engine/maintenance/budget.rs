@@ -150,6 +150,9 @@ pub struct Leftover {
     /// The pass skipped a bucket that another thread had locked, or an event that its writer was
     /// still storing. That thread may be off its core.
     pub skipped_busy: bool,
+    /// An entry that has ended stays until a computation of its key, or whoever holds its bucket,
+    /// has ended. The wheel hands it out again within a tick.
+    pub kept: bool,
     /// Something was handed to the epoch.
     pub deferred: bool,
     /// The writer that ran the pass must yield its core: guards hold many dead nodes back.

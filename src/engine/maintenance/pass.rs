@@ -48,6 +48,8 @@ pub struct Pass<'a> {
     /// Whether the pass skipped a bucket that another thread had locked, or an event that its
     /// writer was still storing.
     pub skipped_busy: bool,
+    /// See [`Leftover::kept`].
+    pub kept: bool,
     /// Whether the pass takes out no more entries than it has units.
     pub is_strict: bool,
 }
@@ -72,9 +74,18 @@ impl Core {
         self.hot.clear_pass_requests();
         let unreclaimed = self.unreclaimed();
         let (patience, is_strict) = (budget.patience(), budget.is_strict());
-        let (deferred, skipped_busy) = (false, false);
-        let mut pass =
-            Pass { core: self, state, guard, now, deferred, patience, skipped_busy, is_strict };
+        let (deferred, skipped_busy, kept) = (false, false, false);
+        let mut pass = Pass {
+            core: self,
+            state,
+            guard,
+            now,
+            deferred,
+            patience,
+            skipped_busy,
+            kept,
+            is_strict,
+        };
         pass.follow_clock_back();
         let drained = pass.drain(budget);
         // A drain that takes out nothing and leaves events has most likely met an event that its
@@ -101,6 +112,7 @@ impl Core {
         }
         left.deferred = pass.deferred;
         left.skipped_busy = pass.skipped_busy;
+        left.kept = pass.kept;
         let added = self.unreclaimed().saturating_sub(unreclaimed);
         let reclaimable = self.reclaim(state, added);
         left.work |= reclaimable;

@@ -215,7 +215,10 @@ impl Scheduled for Core {
         self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may be off its core.
-            return Some(if left.skipped_busy { PASS_DELAY } else { Duration::ZERO });
+            if left.skipped_busy {
+                return self.upkeep.come_back_in_real_time(PASS_DELAY);
+            }
+            return Some(Duration::ZERO);
         }
         let in_grace = self.waits_for_grace();
         if in_grace && self.advance_epoch() {
@@ -223,7 +226,11 @@ impl Scheduled for Core {
             return Some(Duration::ZERO);
         }
         let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
-        let due = self.until_due();
+        let mut due = self.until_due();
+        if left.kept {
+            // It waits for another thread, too.
+            due = due.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
+        }
         let surplus = left.surplus.then_some(PASS_DELAY);
         // An executor may have dropped the job.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);

@@ -122,6 +122,7 @@ where
             let made = pin!(Some(loader.load(&key)));
             self.make_async(unmade, made, identity).await
         };
+        // As in `load_until`.
         drop(key);
         Some(made)
     }

@@ -19,25 +19,22 @@ impl<K, V, S> Engine<K, V, S> {
         self.tells_after_read() || self.exceeded_limit().is_some()
     }
 
-    /// Awaits the asynchronous listeners after an operation that wrote nothing.
-    pub async fn tell_async(&self, share: Share) {
-        self.notify(share).await;
-    }
-
     /// Awaits what a writer has to wait for after its operation: that too many notices are
     /// delivered, and the asynchronous listeners.
     pub async fn tell_and_hold_back(&self) {
         if let Some(limit) = self.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        self.notify(Share::Writer { limit: self.wait_limit() }).await;
+        self.tell_async(Share::Writer { limit: self.wait_limit() }).await;
     }
 
+    /// Awaits the asynchronous listeners at the end of an operation.
+    ///
     /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
     /// for itself. The outer operation awaits then. Inside a listener that awaits, of any cache,
     /// nothing is held back: it would wait for itself, or for one that waits for it.
     #[cold]
-    async fn notify(&self, mut share: Share) {
+    pub async fn tell_async(&self, mut share: Share) {
         if !self.tells_after_read() || reentrancy::is_in_user_code() {
             return;
         }

@@ -1,0 +1,104 @@
+//! Receivers that are dropped: what happens to removals then, and to writers that wait for room.
+
+use crate::common::audited::tasks_audited;
+use crate::common::must_end;
+use crate::common::noted::eventually;
+use crate::hand::{Task, at_once};
+use crate::received::{shared, told};
+use cortado::future::Cache;
+use cortado::{Overflow, RemovalCause, Removals};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+
+/// What nobody receives is dropped, with the receiver or after it.
+#[test]
+fn what_is_not_received_is_dropped() {
+    struct Counted(Arc<AtomicU64>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let drops = Arc::new(AtomicU64::new(0));
+    let cache = tasks_audited(Cache::builder().removals(true).build());
+    let removals = cache.removals().unwrap();
+    let discarded = || cache.stats().discarded_notifications;
+    for _ in 0..10 {
+        at_once(cache.insert(1, Counted(Arc::clone(&drops))));
+    }
+    cache.sync().run_pending_tasks();
+    assert_eq!(drops.load(SeqCst), 0, "they wait for the receiver");
+    // Guards of other tests may keep what was removed for a while.
+    let dropped = || {
+        cache.sync().run_pending_tasks();
+        drops.load(SeqCst)
+    };
+    assert_eq!(discarded(), 0);
+    drop(removals);
+    assert_eq!(discarded(), 9);
+    eventually("what was removed is dropped", || dropped() == 9);
+    at_once(cache.insert(1, Counted(Arc::clone(&drops))));
+    eventually("what was removed is dropped", || dropped() == 10);
+    assert_eq!(discarded(), 10);
+}
+
+/// A task that receives may fail. Another one takes its place.
+#[test]
+fn a_receiver_may_be_taken_again_when_the_first_is_dropped() {
+    must_end(|| {
+        let (cache, removals) = shared(Cache::builder().notification_limit(1, Overflow::Wait));
+        at_once(cache.insert(1, 0));
+        at_once(cache.insert(1, 1));
+        let waiting = Task::waiting(cache.insert(1, 2));
+        drop(removals);
+        waiting.end();
+        (3..6).for_each(|value| at_once(cache.insert(1, value)));
+        let mut removals = cache.removals().unwrap();
+        assert!(cache.removals().is_none());
+        let mut next = Task::waiting(removals.recv());
+        at_once(cache.insert(1, 6));
+        assert!(next.is_woken() && next.poll());
+        assert_eq!(next.result().as_ref().map(told), Some((1, 5, RemovalCause::Replaced)));
+        assert_eq!(cache.stats().discarded_notifications, 5);
+        // The limit holds again.
+        at_once(cache.insert(1, 7));
+        let waiting = Task::waiting(cache.insert(1, 8));
+        assert_eq!((removals.len(), removals.try_recv().map(|it| *it.value())), (2, Some(6)));
+        waiting.end();
+        drop(removals);
+    });
+}
+
+/// Takes the next receiver when it is woken.
+struct Takes(cortado::Cache<u64, u64>, Mutex<Option<Removals<u64, u64>>>);
+
+impl Wake for Takes {
+    fn wake(self: Arc<Self>) {
+        *self.1.lock().unwrap() = self.0.removals();
+    }
+}
+
+/// While the end of one receiver drops what waits, another one is taken: by a writer that has got
+/// room. What is left by then is the next one's.
+#[test]
+fn the_end_of_a_receiver_leaves_the_next_one_the_rest() {
+    must_end(|| {
+        let (cache, first) = shared(Cache::builder().notification_limit(5, Overflow::Wait));
+        (0..6).for_each(|value| at_once(cache.insert(1, value)));
+        let waiting: Vec<_> = (6..10).map(|value| Task::waiting(cache.insert(1, value))).collect();
+        let takes = Arc::new(Takes(cache.sync().clone(), Mutex::new(None)));
+        let waker = Waker::from(Arc::clone(&takes));
+        let mut last = pin!(cache.insert(1, 10));
+        assert!(last.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(first);
+        let mut second = takes.1.lock().unwrap().take().expect("the writer has got room");
+        assert_eq!((second.len(), cache.stats().discarded_notifications), (5, 5));
+        assert_eq!(second.try_recv().map(|removed| *removed.value()), Some(5));
+        waiting.into_iter().for_each(Task::end);
+        assert!(last.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        drop(second);
+    });
+}
