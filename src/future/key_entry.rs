@@ -66,16 +66,19 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
 macro_rules! differences {
     ($read:ident, $read_value:ident, $owned:expr) => {
         /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
-        /// loader is dropped when it has ended.
+        /// loader is dropped when it has ended, or when a hit needs none: before listeners are
+        /// told, which may wait for what it holds, and before the result is the return value, which
+        /// a panic of its destructor would leak.
         /// `result_of` makes the loader's result of what the future returns.
         pub(super) async fn load_if<T, R: LoaderResult<V>>(
             self,
-            (loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
+            (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
             judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
             let engine = self.cache.engine();
             let unmade = match engine.$read(self.key, judge) {
                 Ok(entry) => {
+                    loader.set(None);
                     // A hit writes nothing, so it is not held back.
                     self.cache.tell_listeners().await;
                     return Ok(entry);
@@ -90,15 +93,19 @@ macro_rules! differences {
         /// The same for a clone of the value. A stale one may be reloaded.
         pub(super) async fn load_value<T, R: LoaderResult<V>>(
             self,
-            (loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
+            (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
         ) -> Result<V, R::Reason>
         where
             V: Clone,
         {
             let engine = self.cache.engine();
             let unmade = match engine.$read_value(self.key) {
-                Ok(value) if !engine.tells_after_read() => return Ok(value),
+                Ok(value) if !engine.tells_after_read() => {
+                    loader.set(None);
+                    return Ok(value);
+                }
                 Ok(value) => {
+                    loader.set(None);
                     // The future has no room for a value.
                     let value = Box::new(value);
                     self.cache.tell_listeners().await;

@@ -188,6 +188,29 @@ fn run_pending_tasks_tells_what_threads_have_left() {
     });
 }
 
+/// A listener may wait for what that future holds. One of a hit tells one notice.
+#[test]
+fn a_hit_drops_the_future_that_it_does_not_need_before_it_tells() {
+    must_end(|| {
+        let (held, told) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
+        let (of_listener, tells) = (Arc::downgrade(&held), Arc::clone(&told));
+        let cache = cache(1, move |_, _, _| {
+            assert_eq!(of_listener.strong_count(), 1, "the future is still there");
+            tells.fetch_add(1, SeqCst);
+            Box::pin(async {})
+        });
+        (0..3).for_each(|value| cache.sync().insert(1, value));
+        let load = |held: Arc<()>| async move {
+            drop(held);
+            5
+        };
+        assert_eq!(block_on(cache.get_with(1, load(Arc::clone(&held)))), 2);
+        assert_eq!(told.load(SeqCst), 1);
+        let entry = block_on(cache.entry(1).or_insert_with(load(Arc::clone(&held))));
+        assert_eq!((*entry, told.load(SeqCst), cache.stats().listener_panics), (2, 2, 0));
+    });
+}
+
 /// The future of a listener that panics when it is dropped.
 struct FailsAtEnd;
 

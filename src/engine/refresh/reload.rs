@@ -180,7 +180,12 @@ where
             match self.flight_of(hash, key) {
                 (_, Some(other)) => {
                     let stands = !other.is_overtaken(self.core.hot.generation());
-                    if other.is_queued() && stands && !other.may_share_entry() {
+                    // A reload that will come to nothing must not bypass a load.
+                    let has_ended = || {
+                        let present = self.peek_entry(hash, key);
+                        present.is_none_or(|entry| entry.node().id() != node.id())
+                    };
+                    if other.is_queued() && stands && (!other.may_share_entry() || has_ended()) {
                         return Err(Hindered::ByQueued);
                     }
                     let is_outdated = other.kind() == FlightKind::Reload

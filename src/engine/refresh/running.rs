@@ -13,8 +13,8 @@ use crate::primitives::{catch_user_panic, seeded};
 pub enum Hindered {
     /// A computation, or a load that has begun.
     ByAnother,
-    /// A load that waits in the executor. It has found that the key has no entry, and nothing has
-    /// been written since. So the reload's entry has ended.
+    /// A load that waits in the executor. Either it has found that the key has no entry and nothing
+    /// has been written since, or this reload has looked. So the reload's entry has ended.
     ByQueued,
 }
 

@@ -1,10 +1,12 @@
 //! Loads of `get_within` on an executor: however many callers come, give up and come again, a key
 //! has one job; and nobody else waits for one that has not begun.
 
-use super::bench::{Bench, bench};
+use super::bench::{self, Bench, SOFT, bench};
 use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, watched};
-use cortado::{Cache, GuardResult, Job, LoadError, LoadLimits, Loaded, Op};
+use cortado::{Cache, Clock, GuardResult, Job, LoadError, LoadLimits, Loaded, Op};
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -174,4 +176,68 @@ fn a_load_that_is_asked_for_again_is_under_way() {
     assert!(b.pending() == 0 && b.cache.refresh(&9));
     b.jobs.run();
     assert_eq!(b.cache.get(&9), Ok(3));
+}
+
+std::thread_local! {
+    /// What the comparison of this number on this thread does first.
+    static AMID: RefCell<Option<(u32, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+}
+
+/// Keys of one hash.
+#[derive(Clone, Debug)]
+struct Colliding(u32);
+
+impl Hash for Colliding {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(0);
+    }
+}
+
+impl PartialEq for Colliding {
+    fn eq(&self, other: &Self) -> bool {
+        let due = AMID.with_borrow_mut(|amid| {
+            amid.as_mut()?.0 -= 1;
+            amid.take_if(|(number, _)| *number == 0)
+        });
+        if let Some((_, run)) = due {
+            run();
+        }
+        self.0 == other.0
+    }
+}
+
+impl Eq for Colliding {}
+
+/// Whenever its late job runs: a load that was asked for meanwhile has said that it will come.
+#[test]
+fn a_reload_of_a_removed_entry_bypasses_no_load() {
+    watched(|watch| {
+        let mut number = 1;
+        loop {
+            watch.begin(format!("at comparison {number}"));
+            let (clock, hand) = Clock::manual();
+            let jobs = bench::Jobs::default();
+            let queue = jobs.clone();
+            let builder = Cache::builder().refresh_after_write(SOFT).clock(clock);
+            let builder = builder.executor(move |job| queue.push(job));
+            let load = |_: &Colliding| Ok::<_, ()>(Loaded::new(1));
+            let cache = loading_audited(builder.build_with_loader(load));
+            [7, 8].into_iter().for_each(|key| cache.insert(Colliding(key), 0));
+            hand.advance(SOFT);
+            assert_eq!(cache.get(&Colliding(7)), Ok(0));
+            assert_eq!(cache.remove(&Colliding(7)), Some(0));
+            let late = jobs.clone();
+            let amid = move || thread::spawn(move || late.run_one()).join().unwrap();
+            AMID.set(Some((number, Box::new(amid))));
+            assert!(cache.refresh(&Colliding(7)));
+            let was_reached = AMID.take().is_none();
+            jobs.run();
+            assert_eq!(cache.cache().get(&Colliding(7)), Some(1), "at comparison {number}");
+            if !was_reached {
+                break;
+            }
+            number += 1;
+        }
+        assert!(number > 2, "a comparison before the load is on the board, and one after it");
+    });
 }
