@@ -286,6 +286,7 @@ impl<K, V> Drop for Driver<'_, K, V> {
             let mut desk = self.listener.desk.lock();
             desk.is_taken = false;
             desk.begun = self.begun.take();
+            desk.owes_all &= desk.begun.is_some() || !self.listener.queue.is_empty();
         }
         self.listener.waiters.wake();
     }

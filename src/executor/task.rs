@@ -182,7 +182,9 @@ impl Wake for Task {
         };
         let ordering = ordering_unless_seeded("task-wake-is-relaxed", AcqRel);
         if self.state.fetch_update(ordering, Acquire, next) == Ok(IDLE) {
-            submit(self);
+            // Who wakes has no part in what the executor does. If it panics, it has dropped the
+            // job, unless it has begun it.
+            catch_user_panic(|| submit(self));
         }
     }
 }

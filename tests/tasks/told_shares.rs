@@ -64,6 +64,35 @@ fn an_operation_tells_its_share() {
     });
 }
 
+/// What a call that is to tell all leaves to a driver is owed until that is told, and no longer.
+#[test]
+fn a_read_after_a_driver_that_told_all_tells_its_share() {
+    must_end(|| {
+        let (log, gate) = (Log::default(), Gate::default());
+        let (of_listener, gated) = (log.clone(), gate.clone());
+        let cache = cache(1, move |key, value, cause| {
+            let (log, gate) = (of_listener.clone(), gated.clone());
+            async move {
+                gate.passed().await;
+                log.note(key, value, cause);
+            }
+            .boxed()
+        });
+        at_once(cache.insert_many((0..10).map(|key| (key, key))));
+        let driver = Task::waiting(cache.invalidate(&0));
+        cache.sync().invalidate(&1);
+        at_once(cache.run_pending_tasks());
+        gate.open();
+        driver.end();
+        assert_eq!(log.values().len(), 2);
+        (2..9).for_each(|key| cache.sync().invalidate(&key));
+        block_on(cache.get(&9));
+        assert_eq!(log.values().len(), 3);
+        block_on(cache.run_pending_tasks());
+        assert_eq!(log.values().len(), 9);
+    });
+}
+
 /// A listener may be ready at once: a driver that tells all lets other tasks run after each 64
 /// notices. Beyond a limit, a task that waits goes on for one that has written.
 #[test]

@@ -60,6 +60,34 @@ impl Drop for LocksWhenDropped {
     }
 }
 
+/// An executor that panics when it gets the job of a wake ends that job, and does not reach who
+/// wakes.
+#[test]
+fn a_panic_of_the_executor_does_not_reach_a_waker() {
+    let (clock, hand) = Clock::manual();
+    let (jobs, gate, panics) = (Jobs::default(), Gate::default(), Arc::new(AtomicBool::new(false)));
+    let (queue, upstream, fails) = (jobs.clone(), gate.clone(), Arc::clone(&panics));
+    let builder = Cache::builder().refresh_after_write(SOFT).clock(clock);
+    let builder = builder.executor(move |job: Job| {
+        assert!(!fails.swap(false, SeqCst), "no room");
+        queue.0.lock().unwrap().push_back(job);
+    });
+    let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
+        let gate = upstream.clone();
+        async move {
+            gate.passed().await;
+            Ok::<_, ()>(Loaded::new(key))
+        }
+    }));
+    at_once(cache.insert(7, 1));
+    hand.advance(SOFT);
+    assert_eq!((at_once(cache.get(&7)), jobs.run()), (Ok(1), 1));
+    panics.store(true, SeqCst);
+    gate.open();
+    assert!(!panics.load(SeqCst), "the wake has submitted a job");
+    assert_eq!(cache.cache().stats().reloads_under_way, 0, "which is dropped, and its reload ends");
+}
+
 /// The last waker may be dropped anywhere, with locks of its owner held. The loader's future is
 /// dropped by a job.
 #[test]
