@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -246,24 +246,25 @@ fn a_value_that_a_panic_keeps_from_its_reader_does_not_leak() {
     }
     let (clock, hand) = Clock::manual();
     let (made, dropped) = (AtomicU32::new(0), Arc::new(AtomicUsize::new(0)));
-    let itself: Arc<OnceLock<Cache<u32, Counted>>> = Arc::default();
+    let itself: Arc<Mutex<Option<Cache<u32, Counted>>>> = Arc::default();
     let (of_listener, counts) = (Arc::clone(&itself), Arc::clone(&dropped));
     let builder = Cache::builder().refresh_after_write(Duration::from_secs(1)).refresh_inline(true);
     let builder = builder.clock(clock).removal_listener(move |removed: Removed<u32, Counted>| {
         drop(removed);
-        let cache = of_listener.get().unwrap();
+        let cache = of_listener.lock().unwrap().clone().unwrap();
         (0..2).for_each(|_| cache.run_pending_tasks());
     });
     let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
         Ok::<_, ()>(Loaded::new(Counted(made.fetch_add(1, SeqCst), Arc::clone(&counts))))
     }));
-    assert!(itself.set(cache.cache().clone()).is_ok());
+    *itself.lock().unwrap() = Some(cache.cache().clone());
     drop(cache.get_entry(&1).unwrap());
     hand.advance(Duration::from_secs(1));
     assert_eq!(panic_of(|| cache.get_entry(&1).is_ok()), "the old value");
     cache.cache().invalidate(&1);
     (0..5).for_each(|_| cache.cache().run_pending_tasks());
     assert_eq!((cache.cache().entry_count(), dropped.load(SeqCst)), (0, 2));
+    drop(itself.lock().unwrap().take());
 }
 
 /// The same for what a task has loaded, if the destructor of its future panics.

@@ -125,7 +125,7 @@ fn the_end_of_the_last_job_wakes_the_task() {
 /// In manual mode nothing but `poll` looks at the clock.
 #[test]
 fn polling_wakes_the_task_at_the_limit() {
-    let (bench, _gate) = gated();
+    let (bench, gate) = gated();
     let later = bench.timer.after(20 * MS, bench.note("later")).unwrap().detach();
     bench.timer.after(5 * MS, bench.note("in time")).unwrap().detach();
     let mut end = End::begin(&bench.timer, Stop::Drain(10 * MS));
@@ -137,6 +137,7 @@ fn polling_wakes_the_task_at_the_limit() {
     bench.step(0);
     assert_eq!((bench.timer.len(), end.run()), (1, Poll::Ready(vec![later])));
     assert_eq!((bench.timer.len(), bench.timer.running()), (0, 1));
+    gate.forget();
 }
 
 /// Its own limit, an earlier one of another drain, and its own while all jobs fire.
