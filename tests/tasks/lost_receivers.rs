@@ -10,8 +10,10 @@ use cortado::{Overflow, RemovalCause, Removals};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
+use std::thread;
 
 /// What nobody receives is dropped, with the receiver or after it.
 #[test]
@@ -100,5 +102,41 @@ fn the_end_of_a_receiver_leaves_the_next_one_the_rest() {
         waiting.into_iter().for_each(Task::end);
         assert!(last.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         drop(second);
+    });
+}
+
+/// A destructor may take its time while the end of the first receiver drops what waits.
+#[test]
+fn the_end_of_a_receiver_is_not_the_end_of_the_removals() {
+    struct Slow(u64, Sender<()>, Arc<Mutex<Receiver<()>>>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            if self.0 == 0 {
+                self.1.send(()).unwrap();
+                self.2.lock().unwrap().recv().unwrap();
+            }
+        }
+    }
+    must_end(|| {
+        let ((begin, begun), (end, ended)) = (channel(), channel());
+        let ended = Arc::new(Mutex::new(ended));
+        let cache = tasks_audited(Cache::builder().removals(true).build());
+        let first = cache.removals().unwrap();
+        for value in 0..3 {
+            at_once(cache.insert(1, Slow(value, begin.clone(), Arc::clone(&ended))));
+        }
+        cache.sync().close();
+        thread::scope(|scope| {
+            let dropping = scope.spawn(|| drop(first));
+            begun.recv().unwrap();
+            let mut second = cache.removals().unwrap();
+            let mut waiting = Task::new(second.recv());
+            assert!(!waiting.poll(), "one is being dropped, and others wait");
+            end.send(()).unwrap();
+            dropping.join().unwrap();
+            assert!(waiting.is_woken());
+            assert_eq!(waiting.end().map(|removed| removed.value().0), Some(1));
+            drop(second);
+        });
     });
 }

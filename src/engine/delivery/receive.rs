@@ -43,7 +43,8 @@ impl<K, V> Receiver<K, V> {
         let is_ended = receiving.is_ended();
         match self.try_receive() {
             Some(removed) => Poll::Ready(Some(removed)),
-            None if is_ended => Poll::Ready(None),
+            // The end of an earlier receiver may be dropping a notice. It wakes this one then.
+            None if is_ended && core.notices.is_idle() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
