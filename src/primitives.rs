@@ -19,8 +19,7 @@ pub mod plain {
 /// that such words *are* synchronised: they keep the data in loom's cells.
 pub mod guarded {
     pub use std::sync::atomic::{
-        AtomicBool as GuardedBool, AtomicU8 as GuardedU8, AtomicU32 as GuardedU32,
-        AtomicU64 as GuardedU64,
+        AtomicBool as GuardedBool, AtomicU32 as GuardedU32, AtomicU64 as GuardedU64,
     };
 }
 
@@ -117,7 +116,6 @@ mod real {
     pub use std::{thread, thread_local};
 
     pub mod queue {
-        pub use crossbeam_queue::ArrayQueue;
         use std::sync::OnceLock;
 
         type Unbounded<T> = crossbeam_queue::SegQueue<T>;
@@ -274,45 +272,6 @@ mod model {
 
     pub mod queue {
         use std::collections::VecDeque;
-
-        /// Bounded queue with the contract of crossbeam's `ArrayQueue`.
-        #[derive(Debug)]
-        pub struct ArrayQueue<T> {
-            items: super::Mutex<VecDeque<T>>,
-            capacity: usize,
-        }
-
-        impl<T> ArrayQueue<T> {
-            pub fn new(capacity: usize) -> Self {
-                assert!(capacity > 0, "capacity must be non-zero");
-                Self { items: super::Mutex::new(VecDeque::new()), capacity }
-            }
-
-            pub fn push(&self, item: T) -> Result<(), T> {
-                let mut items = self.items.lock();
-                if items.len() == self.capacity {
-                    return Err(item);
-                }
-                items.push_back(item);
-                Ok(())
-            }
-
-            pub fn pop(&self) -> Option<T> {
-                self.items.lock().pop_front()
-            }
-
-            pub fn len(&self) -> usize {
-                self.items.lock().len()
-            }
-
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            pub fn capacity(&self) -> usize {
-                self.capacity
-            }
-        }
 
         /// Unbounded queue with the contract of crossbeam's `SegQueue`.
         #[derive(Debug)]
