@@ -81,7 +81,7 @@
 //!    [`crate::epoch::pin`]. A table is retired through the epoch, once, after `current` has
 //!    advanced past it. Its `next` is retired later still. So a reference that was obtained under a
 //!    guard is valid as long as the guard. After the grace period a table belongs to the queue of
-//!    [`RetiredTables`](retired::RetiredTables). A thread that takes it out of the queue owns it,
+//!    [`RetiredTables`](table::RetiredTables). A thread that takes it out of the queue owns it,
 //!    until the thread puts it back or drops it. Only the drop of the index frees tables without
 //!    the epoch.
 //! 9. **Overflow buckets** belong to their home bucket and are reached through it. Only two kinds
@@ -157,7 +157,6 @@ mod hint;
 mod lock;
 mod memory;
 mod resize;
-mod retired;
 mod state;
 mod table;
 mod walk;
