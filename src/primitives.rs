@@ -1,8 +1,8 @@
 //! The only access to atomics, locks, threads and queues.
 //!
 //! With `--cfg cortado_loom` the same names come from loom, so that the model checker sees every
-//! access. loom cannot see into crossbeam's queues. They are replaced by queues with the same
-//! contract, built on loom's mutex.
+//! access. loom cannot see into crossbeam's queue. It is replaced by one with the same contract,
+//! built on loom's mutex.
 //!
 //! Locks here do not poison. No user code runs under a lock, so a panic never leaves cortado's data
 //! half-changed under one. Poisoning would protect nothing.
