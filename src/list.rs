@@ -31,27 +31,10 @@ pub struct List {
 }
 
 impl List {
-    /// An empty list.
-    pub const fn new() -> Self {
-        Self { head: NodeId::NONE, tail: NodeId::NONE, len: 0 }
-    }
-
     /// The number of ids in the list.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether no id is in the list.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The first id.
-    #[inline]
-    pub fn front(&self) -> Option<NodeId> {
-        some(self.head)
     }
 
     /// The last id.
@@ -60,91 +43,25 @@ impl List {
         some(self.tail)
     }
 
-    /// The neighbour of `id` towards the back.
-    #[inline]
-    pub fn next<S: LinkStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
-        some(store.links(id).next())
-    }
-
-    /// The neighbour of `id` towards the front.
-    #[inline]
-    pub fn prev<S: LinkStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
-        some(store.links(id).prev())
-    }
-
-    /// Inserts an unlinked id at the front.
-    #[inline]
-    pub fn push_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.link_front(store, id, store.links(id));
-    }
-
-    /// [`push_front`](Self::push_front) for a caller that already has the id's links.
+    /// Inserts an unlinked id at the front. `links` are the id's.
     #[inline]
     pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
         self.link_between(store, NodeId::NONE, (id, links), self.head);
-        self.len += 1;
     }
 
-    /// Inserts an unlinked id at the back.
-    #[inline]
-    pub fn push_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.link_back(store, id, store.links(id));
-    }
-
-    /// [`push_back`](Self::push_back) for a caller that already has the id's links.
+    /// Inserts an unlinked id at the back. `links` are the id's.
     #[inline]
     pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
         self.link_between(store, self.tail, (id, links), NodeId::NONE);
-        self.len += 1;
     }
 
-    /// Removes `id`, which must be in the list.
-    #[inline]
-    pub fn remove<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.unlink(store, store.links(id));
-    }
-
-    /// [`remove`](Self::remove) for a caller that already has the element's links.
+    /// Removes the id that owns `links`, which must be in the list.
     #[inline]
     pub fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
-        self.detach(store, links);
+        let (prev, next) = (links.prev(), links.next());
+        self.join(store, prev, next, next, prev);
+        links.clear();
         self.len -= 1;
-    }
-
-    /// Removes and returns the first id.
-    #[inline]
-    pub fn pop_front<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
-        let id = self.front()?;
-        self.remove(store, id);
-        Some(id)
-    }
-
-    /// Removes and returns the last id.
-    #[inline]
-    pub fn pop_back<S: LinkStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
-        let id = self.back()?;
-        self.remove(store, id);
-        Some(id)
-    }
-
-    /// Moves `id`, which must be in the list, to the front.
-    #[inline]
-    pub fn move_to_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        if self.head != id {
-            let links = store.links(id);
-            self.detach(store, links);
-            self.link_between(store, NodeId::NONE, (id, links), self.head);
-        }
-    }
-
-    /// Moves `id`, which must be in the list, to the back.
-    #[inline]
-    pub fn move_to_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        if self.tail != id {
-            let links = store.links(id);
-            self.detach(store, links);
-            self.link_between(store, self.tail, (id, links), NodeId::NONE);
-        }
     }
 
     /// Replaces the element that owns `links` by an unlinked id. The element leaves the list.
@@ -221,13 +138,7 @@ impl List {
         links.set_prev(prev);
         links.set_next(next);
         self.join(store, prev, id, next, id);
-    }
-
-    #[inline]
-    fn detach<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
-        let (prev, next) = (links.prev(), links.next());
-        self.join(store, prev, next, next, prev);
-        links.clear();
+        self.len += 1;
     }
 
     /// Makes `after` the successor of `prev`, and `before` the predecessor of `next`.

@@ -1,11 +1,17 @@
 //! The only access to atomics, locks, threads and queues.
 //!
 //! With `--cfg cortado_loom` the same names come from loom, so that the model checker sees every
-//! access. loom cannot see into crossbeam's queues. They are replaced by queues with the same
-//! contract, built on loom's mutex.
+//! access. loom cannot see into crossbeam's queue. It is replaced by one with the same contract,
+//! built on loom's mutex.
 //!
 //! Locks here do not poison. No user code runs under a lock, so a panic never leaves cortado's data
 //! half-changed under one. Poisoning would protect nothing.
+
+#[cfg(cortado_loom)]
+use loom::sync as base;
+#[cfg(not(cortado_loom))]
+use std::sync as base;
+use std::sync::{PoisonError, TryLockError};
 
 /// std's own types, under loom too. They are for handles that outlive the execution of a model, and
 /// for handles that loom's types cannot express (`Weak`, unsized). They order nothing that a model
@@ -19,8 +25,7 @@ pub mod plain {
 /// that such words *are* synchronised: they keep the data in loom's cells.
 pub mod guarded {
     pub use std::sync::atomic::{
-        AtomicBool as GuardedBool, AtomicU8 as GuardedU8, AtomicU32 as GuardedU32,
-        AtomicU64 as GuardedU64,
+        AtomicBool as GuardedBool, AtomicU32 as GuardedU32, AtomicU64 as GuardedU64,
     };
 }
 
@@ -110,6 +115,69 @@ macro_rules! thread_cells {
 }
 pub(crate) use thread_cells;
 
+/// A `Mutex` without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(base::Mutex<T>);
+pub use base::MutexGuard;
+
+impl<T> Mutex<T> {
+    #[inline]
+    pub fn new(value: T) -> Self {
+        Self(base::Mutex::new(value))
+    }
+
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A `Condvar` without poisoning.
+#[derive(Debug, Default)]
+pub struct Condvar(base::Condvar);
+
+impl Condvar {
+    #[inline]
+    pub fn new() -> Self {
+        Self(base::Condvar::new())
+    }
+
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits at most `timeout`; may wake up early. loom has no time, so there it waits without a
+    /// limit.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: std::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}
+
 #[cfg(not(cortado_loom))]
 mod real {
     pub use std::sync::Arc;
@@ -117,7 +185,6 @@ mod real {
     pub use std::{thread, thread_local};
 
     pub mod queue {
-        pub use crossbeam_queue::ArrayQueue;
         use std::sync::OnceLock;
 
         type Unbounded<T> = crossbeam_queue::SegQueue<T>;
@@ -156,68 +223,6 @@ mod real {
             pub fn is_empty(&self) -> bool {
                 self.0.get().is_none_or(|queue| queue.is_empty())
             }
-        }
-    }
-
-    use std::sync::PoisonError;
-
-    /// `std::sync::Mutex` without poisoning.
-    #[derive(Debug, Default)]
-    pub struct Mutex<T>(std::sync::Mutex<T>);
-    pub type MutexGuard<'a, T> = std::sync::MutexGuard<'a, T>;
-
-    impl<T> Mutex<T> {
-        pub const fn new(value: T) -> Self {
-            Self(std::sync::Mutex::new(value))
-        }
-
-        #[inline]
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        #[inline]
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            match self.0.try_lock() {
-                Ok(guard) => Some(guard),
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(std::sync::TryLockError::WouldBlock) => None,
-            }
-        }
-
-        pub fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-
-    /// `std::sync::Condvar` without poisoning.
-    #[derive(Debug, Default)]
-    pub struct Condvar(std::sync::Condvar);
-
-    impl Condvar {
-        pub const fn new() -> Self {
-            Self(std::sync::Condvar::new())
-        }
-
-        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
-        }
-
-        /// Waits at most `timeout`; may wake up early.
-        pub fn wait_timeout<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            timeout: std::time::Duration,
-        ) -> MutexGuard<'a, T> {
-            self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
-        }
-
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        pub fn notify_one(&self) {
-            self.0.notify_one();
         }
     }
 
@@ -273,56 +278,18 @@ mod model {
     pub use loom::{thread, thread_local};
 
     pub mod queue {
+        use crate::primitives::Mutex;
         use std::collections::VecDeque;
-
-        /// Bounded queue with the contract of crossbeam's `ArrayQueue`.
-        #[derive(Debug)]
-        pub struct ArrayQueue<T> {
-            items: super::Mutex<VecDeque<T>>,
-            capacity: usize,
-        }
-
-        impl<T> ArrayQueue<T> {
-            pub fn new(capacity: usize) -> Self {
-                assert!(capacity > 0, "capacity must be non-zero");
-                Self { items: super::Mutex::new(VecDeque::new()), capacity }
-            }
-
-            pub fn push(&self, item: T) -> Result<(), T> {
-                let mut items = self.items.lock();
-                if items.len() == self.capacity {
-                    return Err(item);
-                }
-                items.push_back(item);
-                Ok(())
-            }
-
-            pub fn pop(&self) -> Option<T> {
-                self.items.lock().pop_front()
-            }
-
-            pub fn len(&self) -> usize {
-                self.items.lock().len()
-            }
-
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            pub fn capacity(&self) -> usize {
-                self.capacity
-            }
-        }
 
         /// Unbounded queue with the contract of crossbeam's `SegQueue`.
         #[derive(Debug)]
         pub struct SegQueue<T> {
-            items: super::Mutex<VecDeque<T>>,
+            items: Mutex<VecDeque<T>>,
         }
 
         impl<T> SegQueue<T> {
             pub fn new() -> Self {
-                Self { items: super::Mutex::new(VecDeque::new()) }
+                Self { items: Mutex::new(VecDeque::new()) }
             }
 
             pub fn push(&self, item: T) {
@@ -340,58 +307,6 @@ mod model {
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-    pub type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
-
-    impl<T> Mutex<T> {
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
-
-        pub fn get_mut(&mut self) -> &mut T {
-            self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-    }
-
-    #[derive(Debug)]
-    pub struct Condvar(loom::sync::Condvar);
-
-    impl Condvar {
-        pub fn new() -> Self {
-            Self(loom::sync::Condvar::new())
-        }
-
-        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-
-        /// loom has no time, so this waits without a limit.
-        pub fn wait_timeout<'a, T>(
-            &self,
-            guard: MutexGuard<'a, T>,
-            _timeout: std::time::Duration,
-        ) -> MutexGuard<'a, T> {
-            self.wait(guard)
-        }
-
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-
-        pub fn notify_one(&self) {
-            self.0.notify_one();
         }
     }
 

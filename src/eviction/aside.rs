@@ -54,7 +54,7 @@ impl Aside {
         let place = Self::place(node.links());
         self.ids.swap_remove(place);
         if let Some(&moved) = self.ids.get(place) {
-            Self::set_place(store.links(moved), place);
+            Self::set_place(store.node(moved).links(), place);
         }
         node.links().clear();
         self.weight -= u64::from(node.weight());

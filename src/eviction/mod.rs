@@ -325,7 +325,7 @@ impl Policy {
 
     /// Whether the node is set aside. For tests.
     pub fn is_aside<S: PolicyStore + ?Sized>(&self, store: &S, id: NodeId) -> bool {
-        Aside::holds(store.links(id))
+        Aside::holds(store.node(id).links())
     }
 
     /// The nodes, roughly in the order in which the policy would evict them.

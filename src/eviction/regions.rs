@@ -120,16 +120,12 @@ impl Regions {
         is_replaced
     }
 
-    /// Moves a node to the front of the region `to`.
+    /// Moves a node from another region to the front of the region `to`.
     #[inline]
     pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId, to: Region) {
         let node = store.node(id);
-        if node.region() != to {
-            self.remove(store, node);
-            self.insert(store, (id, node), to, End::Front);
-        } else if let Some(list) = self.of_mut(to) {
-            list.list.move_to_front(store, id);
-        }
+        self.remove(store, node);
+        self.insert(store, (id, node), to, End::Front);
     }
 
     /// Recounts lists, weights and region bytes.

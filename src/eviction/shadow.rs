@@ -8,7 +8,6 @@ use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::links::{Links, NodeId};
-use crate::list::LinkStore;
 use crate::sketch::blocks::spread;
 use hashbrown::HashTable;
 use std::cell::Cell;
@@ -98,13 +97,6 @@ impl Keys {
 pub struct ShadowStore<'a> {
     nodes: &'a [Node],
     shadow: usize,
-}
-
-impl LinkStore for ShadowStore<'_> {
-    #[inline]
-    fn links(&self, id: NodeId) -> &Links {
-        &self.nodes[id.index()].links[self.shadow]
-    }
 }
 
 impl PolicyStore for ShadowStore<'_> {

@@ -7,7 +7,7 @@ use crate::list::LinkStore;
 /// The nodes as the policy sees them. All calls come from the holder of the maintenance lock.
 ///
 /// The weight and the hash of a node never change while a region holds it.
-pub trait PolicyStore: LinkStore {
+pub trait PolicyStore {
     /// A reference to a node, which saves repeated look-ups by id.
     type Node<'a>: PolicyNode<'a>
     where
@@ -31,9 +31,16 @@ pub trait PolicyStore: LinkStore {
     }
 }
 
+impl<S: PolicyStore + ?Sized> LinkStore for S {
+    #[inline]
+    fn links(&self, id: NodeId) -> &Links {
+        self.node(id).links()
+    }
+}
+
 /// One of a store's nodes.
 pub trait PolicyNode<'a>: Copy {
-    /// The same links that the store returns for the node's id.
+    /// The node's place in a list.
     fn links(self) -> &'a Links;
 
     fn weight(self) -> u32;

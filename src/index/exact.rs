@@ -15,9 +15,9 @@
 use super::bucket::fingerprint_of;
 use super::lock::HomeLock;
 use super::memory::Chain;
-use super::table::HashOf;
-use super::table::Root;
-use super::write::{Changed, Found, Locked, ScanResult, search};
+use super::state::Index;
+use super::table::{HashOf, Root};
+use super::write::{Changed, Found, Locked, ScanResult};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
@@ -36,24 +36,30 @@ pub struct Exact<'g, H> {
     hit: NodeId,
 }
 
-/// See [`Index::search_exact`](super::Index::search_exact).
-pub fn search_exact<'g, H: HashOf>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    store: &'g H,
-    mut is_match: impl FnMut(NodeId) -> bool,
-) -> Exact<'g, H> {
-    let mut ids = Vec::new();
-    let found = search(root, guard, hash, |id| {
-        if store.hash(id) == hash {
-            ids.push(id);
-        }
-        false
-    });
-    drop(found);
-    let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NodeId::NONE);
-    Exact { root, guard, store, hash, ids, hit }
+impl Index {
+    /// Searches for an entry in order to change it, regardless of changes to its neighbours.
+    /// [`Exact::lock`] fails only if an entry of this very hash was added or removed meanwhile. For
+    /// a second attempt.
+    ///
+    /// `is_match` compares keys and runs without a lock. Waits while the bucket is locked.
+    pub fn search_exact<'g, H: HashOf>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        store: &'g H,
+        mut is_match: impl FnMut(NodeId) -> bool,
+    ) -> Exact<'g, H> {
+        let mut ids = Vec::new();
+        let found = self.search(guard, hash, |id| {
+            if store.hash(id) == hash {
+                ids.push(id);
+            }
+            false
+        });
+        drop(found);
+        let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NodeId::NONE);
+        Exact { root: &self.root, guard, store, hash, ids, hit }
+    }
 }
 
 impl<'g, H: HashOf> Exact<'g, H> {

@@ -5,7 +5,7 @@ use crate::hash::Hash32;
 
 use super::bucket::{Bucket, fingerprint_of};
 use super::memory::Chain;
-use super::table::Root;
+use super::state::Index;
 use crate::links::NodeId;
 use crate::primitives::seeded;
 
@@ -23,33 +23,12 @@ pub enum Probe {
 /// The result of one look at a home bucket, for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeLookup {
-    /// Either this node is the key's, or [`find`] must search for another one.
+    /// Either this node is the key's, or [`Index::find`] must search for another one.
     Candidate(NodeId),
     /// There is no entry.
     Absent,
     /// The home bucket alone does not tell.
     Incomplete,
-}
-
-/// See [`Index::lookup_home`](super::Index::lookup_home).
-#[inline(always)]
-pub fn lookup_home(root: &Root, guard: &Guard, hash: Hash32) -> HomeLookup {
-    let home = root.current(guard).home(hash);
-    let Some((ctrl, _)) = Chain::open(home) else {
-        return if seeded("index-glimpse-at-moved") {
-            HomeLookup::Absent
-        } else {
-            HomeLookup::Incomplete
-        };
-    };
-    match home.fingerprints_beside(ctrl).matching(fingerprint_of(hash)).next() {
-        Some(slot) => match home.id(slot) {
-            NodeId::NONE => HomeLookup::Incomplete,
-            id => HomeLookup::Candidate(id),
-        },
-        None if !ctrl.overflows() => HomeLookup::Absent,
-        None => HomeLookup::Incomplete,
-    }
 }
 
 enum Scan {
@@ -59,31 +38,59 @@ enum Scan {
     Again,
 }
 
-/// See [`Index::find`](super::Index::find).
-#[inline(always)]
-pub fn find(
-    root: &Root,
-    guard: &Guard,
-    hash: Hash32,
-    mut probe: impl FnMut(NodeId) -> Probe,
-) -> Option<NodeId> {
-    let fingerprint = fingerprint_of(hash);
-    let mut table = root.current(guard);
-    let mut gone = NodeId::NONE;
-    loop {
-        let Some((ctrl, chain)) = Chain::open(table.home(hash)) else {
-            table = table.successor(guard);
-            continue;
-        };
-        let chain = chain.in_use(ctrl);
-        let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
-        if seeded("index-gone-without-moved-check") && matches!(result, Scan::Again) {
-            result = scan(chain, fingerprint, &mut gone, &mut probe);
+impl Index {
+    /// Finds the node of a key. Lock-free.
+    ///
+    /// `probe` is called for nodes whose fingerprint matches the hash. An entry that is present all
+    /// the time is found, even while its id is replaced or its bucket moves.
+    #[inline(always)]
+    pub fn find(
+        &self,
+        guard: &Guard,
+        hash: Hash32,
+        mut probe: impl FnMut(NodeId) -> Probe,
+    ) -> Option<NodeId> {
+        let fingerprint = fingerprint_of(hash);
+        let mut table = self.root.current(guard);
+        let mut gone = NodeId::NONE;
+        loop {
+            let Some((ctrl, chain)) = Chain::open(table.home(hash)) else {
+                table = table.successor(guard);
+                continue;
+            };
+            let chain = chain.in_use(ctrl);
+            let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
+            if seeded("index-gone-without-moved-check") && matches!(result, Scan::Again) {
+                result = scan(chain, fingerprint, &mut gone, &mut probe);
+            }
+            match result {
+                Scan::Hit(id) => return Some(id),
+                Scan::Miss => return None,
+                Scan::Again => {}
+            }
         }
-        match result {
-            Scan::Hit(id) => return Some(id),
-            Scan::Miss => return None,
-            Scan::Again => {}
+    }
+
+    /// Looks at the home bucket only, without examining nodes and without a loop. Returns the node
+    /// that most likely is the key's, or the certainty that there is none. [`find`](Self::find)
+    /// resolves the remaining cases.
+    #[inline(always)]
+    pub fn lookup_home(&self, guard: &Guard, hash: Hash32) -> HomeLookup {
+        let home = self.root.current(guard).home(hash);
+        let Some((ctrl, _)) = Chain::open(home) else {
+            return if seeded("index-glimpse-at-moved") {
+                HomeLookup::Absent
+            } else {
+                HomeLookup::Incomplete
+            };
+        };
+        match home.fingerprints_beside(ctrl).matching(fingerprint_of(hash)).next() {
+            Some(slot) => match home.id(slot) {
+                NodeId::NONE => HomeLookup::Incomplete,
+                id => HomeLookup::Candidate(id),
+            },
+            None if !ctrl.overflows() => HomeLookup::Absent,
+            None => HomeLookup::Incomplete,
         }
     }
 }

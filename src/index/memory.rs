@@ -1,124 +1,18 @@
-//! The code that follows pointers: to tables, to their memory, and to overflow buckets. All of the
-//! index's `unsafe` is here. The rules cited are those of the [module](super).
-#![expect(unsafe_code, reason = "the epoch decides when tables and overflow buckets are freed")]
+//! The code that follows pointers to the memory of tables and to overflow buckets. The rules cited
+//! are those of the [module](super).
+#![expect(unsafe_code, reason = "the epoch decides when overflow buckets are freed")]
 
 use std::ops::Deref;
 use std::{mem, ptr};
 
 use crate::epoch::Guard;
-use crossbeam_epoch::{Atomic, Owned, Shared};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
-use super::retired::{Retire, RetiredTables};
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::primitives::{Arc, seeded};
+use crate::primitives::seeded;
 #[cfg(not(cortado_loom))]
 use crate::system;
-
-/// The pointer that owns a table: the index's `current`, or a table's `next`.
-#[derive(Debug)]
-pub struct Link<T>(Atomic<T>);
-
-impl<T> Default for Link<T> {
-    fn default() -> Self {
-        Self(Atomic::null())
-    }
-}
-
-impl<T> Link<T> {
-    pub fn new(table: T) -> Self {
-        Self(Atomic::new(table))
-    }
-
-    /// The table, if there is one. Acquire pairs with [`Link::install`] and [`Root::advance`].
-    #[inline]
-    pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g T> {
-        debug_assert!(
-            guard.collector() == Some(crate::epoch::collector()),
-            "rule 8: the index is used under its own collector"
-        );
-        // SAFETY: rule 8: a table that was reachable is not freed as long as `guard` lives.
-        unsafe { self.0.load(Acquire, guard).as_ref() }
-    }
-
-    /// Sets the link if it is empty; drops `table` if another thread was faster. Release pairs with
-    /// [`Link::get`]: readers see the table complete.
-    pub fn install(&self, table: T, guard: &Guard) {
-        let null = Shared::null();
-        drop(self.0.compare_exchange(null, Owned::new(table), Release, Relaxed, guard));
-    }
-}
-
-/// What the root needs to know of a table. Each table has one link of its own, always the same, and
-/// both methods return that link: the root frees a table when the link to it is taken out.
-/// ([`Table`](super::table::Table) is the only one; it knows its links and its memory from here.)
-pub trait LinkedTable: Retire + Sized + 'static {
-    fn buckets(&self) -> &[Bucket];
-
-    /// The link to the table that this one is moving to.
-    fn next(&self) -> &Link<Self>;
-
-    fn next_mut(&mut self) -> &mut Link<Self>;
-}
-
-/// The index's current table, and its retired tables.
-#[derive(Debug)]
-pub struct Root<T: LinkedTable> {
-    current: Link<T>,
-    retired_tables: Arc<RetiredTables<T>>,
-}
-
-impl<T: LinkedTable> Root<T> {
-    pub fn new(table: T) -> Self {
-        Self { current: Link::new(table), retired_tables: Arc::new(RetiredTables::new()) }
-    }
-
-    pub fn retired_tables(&self) -> &RetiredTables<T> {
-        &self.retired_tables
-    }
-
-    /// The table at which every search begins.
-    #[inline]
-    pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g T {
-        self.current.get(guard).expect("the index has a current table until it is dropped")
-    }
-
-    /// Advances `current` from `done`, all of whose buckets have moved, to the next table, and
-    /// retires `done`. Called by the helper that moved the last bucket, so only once, with
-    /// [`Table::moving`](super::table::Table::moving) still locked.
-    ///
-    /// Release pairs with [`Link::get`]: a thread that finds the new table here sees what all
-    /// helpers put into it, because the lock of [`Table::moving`](super::table::Table::moving) has
-    /// gathered that.
-    pub fn advance(&self, done: &T, guard: &Guard) {
-        // Acquire pairs with `Link::install`.
-        let next = done.next().0.load(Acquire, guard);
-        assert!(!next.is_null(), "buckets move only if there is a next table");
-        let old = self.current.0.swap(next, Release, guard);
-        assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
-        if seeded("index-free-without-grace") {
-            done.buckets().iter().for_each(wipe);
-        }
-        self.retired_tables.begin();
-        let retired_tables = Arc::clone(&self.retired_tables);
-        // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
-        // pinned now can know it, and this thread is the one that retires it. The closure runs when
-        // those threads are no longer pinned, so it may own the table. The closure owns everything
-        // that it touches (`T` is `Send` and `'static`), on whichever thread it runs.
-        unsafe { guard.defer_unchecked(move || retired_tables.leave(old.into_owned().into_box())) };
-    }
-}
-
-impl<T: LinkedTable> Drop for Root<T> {
-    fn drop(&mut self) {
-        let mut link = mem::take(&mut self.current);
-        // SAFETY: rule 8: the link owns its table, and no other thread can reach it (`&mut self`).
-        while let Some(mut table) = unsafe { link.0.try_into_owned() } {
-            link = mem::take(table.next_mut());
-        }
-    }
-}
 
 /// A home bucket and its overflow, for scanning. Having a `Chain` is the proof that rule 9
 /// requires.
@@ -270,7 +164,7 @@ unsafe fn free_chain(first: *mut Bucket) {
 }
 
 /// Empties a bucket. A seeded bug does this instead of freeing the bucket too early.
-fn wipe(bucket: &Bucket) {
+pub fn wipe(bucket: &Bucket) {
     bucket.fingerprints().occupied().for_each(|slot| bucket.clear(slot));
 }
 
@@ -312,7 +206,8 @@ impl Buckets {
         Self { memory, first, len, kept: size_of::<u64>() * memory.len() }
     }
 
-    /// See [`Retire::give_back`].
+    /// Gives so many bytes of the memory back to the system, from the end of a table that no thread
+    /// is in any more. Returns false if nothing can be given back in pieces any more.
     pub fn give_back(&mut self, bytes: usize) -> bool {
         let Some(kept) = self.kept.checked_sub(bytes).filter(|_| system::GIVES_BACK) else {
             return false;

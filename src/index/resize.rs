@@ -7,15 +7,13 @@ use crate::links::NodeId;
 
 use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
-use super::hint::Hint;
 use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, Preparation, append, retire_moved};
-use super::table::Root;
+use super::state::Index;
 use super::table::{HashOf, LOAD, Table};
-use crate::primitives::{Mutex, Patience, ShortWait, seeded};
+use crate::primitives::{Patience, ShortWait, seeded};
 
-/// The number of buckets to request from [`Index::help`](super::Index::help) for `additions`
-/// additions to the index.
+/// The number of buckets to request from [`Index::help`] for `additions` additions to the index.
 ///
 /// A table of `n` buckets begins to grow when it is full, with `LOAD * n` entries. The next table
 /// is twice as large, so it is full after `LOAD * n` more additions. It can grow only when all `n`
@@ -35,32 +33,107 @@ pub fn moves_for(additions: usize) -> usize {
 /// 100 µs.
 const PIECE: usize = 1 << 18;
 
-/// See [`Index::resize_for`](super::Index::resize_for).
-pub fn resize_for(
-    root: &Root,
-    preparation: &Mutex<Option<Preparation>>,
-    guard: &Guard,
-    entries: usize,
-    least_bits: u32,
-) -> bool {
-    let table = root.current(guard);
-    if table.next().get(guard).is_some() {
-        return true;
+impl Index {
+    /// Begins to grow if `entries` are too many for the table, or to shrink if they are far too
+    /// few. Returns true if the index is resizing. Then either there is work for [`Index::help`],
+    /// or the new table is still being zeroed, and the caller must call again.
+    ///
+    /// Cheap at any size: a call zeroes 256 KiB of the new table at most.
+    ///
+    /// Growing doubles the table. For a second doubling, the caller must call again when the first
+    /// one is complete. The table shrinks when `entries` would not fill an eighth of a table half
+    /// as large. The new table has four times the room that the entries need. One step shrinks the
+    /// table by a factor of 16 at most, and never below the capacity given to
+    /// [`with_capacity`](Self::with_capacity).
+    ///
+    /// To be called with each batch of additions, and followed by a [`help`](Self::help) of at
+    /// least [`moves_for`] that many additions. Otherwise chains grow long.
+    pub fn resize_for(&self, guard: &Guard, entries: usize) -> bool {
+        let table = self.root.current(guard);
+        if table.next().get(guard).is_some() {
+            return true;
+        }
+        let mut preparation = self.preparation.lock();
+        if table.next().get(guard).is_some() {
+            // Another caller was first.
+            return true;
+        }
+        let wanted = table.bits_wanted(entries, self.least_bits).map(|bits| 1 << bits);
+        let begun =
+            preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
+        let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
+        if begun.zero(PIECE) {
+            table.next().install(Table::of(begun.finish()), guard);
+        } else {
+            *preparation = Some(begun);
+        }
+        true
     }
-    let mut preparation = preparation.lock();
-    if table.next().get(guard).is_some() {
-        // Another caller was first.
-        return true;
+
+    /// Moves up to `buckets` buckets to the next table, if there is one. Returns true if there are
+    /// more buckets to move. Every maintenance pass should call it, with at least [`moves_for`] the
+    /// additions that the pass has learned of.
+    ///
+    /// `buckets` counts buckets of the smaller of the two tables. When the table shrinks, all
+    /// buckets that become the same one count as one: up to 16, which are nearly empty.
+    ///
+    /// With [`Patience::Skip`] it waits for no other thread. Buckets that other threads have locked
+    /// are left to a later help. If another helper is at work, all buckets are left.
+    ///
+    /// If `store` panics, growing stays unfinished from then on; the index remains usable.
+    pub fn help(
+        &self,
+        guard: &Guard,
+        store: &impl HashOf,
+        buckets: usize,
+        patience: Patience,
+    ) -> bool {
+        let table = self.root.current(guard);
+        let Some(next) = table.next().get(guard) else {
+            return false;
+        };
+        // Another helper is at work, and may be preempted.
+        let Some(mut moving) = table.moving(patience) else { return true };
+        let len = table.buckets().len();
+        if !moving.has_more(len) {
+            return false;
+        }
+        // One waiting budget for all buckets. Otherwise a help that meets many locks would take
+        // long.
+        let wait = &mut (patience, ShortWait::default());
+        let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
+        if seeded("index-moves-unlocked") {
+            let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
+            let claimed = claimed.collect::<Vec<_>>();
+            moving.moved += claimed.len();
+            let is_last = moving.moved == len;
+            drop(moving);
+            let _ = claimed.into_iter().try_for_each(move_one);
+            if is_last {
+                self.root.advance(table, guard);
+            }
+            return !is_last;
+        }
+        let mut left = buckets.saturating_mul(table.sources_of(next));
+        // Each of these is retried at most once, so that the help ends even if they stay locked.
+        let mut held = mem::take(&mut moving.held);
+        while left > 0
+            && let Some(position) = held.pop().or_else(|| moving.claim(len))
+        {
+            left -= 1;
+            match move_one(position) {
+                Ok(()) => moving.moved += 1,
+                Err(BucketBusy) if seeded("index-forgets-the-held") => moving.moved += 1,
+                Err(BucketBusy) => moving.held.push(position),
+            }
+        }
+        moving.held.append(&mut held);
+        if moving.moved == len {
+            self.root.advance(table, guard);
+            self.hint.follow(&self.root, guard);
+        }
+        moving.has_more(len)
     }
-    let wanted = table.bits_wanted(entries, least_bits).map(|bits| 1 << bits);
-    let begun = preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
-    let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
-    if begun.zero(PIECE) {
-        table.next().install(Table::of(begun.finish()), guard);
-    } else {
-        *preparation = Some(begun);
-    }
-    true
 }
 
 /// Whether a preparation of `begun` buckets goes on. A growth goes on while the table is nearly
@@ -72,60 +145,6 @@ fn is_of_use(begun: usize, wanted: Option<usize>, table: &Table, entries: usize)
         return wanted == Some(begun) || entries > len * LOAD / 8 * 7;
     }
     wanted.is_some_and(|wanted| wanted <= begun)
-}
-
-/// See [`Index::help`](super::Index::help).
-pub fn help(
-    (root, hint): (&Root, &Hint),
-    guard: &Guard,
-    store: &impl HashOf,
-    buckets: usize,
-    patience: Patience,
-) -> bool {
-    let table = root.current(guard);
-    let Some(next) = table.next().get(guard) else {
-        return false;
-    };
-    // Another helper is at work, and may be preempted.
-    let Some(mut moving) = table.moving(patience) else { return true };
-    let len = table.buckets().len();
-    if !moving.has_more(len) {
-        return false;
-    }
-    // One waiting budget for all buckets. Otherwise a help that meets many locks would take long.
-    let wait = &mut (patience, ShortWait::default());
-    let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
-    if seeded("index-moves-unlocked") {
-        let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
-        let claimed = claimed.collect::<Vec<_>>();
-        moving.moved += claimed.len();
-        let is_last = moving.moved == len;
-        drop(moving);
-        let _ = claimed.into_iter().try_for_each(move_one);
-        if is_last {
-            root.advance(table, guard);
-        }
-        return !is_last;
-    }
-    let mut left = buckets.saturating_mul(table.sources_of(next));
-    // Each of these is retried at most once, so that the help ends even if they stay locked.
-    let mut held = mem::take(&mut moving.held);
-    while left > 0
-        && let Some(position) = held.pop().or_else(|| moving.claim(len))
-    {
-        left -= 1;
-        match move_one(position) {
-            Ok(()) => moving.moved += 1,
-            Err(BucketBusy) if seeded("index-forgets-the-held") => moving.moved += 1,
-            Err(BucketBusy) => moving.held.push(position),
-        }
-    }
-    moving.held.append(&mut held);
-    if moving.moved == len {
-        root.advance(table, guard);
-        hint.follow(root, guard);
-    }
-    moving.has_more(len)
 }
 
 /// Copies the entries of a bucket to their places in the next table, then marks the bucket moved.

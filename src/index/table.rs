@@ -1,14 +1,21 @@
 //! A table: its home buckets, selected by the top bits of the hash, and the state of its migration.
+//! The links between tables, and what becomes of a table that the index has moved from. The rules
+//! cited are those of the [module](super).
+#![expect(unsafe_code, reason = "the epoch decides when tables are freed")]
+
+use std::{mem, ptr};
 
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 
 use super::bucket::Bucket;
-use super::memory::{self, Buckets, Link, LinkedTable, free_chains};
-use super::retired::Retire;
-use crate::primitives::Patience;
-use crate::primitives::{Mutex, MutexGuard};
+use super::memory::{Buckets, free_chains, wipe};
+use crate::primitives::atomic::AtomicUsize;
+use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::primitives::queue::SegQueue;
+use crate::primitives::{Arc, Mutex, MutexGuard, Patience, seeded};
+use crossbeam_epoch::{Atomic, Owned, Shared};
 
 /// The view of the caller's nodes that moving and walking need.
 pub trait HashOf {
@@ -43,9 +50,6 @@ const SLACK: usize = 4;
 /// steps than in one.
 const MAX_STEP: u32 = 4;
 
-/// The link to the current table.
-pub type Root = memory::Root<Table>;
-
 /// The home buckets, and the link to the table that they are moving to. It has its cache lines for
 /// itself, since every operation reads it.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ pub type Root = memory::Root<Table>;
 pub struct Table {
     buckets: Buckets,
     shift: u32,
-    next: Link<Table>,
+    next: Link,
     moving: Mutex<Moving>,
 }
 
@@ -160,7 +164,7 @@ impl Table {
     }
 
     #[inline]
-    pub fn next(&self) -> &Link<Table> {
+    pub fn next(&self) -> &Link {
         &self.next
     }
 
@@ -190,26 +194,6 @@ impl Table {
     }
 }
 
-impl Retire for Table {
-    fn give_back(&mut self, bytes: usize) -> bool {
-        self.buckets.give_back(bytes)
-    }
-}
-
-impl LinkedTable for Table {
-    fn buckets(&self) -> &[Bucket] {
-        &self.buckets
-    }
-
-    fn next(&self) -> &Link<Self> {
-        &self.next
-    }
-
-    fn next_mut(&mut self) -> &mut Link<Self> {
-        &mut self.next
-    }
-}
-
 impl Drop for Table {
     /// A table is retired only when all of its buckets have moved. So the thread that frees a
     /// retired table does not walk it, and does not read memory that was given back.
@@ -217,5 +201,146 @@ impl Drop for Table {
         if !self.is_finished() {
             free_chains(&mut self.buckets);
         }
+    }
+}
+
+/// The pointer that owns a table: the index's `current`, or a table's `next`.
+#[derive(Debug, Default)]
+pub struct Link(Atomic<Table>);
+
+impl Link {
+    /// The table, if there is one. Acquire pairs with [`Link::install`] and [`Root::advance`].
+    #[inline]
+    pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
+        debug_assert!(
+            guard.collector() == Some(crate::epoch::collector()),
+            "rule 8: the index is used under its own collector"
+        );
+        // SAFETY: rule 8: a table that was reachable is not freed as long as `guard` lives.
+        unsafe { self.0.load(Acquire, guard).as_ref() }
+    }
+
+    /// Sets the link if it is empty; drops `table` if another thread was faster. Release pairs with
+    /// [`Link::get`]: readers see the table complete.
+    pub fn install(&self, table: Table, guard: &Guard) {
+        let null = Shared::null();
+        drop(self.0.compare_exchange(null, Owned::new(table), Release, Relaxed, guard));
+    }
+}
+
+/// The index's current table, and its retired tables.
+#[derive(Debug)]
+pub struct Root {
+    current: Link,
+    retired_tables: Arc<RetiredTables>,
+}
+
+impl Root {
+    pub fn new(table: Table) -> Self {
+        Self { current: Link(Atomic::new(table)), retired_tables: Arc::new(RetiredTables::new()) }
+    }
+
+    pub fn retired_tables(&self) -> &RetiredTables {
+        &self.retired_tables
+    }
+
+    /// The table at which every search begins.
+    #[inline]
+    pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g Table {
+        self.current.get(guard).expect("the index has a current table until it is dropped")
+    }
+
+    /// Advances `current` from `done`, all of whose buckets have moved, to the next table, and
+    /// retires `done`. Called by the helper that moved the last bucket, so only once, with
+    /// [`Table::moving`] still locked.
+    ///
+    /// Release pairs with [`Link::get`]: a thread that finds the new table here sees what all
+    /// helpers put into it, because the lock of [`Table::moving`] has gathered that.
+    pub fn advance(&self, done: &Table, guard: &Guard) {
+        // Acquire pairs with `Link::install`.
+        let next = done.next.0.load(Acquire, guard);
+        assert!(!next.is_null(), "buckets move only if there is a next table");
+        let old = self.current.0.swap(next, Release, guard);
+        assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
+        if seeded("index-free-without-grace") {
+            done.buckets.iter().for_each(wipe);
+        }
+        self.retired_tables.begin();
+        let retired_tables = Arc::clone(&self.retired_tables);
+        // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
+        // pinned now can know it, and this thread is the one that retires it. The closure runs when
+        // those threads are no longer pinned, so it may own the table. The closure owns everything
+        // that it touches (a table is `Send`, and the shared queue of tables `Sync`), on whichever
+        // thread it runs.
+        unsafe { guard.defer_unchecked(move || retired_tables.leave(old.into_owned().into_box())) };
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let mut link = mem::take(&mut self.current);
+        // SAFETY: rule 8: the link owns its table, and no other thread can reach it (`&mut self`).
+        while let Some(mut table) = unsafe { link.0.try_into_owned() } {
+            link = mem::take(&mut table.next);
+        }
+    }
+}
+
+/// Tables that the index has moved from, because they were too small or became too large: their
+/// number, and a queue of those that no thread is in any more.
+///
+/// When no thread can be in such a table any more, its memory goes back to the system piece by
+/// piece. So no operation has to give back all of a large table: 64 MiB take some 3 ms. The memory
+/// is freed in one go in two cases: where the system takes no memory back while its addresses stay,
+/// and at the end of the cache.
+#[derive(Debug)]
+pub struct RetiredTables {
+    count: AtomicUsize,
+    tables: SegQueue<Box<Table>>,
+}
+
+impl RetiredTables {
+    /// The number of bytes that [`free_retired`](Self::free_retired) gives back at a time.
+    const PIECE: usize = 1 << 19;
+
+    fn new() -> Self {
+        Self { count: AtomicUsize::new(0), tables: SegQueue::new() }
+    }
+
+    /// Counts one more retired table. Readers may still be in it.
+    pub fn begin(&self) {
+        self.count.fetch_add(1, Relaxed);
+    }
+
+    /// Takes over a table that the last reader has left.
+    pub fn leave(&self, table: Box<Table>) {
+        if cfg!(cortado_loom) {
+            // Dropped as early as possible, so that the model checker sees every later access.
+            drop(table);
+            self.count.fetch_sub(1, Relaxed);
+        } else {
+            self.tables.push(table);
+        }
+    }
+
+    /// The number of retired tables. It is not known how much of their memory is left. Relaxed: the
+    /// count only tells when to look into the queue; the queue carries the tables.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    /// Gives a piece of memory back. Returns true if more could be given back.
+    pub fn free_retired(&self) -> bool {
+        if self.count() == 0 {
+            return false;
+        }
+        let Some(mut table) = self.tables.pop() else { return false };
+        if table.buckets.give_back(Self::PIECE) {
+            self.tables.push(table);
+            return true;
+        }
+        drop(table);
+        self.count.fetch_sub(1, Relaxed);
+        !self.tables.is_empty()
     }
 }

@@ -9,8 +9,8 @@ use crate::hash::Hash32;
 use super::bucket::fingerprint_of;
 use super::fingerprint::SLOTS;
 use super::memory::Chain;
-use super::table::Root;
-use super::table::{HashOf, Table};
+use super::state::Index;
+use super::table::{HashOf, Root, Table};
 use crate::links::NodeId;
 use crate::primitives::seeded;
 
@@ -58,67 +58,86 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: Hash32) -> Place<'g> {
     }
 }
 
-/// See [`Index::ids_at`](super::Index::ids_at).
-pub fn ids_at(
-    root: &Root,
-    guard: &Guard,
-    store: &impl HashOf,
-    cursor: Hash32,
-    out: &mut Vec<NodeId>,
-) -> Option<Hash32> {
-    let place = open_at(root, guard, cursor);
-    let is_wanted = |id: NodeId| {
-        id != NodeId::NONE
-            && (place.is_for(store.hash(id)) || seeded("index-walk-takes-neighbours"))
-    };
-    for bucket in place.chain.clone() {
-        let ids = bucket.fingerprints().occupied().map(|slot| bucket.id(slot));
-        out.extend(ids.filter(|&id| is_wanted(id)));
+impl Index {
+    /// Appends the ids of one bucket to `out`: those whose hashes are at `cursor` or above. Returns
+    /// the cursor of the next bucket, or `None` at the end.
+    ///
+    /// A walk begins at [`Hash32::FIRST`] and continues with the returned cursor, under the same
+    /// guard or another one. The walk is weakly consistent:
+    ///
+    /// * An id that is in the index throughout the walk is visited exactly once, whether the index
+    ///   grows or shrinks.
+    /// * An id that is added or removed meanwhile is visited at most once.
+    pub fn ids_at(
+        &self,
+        guard: &Guard,
+        store: &impl HashOf,
+        cursor: Hash32,
+        out: &mut Vec<NodeId>,
+    ) -> Option<Hash32> {
+        let place = open_at(&self.root, guard, cursor);
+        let is_wanted = |id: NodeId| {
+            id != NodeId::NONE
+                && (place.is_for(store.hash(id)) || seeded("index-walk-takes-neighbours"))
+        };
+        for bucket in place.chain.clone() {
+            let ids = bucket.fingerprints().occupied().map(|slot| bucket.id(slot));
+            out.extend(ids.filter(|&id| is_wanted(id)));
+        }
+        let next = if seeded("index-walk-strides-current") {
+            let current = self.root.current(guard);
+            current.end_of(current.position(cursor))
+        } else {
+            place.hashes.end
+        };
+        cursor_at(next)
     }
-    let next = if seeded("index-walk-strides-current") {
-        let current = root.current(guard);
-        current.end_of(current.position(cursor))
-    } else {
-        place.hashes.end
-    };
-    cursor_at(next)
-}
 
-/// See [`Index::prefetch_at`](super::Index::prefetch_at).
-pub fn prefetch_at(root: &Root, guard: &Guard, cursor: Hash32, prefetch: impl Fn(NodeId)) {
-    for bucket in open_at(root, guard, cursor).chain {
-        bucket.fingerprints().occupied().for_each(|slot| prefetch(bucket.id(slot)));
+    /// Hands the ids of the bucket at `cursor` to `prefetch`.
+    pub fn prefetch_at(&self, guard: &Guard, cursor: Hash32, prefetch: impl Fn(NodeId)) {
+        for bucket in open_at(&self.root, guard, cursor).chain {
+            bucket.fingerprints().occupied().for_each(|slot| prefetch(bucket.id(slot)));
+        }
     }
-}
 
-/// See [`Index::validate`](super::Index::validate).
-pub fn validate(root: &Root, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
-    let mut ids = HashSet::new();
-    let mut cursor = Some(Hash32::FIRST);
-    while let Some(first) = cursor {
-        let place = open_at(root, guard, first);
-        let Place { table, position, .. } = place;
-        let ctrl = table.buckets()[position].ctrl();
-        if ctrl.is_locked() {
-            return Err(format!("bucket {position} is locked"));
-        }
-        let mut overflow = place.chain.clone().skip(1);
-        let overflows = overflow.any(|bucket| bucket.fingerprints().occupied().next().is_some());
-        if overflows != ctrl.overflows() {
-            return Err(format!("bucket {position} overflows: {overflows}, but says otherwise"));
-        }
-        for (id, hash) in entries(place.chain.clone(), store)? {
-            if table.position(hash) != position {
-                return Err(format!("id {id} with hash {hash:#x} is in bucket {position}"));
+    /// Checks every invariant, and counts the entries. Only while no thread is writing.
+    ///
+    /// # Errors
+    ///
+    /// A description of the first violation: a duplicate id, an id in the wrong bucket or with the
+    /// wrong fingerprint, a lock left behind, an entry in the next table before its bucket has
+    /// moved.
+    pub fn validate(&self, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
+        let mut ids = HashSet::new();
+        let mut cursor = Some(Hash32::FIRST);
+        while let Some(first) = cursor {
+            let place = open_at(&self.root, guard, first);
+            let Place { table, position, .. } = place;
+            let ctrl = table.buckets()[position].ctrl();
+            if ctrl.is_locked() {
+                return Err(format!("bucket {position} is locked"));
             }
-            if place.is_for(hash) && !ids.insert(id) {
-                return Err(format!("id {id} is there twice"));
+            let mut overflow = place.chain.clone().skip(1);
+            let overflows =
+                overflow.any(|bucket| bucket.fingerprints().occupied().next().is_some());
+            if overflows != ctrl.overflows() {
+                return Err(format!(
+                    "bucket {position} overflows: {overflows}, but says otherwise"
+                ));
             }
+            for (id, hash) in entries(place.chain.clone(), store)? {
+                if table.position(hash) != position {
+                    return Err(format!("id {id} with hash {hash:#x} is in bucket {position}"));
+                }
+                if place.is_for(hash) && !ids.insert(id) {
+                    return Err(format!("id {id} is there twice"));
+                }
+            }
+            check_next(&place, guard, store)?;
+            cursor = cursor_at(place.hashes.end);
         }
-        check_next(&place, guard, store)?;
-        cursor = cursor_at(place.hashes.end);
+        Ok(ids.len())
     }
-    Ok(ids.len())
 }
 
 /// Returns an error if the next table has entries of a bucket that has not moved there.

@@ -7,7 +7,7 @@ use super::bucket::{Bucket, Ctrl, fingerprint_of};
 use super::fingerprint::SLOTS;
 use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
-use super::table::Root;
+use super::state::Index;
 use crate::links::NodeId;
 use crate::primitives::{ShortWait, Spin, seeded};
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use std::ptr;
 /// soon.
 const MIN_FREE_SLOTS: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
-/// [`try_lock_id`] searches a bucket this many times if other threads keep changing it.
+/// [`Index::try_lock_id`] searches a bucket this many times if other threads keep changing it.
 const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
 /// The bucket changed between a search and the attempt to lock it. The caller must search again.
@@ -53,78 +53,175 @@ pub struct Found<'g> {
     seen: ScanResult<'g>,
 }
 
-/// See [`Index::search_home`](super::Index::search_home).
-#[inline(always)]
-pub fn search_home<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    is_match: impl FnOnce(NodeId) -> bool,
-) -> Option<Found<'g>> {
-    let fingerprint = fingerprint_of(hash);
-    let home = root.current(guard).home(hash);
-    let (version, _) = Chain::open(home)?;
-    if version.is_locked() {
-        return None;
+impl Index {
+    /// Searches for an entry in order to change it. The next step is [`Found::lock`]. If that step
+    /// finds that the bucket has changed, the caller must search again.
+    ///
+    /// `is_match` compares keys and runs without a lock. Waits while the bucket is locked.
+    pub fn search<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        is_match: impl FnMut(NodeId) -> bool,
+    ) -> Found<'g> {
+        let mut spin = Spin::default();
+        let pause = || {
+            spin.pause();
+            Ok::<(), Infallible>(())
+        };
+        let Ok(found) = self.search_while(guard, hash, is_match, pause);
+        found
     }
-    let fingerprints = home.fingerprints_beside(version);
-    let (slot, id) = match fingerprints.matching(fingerprint).next() {
-        Some(slot) => {
-            let id = home.id(slot);
-            if id == NodeId::NONE || !is_match(id) {
-                return None;
-            }
-            (slot as u32, id)
-        }
-        None if !version.overflows() => (fingerprints.free().next()? as u32, NodeId::NONE),
-        None => return None,
-    };
-    Some(Found {
-        home,
-        version,
-        fingerprint: fingerprint.into(),
-        seen: ScanResult { bucket: home, slot, id },
-    })
-}
 
-/// See [`Index::search`](super::Index::search).
-pub fn search<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    is_match: impl FnMut(NodeId) -> bool,
-) -> Found<'g> {
-    let mut spin = Spin::default();
-    let pause = || {
-        spin.pause();
-        Ok::<(), Infallible>(())
-    };
-    let Ok(found) = search_while(root, guard, hash, is_match, pause);
-    found
-}
+    /// A [`search`](Self::search) that looks at the home bucket once, and waits for nothing.
+    /// Returns `None` if one look is not enough. Nearly always it is enough, because one of these
+    /// holds:
+    ///
+    /// * the entry is the first one with its fingerprint;
+    /// * no slot has the fingerprint, and there is no entry in the overflow.
+    #[inline(always)]
+    pub fn search_home<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        is_match: impl FnOnce(NodeId) -> bool,
+    ) -> Option<Found<'g>> {
+        let fingerprint = fingerprint_of(hash);
+        let home = self.root.current(guard).home(hash);
+        let (version, _) = Chain::open(home)?;
+        if version.is_locked() {
+            return None;
+        }
+        let fingerprints = home.fingerprints_beside(version);
+        let (slot, id) = match fingerprints.matching(fingerprint).next() {
+            Some(slot) => {
+                let id = home.id(slot);
+                if id == NodeId::NONE || !is_match(id) {
+                    return None;
+                }
+                (slot as u32, id)
+            }
+            None if !version.overflows() => (fingerprints.free().next()? as u32, NodeId::NONE),
+            None => return None,
+        };
+        Some(Found {
+            home,
+            version,
+            fingerprint: fingerprint.into(),
+            seen: ScanResult { bucket: home, slot, id },
+        })
+    }
 
-/// Searches for an entry. While the bucket is locked, calls `pause`, and gives up if that returns
-/// an error.
-#[inline(always)]
-fn search_while<'g, E>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    mut is_match: impl FnMut(NodeId) -> bool,
-    mut pause: impl FnMut() -> Result<(), E>,
-) -> Result<Found<'g>, E> {
-    let fingerprint = fingerprint_of(hash);
-    let mut table = root.current(guard);
-    loop {
-        let home = table.home(hash);
-        match Chain::open(home) {
-            None => table = table.successor(guard),
-            Some((version, _)) if version.is_locked() => pause()?,
-            Some((version, chain)) => {
-                let seen = scan(home, chain, fingerprint, &mut is_match);
-                return Ok(Found { home, version, fingerprint: fingerprint.into(), seen });
+    /// Searches for an entry. While the bucket is locked, calls `pause`, and gives up if that
+    /// returns an error.
+    #[inline(always)]
+    fn search_while<'g, E>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        mut is_match: impl FnMut(NodeId) -> bool,
+        mut pause: impl FnMut() -> Result<(), E>,
+    ) -> Result<Found<'g>, E> {
+        let fingerprint = fingerprint_of(hash);
+        let mut table = self.root.current(guard);
+        loop {
+            let home = table.home(hash);
+            match Chain::open(home) {
+                None => table = table.successor(guard),
+                Some((version, _)) if version.is_locked() => pause()?,
+                Some((version, chain)) => {
+                    let seen = scan(home, chain, fingerprint, &mut is_match);
+                    return Ok(Found { home, version, fingerprint: fingerprint.into(), seen });
+                }
             }
         }
+    }
+
+    /// Locks the bucket that holds this very id, which was inserted under this hash. Returns `None`
+    /// if the index does not contain the id.
+    #[inline]
+    pub fn lock_id<'g>(&'g self, guard: &'g Guard, hash: Hash32, id: NodeId) -> Option<Locked<'g>> {
+        let first = self.search_home(guard, hash, |other| other == id);
+        if let Some(found) = first {
+            found.id()?;
+            if let Ok(locked) = found.lock() {
+                return Some(locked);
+            }
+        }
+        self.lock_id_slow(guard, hash, id)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_id_slow<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        id: NodeId,
+    ) -> Option<Locked<'g>> {
+        loop {
+            let found = self.search(guard, hash, |other| other == id);
+            found.id()?;
+            if let Ok(locked) = found.lock() {
+                return Some(locked);
+            }
+        }
+    }
+
+    /// [`lock_id`](Self::lock_id) for callers that must not wait for a preempted writer. Gives up
+    /// after a short spin, and never yields.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketBusy`] if another thread has locked the bucket, or keeps changing it. In that case
+    /// it is unknown whether the index contains the id.
+    #[inline(always)]
+    pub fn try_lock_id<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        id: NodeId,
+    ) -> Result<Option<Locked<'g>>, BucketBusy> {
+        let first = self.search_home(guard, hash, |other| other == id);
+        if let Some(found) = first {
+            if found.id().is_none() {
+                return Ok(None);
+            }
+            if let Ok(locked) = found.lock() {
+                return Ok(Some(locked));
+            }
+        }
+        self.try_lock_id_slow(guard, hash, id)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_lock_id_slow<'g>(
+        &'g self,
+        guard: &'g Guard,
+        hash: Hash32,
+        id: NodeId,
+    ) -> Result<Option<Locked<'g>>, BucketBusy> {
+        let mut wait = ShortWait::default();
+        for _ in 0..ATTEMPTS {
+            let found = self.search_while(
+                guard,
+                hash,
+                |other| other == id,
+                || if wait.pause() { Ok(()) } else { Err(BucketBusy) },
+            );
+            let found = match found {
+                Err(BucketBusy) if seeded("index-held-is-absent") => return Ok(None),
+                found => found?,
+            };
+            if found.id().is_none() {
+                return Ok(None);
+            }
+            if let Ok(locked) = found.lock() {
+                return Ok(Some(locked));
+            }
+        }
+        Err(BucketBusy)
     }
 }
 
@@ -150,92 +247,6 @@ fn scan<'g>(
         }
     }
     seen
-}
-
-/// See [`Index::lock_id`](super::Index::lock_id).
-#[inline(always)]
-pub fn lock_id<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    id: NodeId,
-) -> Option<Locked<'g>> {
-    let first = search_home(root, guard, hash, |other| other == id);
-    if let Some(found) = first {
-        found.id()?;
-        if let Ok(locked) = found.lock() {
-            return Some(locked);
-        }
-    }
-    lock_id_slow(root, guard, hash, id)
-}
-
-#[cold]
-#[inline(never)]
-fn lock_id_slow<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    id: NodeId,
-) -> Option<Locked<'g>> {
-    loop {
-        let found = search(root, guard, hash, |other| other == id);
-        found.id()?;
-        if let Ok(locked) = found.lock() {
-            return Some(locked);
-        }
-    }
-}
-
-/// See [`Index::try_lock_id`](super::Index::try_lock_id).
-#[inline(always)]
-pub fn try_lock_id<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    id: NodeId,
-) -> Result<Option<Locked<'g>>, BucketBusy> {
-    let first = search_home(root, guard, hash, |other| other == id);
-    if let Some(found) = first {
-        if found.id().is_none() {
-            return Ok(None);
-        }
-        if let Ok(locked) = found.lock() {
-            return Ok(Some(locked));
-        }
-    }
-    try_lock_id_slow(root, guard, hash, id)
-}
-
-#[cold]
-#[inline(never)]
-fn try_lock_id_slow<'g>(
-    root: &'g Root,
-    guard: &'g Guard,
-    hash: Hash32,
-    id: NodeId,
-) -> Result<Option<Locked<'g>>, BucketBusy> {
-    let mut wait = ShortWait::default();
-    for _ in 0..ATTEMPTS {
-        let found = search_while(
-            root,
-            guard,
-            hash,
-            |other| other == id,
-            || if wait.pause() { Ok(()) } else { Err(BucketBusy) },
-        );
-        let found = match found {
-            Err(BucketBusy) if seeded("index-held-is-absent") => return Ok(None),
-            found => found?,
-        };
-        if found.id().is_none() {
-            return Ok(None);
-        }
-        if let Ok(locked) = found.lock() {
-            return Ok(Some(locked));
-        }
-    }
-    Err(BucketBusy)
 }
 
 impl<'g> Found<'g> {

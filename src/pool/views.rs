@@ -6,7 +6,6 @@ use crate::eviction::{PolicyNode, PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::index::HashOf;
 use crate::links::{Links, NodeId};
-use crate::list::LinkStore;
 use crate::node::{Meta, ended_at};
 use crate::wheel::TimerStore;
 
@@ -21,13 +20,6 @@ impl HashOf for RawPool {
 }
 
 /// The eviction policy's view.
-impl LinkStore for RawPool {
-    #[inline]
-    fn links(&self, id: NodeId) -> &Links {
-        &self.meta(id).queue
-    }
-}
-
 impl PolicyStore for RawPool {
     type Node<'a> = &'a Meta;
 

@@ -37,11 +37,13 @@ fn upper(bucket: usize) -> u64 {
     lower + ((1u64 << (octave - 1)) - 1)
 }
 
-impl Histogram {
-    pub fn new() -> Self {
+impl Default for Histogram {
+    fn default() -> Self {
         Self { counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
     }
+}
 
+impl Histogram {
     pub fn record(&self, time: Nanos) {
         self.counts[bucket(time.raw())].fetch_add(1, Relaxed);
         self.max.fetch_max(time.raw(), Relaxed);
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_a_known_sequence() {
-        let histogram = Histogram::new();
+        let histogram = Histogram::default();
         assert_eq!(histogram.snapshot(), Lateness::default());
         (1..=1000).for_each(|n| histogram.record(Nanos::from_raw(n * 1000)));
         let lateness = histogram.snapshot();

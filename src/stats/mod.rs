@@ -147,7 +147,7 @@ struct Stripe {
 }
 
 /// The counters behind [`Stats`], striped so that threads do not share cache lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recorder {
     stripes: [CachePadded<Stripe>; STRIPES],
     loads: AtomicU64,
@@ -159,18 +159,6 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    pub fn new() -> Self {
-        Self {
-            stripes: std::array::from_fn(|_| CachePadded::default()),
-            loads: AtomicU64::new(0),
-            load_failures: AtomicU64::new(0),
-            load_nanos: AtomicU64::new(0),
-            listener_panics: AtomicU64::new(0),
-            drop_panics: AtomicU64::new(0),
-            lateness: Histogram::new(),
-        }
-    }
-
     #[inline]
     fn stripe(&self) -> &Stripe {
         &self.stripes[thread_stripe() % STRIPES]
@@ -230,19 +218,11 @@ impl Recorder {
             load_time: Duration::from_nanos(self.load_nanos.load(Relaxed)),
             listener_panics: self.listener_panics.load(Relaxed),
             drop_panics: self.drop_panics.load(Relaxed),
-            entries,
-            weight,
-            pending_notifications: 0,
-            discarded_notifications: 0,
-            refused_after_close: 0,
-            reloads: 0,
-            reload_failures: 0,
-            reloads_skipped: 0,
-            reloads_under_way: 0,
             removals: std::array::from_fn(|cause| {
                 self.stripes.iter().map(|stripe| stripe.removals[cause].load(Relaxed)).sum()
             }),
             lateness: self.lateness.snapshot(),
+            ..Stats::of_size(entries, weight)
         }
     }
 }

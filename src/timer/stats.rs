@@ -45,7 +45,7 @@ impl Counters {
             panicked: zero(),
             rejected: zero(),
             wake_ups: zero(),
-            lateness: Histogram::new(),
+            lateness: Histogram::default(),
         }
     }
 

@@ -12,10 +12,10 @@ mod thresholds;
 mod vain_reload;
 mod yields;
 
-use crate::primitives::{Mutex, MutexGuard};
+use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
 
 /// Serialises the tests that wait for the epoch, so that their guards do not delay each other.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock()
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,8 +39,10 @@ impl Chain {
 
 /// The ids 1 to 4 in this order.
 fn list() -> (List, Chain) {
-    let (mut list, store) = (List::new(), Chain(std::array::from_fn(|_| Links::new())));
-    (1..=4).for_each(|id| list.push_back(&store, NodeId::from_raw(id)));
+    let (mut list, store) = (List::default(), Chain(std::array::from_fn(|_| Links::new())));
+    for id in (1..=4).map(NodeId::from_raw) {
+        list.link_back(&store, id, store.links(id));
+    }
     list.validate(&store).unwrap();
     (list, store)
 }
@@ -68,7 +70,7 @@ fn a_list_notices_links_that_do_not_fit() {
 #[test]
 fn a_list_notices_one_too_many() {
     let (mut list, store) = list();
-    assert_eq!(list.pop_back(&store), Some(NodeId::from_raw(4)));
+    list.unlink(&store, &store.0[4]);
     // It is still linked from the last of the three.
     store.set_next(3, 4);
     notices(list.validate(&store), "4 follows 3, but the list counts 3");

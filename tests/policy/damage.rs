@@ -3,7 +3,6 @@
 
 use crate::store::Store;
 use cortado::internals::links::NodeId;
-use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 
 /// What is done to a node.
@@ -40,7 +39,7 @@ fn each_kind_of_damage_is_noticed() {
             let other = REGIONS.into_iter().find(|&other| other != store.region(id)).unwrap();
             store.node(id).set_region(other);
         }),
-        ("has a link cut", |store, id| store.links(id).set_next(id)),
+        ("has a link cut", |store, id| store.node(id).links().set_next(id)),
         ("weighs more", |store, id| store.falsify_weight(id, 7)),
         ("weighs nothing, or something", |store, id| {
             let weight = store.weight(id);

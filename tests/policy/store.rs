@@ -3,7 +3,6 @@
 
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -68,13 +67,6 @@ impl Store {
     /// Nodes asked for since the last time this was asked.
     pub fn take_visits(&self) -> usize {
         self.visits.replace(0)
-    }
-}
-
-impl LinkStore for Store {
-    fn links(&self, id: NodeId) -> &Links {
-        self.visits.set(self.visits.get() + 1);
-        &self.nodes[id.index()].links
     }
 }
 

@@ -49,7 +49,7 @@ impl Core {
             index: Index::with_capacity(config.initial_capacity),
             lifetimes: FixedLifetimes::new(config.lifetimes),
             flights: Arc::new(Flights::new()),
-            recorder: config.record_stats.then(|| Box::new(Recorder::new())),
+            recorder: config.record_stats.then(Box::default),
             max_capacity: GuardedU64::new(max_capacity),
             is_bounded: config.max_capacity.is_some(),
             hot: Hot::new(reads_prolong),

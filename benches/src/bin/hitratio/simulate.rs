@@ -10,7 +10,6 @@ use crate::play::Tally;
 use crate::traces::{Access, FOREVER};
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::list::LinkStore;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -34,12 +33,6 @@ struct Node {
 
 #[derive(Debug)]
 struct Store(Vec<Node>);
-
-impl LinkStore for Store {
-    fn links(&self, id: NodeId) -> &Links {
-        &self.0[id.index()].links
-    }
-}
 
 impl PolicyStore for Store {
     type Node<'a> = &'a Node;

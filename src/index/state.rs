@@ -1,0 +1,72 @@
+//! What an index consists of.
+
+use super::hint::Hint;
+use super::memory::Preparation;
+use super::table::{Root, Table, bits_for};
+use crate::epoch::Guard;
+use crate::hash::Hash32;
+use crate::primitives::Mutex;
+
+/// The index; see the [module](super).
+///
+/// A method that takes a guard requires one of [`crate::epoch::pin`]. Ids that such a method
+/// returns or passes to closures name nodes that are not reclaimed before the guard is dropped.
+/// This holds if nodes are retired through the same collector, after they were removed from the
+/// index.
+#[derive(Debug)]
+pub struct Index {
+    pub(super) root: Root,
+    pub(super) hint: Hint,
+    /// The size of the first table, as a power of two. The index never becomes smaller.
+    pub(super) least_bits: u32,
+    /// The table to come, while its memory is being zeroed.
+    pub(super) preparation: Mutex<Option<Preparation>>,
+}
+
+impl Index {
+    /// An empty index with room for `entries` entries before it has to grow. It never gives up that
+    /// room.
+    pub fn with_capacity(entries: usize) -> Self {
+        let least_bits = bits_for(entries);
+        let table = Table::new(least_bits);
+        let hint = Hint::new(&table);
+        Self { root: Root::new(table), hint, least_bits, preparation: Mutex::new(None) }
+    }
+
+    /// The number of home buckets in the current table.
+    pub fn buckets(&self, guard: &Guard) -> usize {
+        self.root.current(guard).buckets().len()
+    }
+
+    /// The number of home buckets that have an overflow, with or without entries in it. For tests.
+    pub fn overflows(&self, guard: &Guard) -> usize {
+        self.root.current(guard).buckets().iter().filter(|bucket| bucket.has_overflow()).count()
+    }
+
+    /// Begins to load the home bucket of a hash. Needs no guard, because it follows no pointer.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: Hash32) {
+        self.hint.prefetch(hash);
+    }
+
+    /// Whether there is work for [`Index::help`].
+    pub fn is_moving(&self, guard: &Guard) -> bool {
+        self.root.current(guard).next().get(guard).is_some()
+    }
+
+    /// Whether the index is moving, and a helper left a bucket because another thread held it.
+    pub fn is_held_up(&self, guard: &Guard) -> bool {
+        self.root.current(guard).is_held_up()
+    }
+
+    /// The number of tables that the index has moved from, and whose memory is not all freed.
+    pub fn retired_tables(&self) -> usize {
+        self.root.retired_tables().count()
+    }
+
+    /// Gives a piece of a retired table's memory back to the system; true if there is more. After
+    /// the last buckets have moved, the epoch must advance before there is something to give back.
+    pub fn free_retired(&self) -> bool {
+        self.root.retired_tables().free_retired()
+    }
+}
