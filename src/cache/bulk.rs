@@ -9,12 +9,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns clones of the keys' values, in the order of the keys. Each lookup is like
     /// [`get`](Self::get).
     ///
@@ -180,24 +175,14 @@ pub(crate) fn loaded<K, V>(
     pairs.into_iter().map(|(key, value)| (key, Loaded::new(value)))
 }
 
-impl<K, V, S> Extend<(K, V)> for Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for Cache<K, V, S> {
     /// Inserts all pairs; see [`Cache::insert_many`].
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
         self.insert_many(pairs);
     }
 }
 
-impl<K, V, S> Extend<(K, V)> for &Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for &Cache<K, V, S> {
     /// Inserts all pairs; see [`Cache::insert_many`].
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
         self.insert_many(pairs);

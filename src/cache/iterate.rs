@@ -6,12 +6,7 @@ use crate::iter::{Drain, Entries, Iter, Keys, Values};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Iterates over the living entries, in no particular order: handles on their keys and clones
     /// of their values. [`entries`](Self::entries) clones nothing.
     ///
@@ -184,12 +179,7 @@ where
     }
 }
 
-impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
     type Item = (Key<K, V>, V);
     type IntoIter = Iter<'c, K, V, S>;
 

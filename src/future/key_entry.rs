@@ -16,12 +16,7 @@ use std::sync::Arc;
 /// The type of a condition that is not there.
 pub(super) type Never<K, V> = fn(&K, &V) -> bool;
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
