@@ -258,12 +258,3 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 pub(super) fn loaded<V>(init: impl FnOnce() -> V) -> impl FnOnce() -> Loaded<V> {
     move || Loaded::new(init())
 }
-
-#[cfg(cortado_loom)]
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Begins a load and abandons it; returns false if another flight of the key is in progress.
-    #[doc(hidden)]
-    pub fn abandon_load(&self, key: K) -> bool {
-        self.engine().abandon_load(key)
-    }
-}
