@@ -60,10 +60,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         I: IntoIterator<Item = (K, V)>,
         V: Clone,
     {
-        match self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys))) {
-            Ok(values) => values,
-            Err(never) => match *never {},
-        }
+        self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys)))
+            .unwrap_or_else(|never| match *never {})
     }
 
     /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.
@@ -130,10 +128,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // A time limit that overflows is as good as none.
         let deadline = Instant::now().checked_add(limit);
         let loader = |keys: &[&K]| Ok::<_, Infallible>(loaded(loader(keys)));
-        match self.engine().load_many(keys, loader, deadline) {
-            Ok(values) => values.ok_or(TimedOut),
-            Err(never) => match *never {},
-        }
+        let values = self.engine().load_many(keys, loader, deadline);
+        values.unwrap_or_else(|never| match *never {}).ok_or(TimedOut)
     }
 
     /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.

@@ -261,10 +261,8 @@ macro_rules! operations {
         where
             F: FnOnce(Option<Entry<K, V>>) -> Op<V>,
         {
-            match self.compute(|entry| Ok::<_, Infallible>(compute(entry))) {
-                Ok(result) => result,
-                Err(never) => match never {},
-            }
+            let Ok(result) = self.compute(|entry| Ok::<_, Infallible>(compute(entry)));
+            result
         }
 
         /// Like [`and_compute_with`](Self::and_compute_with), but `compute` may fail. The entry is

@@ -218,10 +218,8 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Op<V>>,
         {
-            match self.compute(compute, Ok::<_, Infallible>).await {
-                Ok(result) => result,
-                Err(never) => match never {},
-            }
+            let Ok(result) = self.compute(compute, Ok::<_, Infallible>).await;
+            result
         }
 
         /// See [`crate::KeyEntry::and_try_compute_with`].
@@ -245,10 +243,9 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = V>,
         {
-            match self.compute(compute, |value| Ok::<_, Infallible>(Op::Put(value))).await {
-                Ok(result) => result.unwrap(),
-                Err(never) => match never {},
-            }
+            let put = |value| Ok::<_, Infallible>(Op::Put(value));
+            let Ok(result) = self.compute(compute, put).await;
+            result.unwrap()
         }
     };
 }
