@@ -35,7 +35,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        Iter::new(self.entries())
+        Iter(self.entries())
     }
 
     /// Iterates over handles on the living entries; otherwise like [`iter`](Self::iter).
@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     #[must_use = "a drain removes nothing unless it is iterated"]
     pub fn drain(&self) -> Drain<'_, K, V, S> {
-        Drain::new(self.entries())
+        Drain(self.entries())
     }
 
     /// Returns handles on the entries that expire next, the soonest first; at most `limit`.
@@ -135,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         K: Clone,
     {
-        Keys::new(self.entries())
+        Keys(self.entries())
     }
 
     /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
@@ -149,7 +149,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        Values::new(self.entries())
+        Values(self.entries())
     }
 
     /// Returns handles on the entries that the eviction policy would keep longest, the best first;
