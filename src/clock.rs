@@ -394,12 +394,6 @@ impl Ticker {
     }
 }
 
-impl fmt::Debug for Ticker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticker").field("now", &self.now()).finish_non_exhaustive()
-    }
-}
-
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 mod coarse {
     use super::Timestamp;

@@ -141,25 +141,20 @@ impl<K, V> CompResult<K, V> {
 }
 
 /// A computation that puts its value only in the place of another one.
-pub(crate) enum Replacement<K, V> {
-    Open(Option<V>),
-    Done(Entry<K, V>),
+pub(crate) struct Replacement<K, V> {
+    value: Option<V>,
+    old: Option<Entry<K, V>>,
 }
 
 impl<K, V> Replacement<K, V> {
     pub(crate) fn new(value: V) -> Self {
-        Self::Open(Some(value))
+        Self { value: Some(value), old: None }
     }
 
     pub(crate) fn decide(&mut self, old: Option<Entry<K, V>>) -> Op<V> {
-        match (old, &mut *self) {
-            (Some(old), Self::Open(value)) => {
-                let put = value.take().map_or(Op::Nop, Op::Put);
-                *self = Self::Done(old);
-                put
-            }
-            _ => Op::Nop,
-        }
+        self.old = old;
+        let put = self.old.as_ref().and_then(|_| self.value.take());
+        put.map_or(Op::Nop, Op::Put)
     }
 
     /// The entry that was replaced, or else the value.
@@ -167,9 +162,6 @@ impl<K, V> Replacement<K, V> {
     /// # Panics
     /// If the value was taken without an entry to replace, which `decide` does not do.
     pub(crate) fn outcome(self) -> Result<Entry<K, V>, V> {
-        match self {
-            Self::Done(old) => Ok(old),
-            Self::Open(value) => Err(value.expect("the value is kept")),
-        }
+        self.old.ok_or_else(|| self.value.expect("the value is kept"))
     }
 }

@@ -7,12 +7,10 @@ use crate::executor::{Execute, Job};
 use crate::expiration::Lifetimes;
 use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// All settings of a cache that do not depend on the user's types.
-#[derive(Debug)]
 pub struct Config {
     pub name: Option<String>,
     pub max_capacity: Option<u64>,
@@ -242,16 +240,5 @@ impl Executor {
             }
             _ => self.execute(job),
         }
-    }
-}
-
-impl fmt::Debug for Executor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Workers => "Workers",
-            Self::Own(_) => "Own",
-            #[cfg(feature = "tokio")]
-            Self::Runtime(_) => "Runtime",
-        })
     }
 }

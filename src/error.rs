@@ -60,7 +60,7 @@ impl std::error::Error for TimedOut {}
 
 /// Why a [`LoadingCache`](crate::LoadingCache) has no value within a time limit; see
 /// [`LoadingCache::get_within`](crate::LoadingCache::get_within).
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 #[non_exhaustive]
 pub enum LoadError<E> {
     /// The loader returned this error.
@@ -77,16 +77,6 @@ impl<E> Clone for LoadError<E> {
             Self::Failed(error) => Self::Failed(Arc::clone(error)),
             Self::Panicked => Self::Panicked,
             Self::TimedOut => Self::TimedOut,
-        }
-    }
-}
-
-impl<E: PartialEq> PartialEq for LoadError<E> {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Failed(error), Self::Failed(other)) => error == other,
-            (Self::Panicked, Self::Panicked) | (Self::TimedOut, Self::TimedOut) => true,
-            _ => false,
         }
     }
 }

@@ -9,10 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
-pub struct Entries<'c, K, V, S = ahash::RandomState>(Walk<'c, K, V, S>);
-
-/// A walk through the index, whose nodes become entries, or keys and values.
-struct Walk<'c, K, V, S> {
+pub struct Entries<'c, K, V, S = ahash::RandomState> {
     engine: &'c Engine<K, V, S>,
     /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<Hash32>,
@@ -23,13 +20,13 @@ struct Walk<'c, K, V, S> {
 
 impl<'c, K, V, S> Entries<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self(Walk { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() })
+        Self { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() }
     }
 }
 
-impl<K: Eq, V, S> Walk<'_, K, V, S> {
+impl<K: Eq, V, S> Entries<'_, K, V, S> {
     /// What `judge` returns of the next node that is there when it is its turn.
-    fn next<T>(
+    fn next_judged<T>(
         &mut self,
         judge: impl Fn(&Engine<K, V, S>, Handle<K, V>) -> Option<T>,
     ) -> Option<T> {
@@ -45,7 +42,7 @@ impl<K: Eq, V, S> Walk<'_, K, V, S> {
 
     /// The next living node.
     fn next_node(&mut self) -> Option<Handle<K, V>> {
-        self.next(|engine, node| engine.present(node).map(|(node, _)| node))
+        self.next_judged(|engine, node| engine.present(node).map(|(node, _)| node))
     }
 }
 
@@ -53,18 +50,12 @@ impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
-        self.0.next(Engine::present_entry)
+        self.next_judged(Engine::present_entry)
     }
 }
 
 /// Iterator over the entries that it removes; see [`Cache::drain`](crate::Cache::drain).
-pub struct Drain<'c, K, V, S = ahash::RandomState>(Entries<'c, K, V, S>);
-
-impl<'c, K, V, S> Drain<'c, K, V, S> {
-    pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {
-        Self(entries)
-    }
-}
+pub struct Drain<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Iterator for Drain<'_, K, V, S> {
     type Item = Entry<K, V>;
@@ -72,7 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Iterator for Drain<'_, K, V, S> {
     fn next(&mut self) -> Option<Entry<K, V>> {
         loop {
             let entry = self.0.next()?;
-            let engine = self.0.0.engine;
+            let engine = self.0.engine;
             // The entry that the key has by now, which may be another one.
             if let Some(removed) = engine.remove(entry.hash(), entry.key(), None) {
                 return Some(removed);
@@ -91,20 +82,14 @@ impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
 
 impl<K, V, S> fmt::Debug for Entries<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entries").field("cache", &self.0.engine.name()).finish_non_exhaustive()
+        f.debug_struct("Entries").field("cache", &self.engine.name()).finish_non_exhaustive()
     }
 }
 
 macro_rules! projection {
     ($(#[$doc:meta])* $name:ident, $cloned:ident, $item:ty, $project:expr) => {
         $(#[$doc])*
-        pub struct $name<'c, K, V, S = ahash::RandomState>(Entries<'c, K, V, S>);
-
-        impl<'c, K, V, S> $name<'c, K, V, S> {
-            pub(crate) fn new(entries: Entries<'c, K, V, S>) -> Self {
-                Self(entries)
-            }
-        }
+        pub struct $name<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
 
         impl<K: Eq, V, S> Iterator for $name<'_, K, V, S>
         where
@@ -113,7 +98,7 @@ macro_rules! projection {
             type Item = $item;
 
             fn next(&mut self) -> Option<$item> {
-                self.0.0.next_node().map($project)
+                self.0.next_node().map($project)
             }
         }
 

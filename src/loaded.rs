@@ -189,10 +189,8 @@ impl<V> LoaderResult<V> for Loaded<V> {
     }
 
     fn shared<T>(result: Result<T, Infallible>) -> T {
-        match result {
-            Ok(value) => value,
-            Err(never) => match never {},
-        }
+        let Ok(value) = result;
+        value
     }
 }
 

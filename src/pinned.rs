@@ -34,12 +34,7 @@ impl<'c, K, V, S> Pinned<'c, K, V, S> {
     }
 }
 
-impl<K, V, S> Pinned<'_, K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     /// Returns the key's value, if the key has a living entry.
     ///
     /// Counts as a read, like [`Cache::get`](crate::Cache::get). The reference stays valid while

@@ -52,11 +52,7 @@ where
 
 build_methods!(SegmentedCache);
 
-impl<K, V> CacheBuilder<K, V>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K, V> CacheBuilder<K, V> {
     /// Makes the builder one of a [`SegmentedCache`]. The number of segments is ignored: a cache is
     /// not split.
     pub fn segments(self, _num_segments: usize) -> Builder<K, V, SegmentedCache<K, V>> {
@@ -70,12 +66,7 @@ impl<K, V, S> SegmentedCache<K, V, S> {
     }
 }
 
-impl<K, V, S> SegmentedCache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V: Clone, S: BuildHasher> SegmentedCache<K, V, S> {
     /// See [`Cache::get_with`].
     pub fn get_or_insert_with(&self, key: K, init: impl FnOnce() -> V) -> V {
         self.0.get_with(key, init)
@@ -94,12 +85,7 @@ where
     }
 }
 
-impl<K, V, S> SegmentedCache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> SegmentedCache<K, V, S> {
     /// Like [`Cache::invalidate_entries_if`], with `()` in place of the id, as in moka.
     ///
     /// # Errors
@@ -136,12 +122,7 @@ where
     }
 }
 
-impl<'c, K, V, S> IntoIterator for &'c SegmentedCache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c SegmentedCache<K, V, S> {
     type Item = (crate::Key<K, V>, V);
     type IntoIter = Iter<'c, K, V, S>;
 

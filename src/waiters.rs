@@ -29,12 +29,6 @@ pub struct Waiters {
     progress: Condvar,
 }
 
-impl Default for Waiters {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Waiters {
     pub fn new() -> Self {
         Self {

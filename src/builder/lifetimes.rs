@@ -2,14 +2,9 @@
 
 use super::Builder;
 use crate::expiry::{Expiry, expire};
-use std::hash::Hash;
 use std::time::Duration;
 
-impl<K, V, C> Builder<K, V, C>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K: 'static, V: 'static, C> Builder<K, V, C> {
     /// Makes entries expire this long after they were inserted or replaced.
     ///
     /// Zero turns caching off, as a lifetime of zero does for one entry: every value leaves at

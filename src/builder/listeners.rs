@@ -5,14 +5,9 @@ use crate::config::{Executor, Notifications, Overflow};
 use crate::entry::Removed;
 use crate::executor::Execute;
 use crate::removal::RemovalCause;
-use std::hash::Hash;
 use std::sync::Arc;
 
-impl<K, V, C> Builder<K, V, C>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K, V, C> Builder<K, V, C> {
     /// Adds a listener, which sees every value that leaves the cache.
     ///
     /// A cache may have several listeners; each sees all values, in the order in which the

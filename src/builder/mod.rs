@@ -15,7 +15,6 @@ use crate::config::EvictionPolicy;
 use crate::engine::Hooks;
 use settings::Settings;
 use std::fmt;
-use std::hash::Hash;
 use std::marker::PhantomData;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
@@ -46,11 +45,7 @@ pub struct Builder<K, V, C = Cache<K, V>> {
     target: PhantomData<fn() -> C>,
 }
 
-impl<K, V, C> Builder<K, V, C>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K, V, C> Builder<K, V, C> {
     /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
     ///
     /// ```

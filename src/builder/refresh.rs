@@ -8,11 +8,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl<K, V, C> Builder<K, V, C>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K, V, C> Builder<K, V, C> {
     /// Makes entries *stale* this long after they were inserted or replaced: readers still get the
     /// value, and one of them triggers a reload.
     ///

@@ -9,12 +9,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns clones of the keys' values, in the order of the keys. Each lookup is like
     /// [`get`](Self::get).
     ///
@@ -65,10 +60,8 @@ where
         I: IntoIterator<Item = (K, V)>,
         V: Clone,
     {
-        match self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys))) {
-            Ok(values) => values,
-            Err(never) => match *never {},
-        }
+        self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys)))
+            .unwrap_or_else(|never| match *never {})
     }
 
     /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.
@@ -135,10 +128,8 @@ where
         // A time limit that overflows is as good as none.
         let deadline = Instant::now().checked_add(limit);
         let loader = |keys: &[&K]| Ok::<_, Infallible>(loaded(loader(keys)));
-        match self.engine().load_many(keys, loader, deadline) {
-            Ok(values) => values.ok_or(TimedOut),
-            Err(never) => match *never {},
-        }
+        let values = self.engine().load_many(keys, loader, deadline);
+        values.unwrap_or_else(|never| match *never {}).ok_or(TimedOut)
     }
 
     /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.
@@ -180,24 +171,14 @@ pub(crate) fn loaded<K, V>(
     pairs.into_iter().map(|(key, value)| (key, Loaded::new(value)))
 }
 
-impl<K, V, S> Extend<(K, V)> for Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for Cache<K, V, S> {
     /// Inserts all pairs; see [`Cache::insert_many`].
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
         self.insert_many(pairs);
     }
 }
 
-impl<K, V, S> Extend<(K, V)> for &Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for &Cache<K, V, S> {
     /// Inserts all pairs; see [`Cache::insert_many`].
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
         self.insert_many(pairs);

@@ -56,12 +56,7 @@ pub struct LoadGuard<K, V, S = ahash::RandomState> {
     load: Option<PendingLoad<K, V>>,
 }
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value; if the key has none, returns a guard that loads it.
     ///
     /// Only one caller at a time gets the guard. The others wait until it is used or dropped, or
@@ -101,12 +96,7 @@ where
     }
 }
 
-impl<K, V, S> LoadGuard<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> LoadGuard<K, V, S> {
     /// Ends the load with this value, as [`Cache::get_with`] does: the callers who waited get it,
     /// and the cache keeps it unless the key was written, removed or cleared meanwhile.
     ///

@@ -194,9 +194,9 @@ const SHOWN: usize = 16;
 
 impl<K, V, S> fmt::Debug for Cache<K, V, S>
 where
-    K: fmt::Debug + Hash + Eq + Send + Sync + 'static,
-    V: fmt::Debug + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
+    K: fmt::Debug + Hash + Eq,
+    V: fmt::Debug,
+    S: BuildHasher,
 {
     /// Shows the name, the size, and up to 16 living entries, as [`entries`](Self::entries)
     /// returns them.
@@ -225,9 +225,9 @@ struct Shown<'c, K, V, S>(&'c Cache<K, V, S>);
 
 impl<K, V, S> fmt::Debug for Shown<'_, K, V, S>
 where
-    K: fmt::Debug + Hash + Eq + Send + Sync + 'static,
-    V: fmt::Debug + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
+    K: fmt::Debug + Hash + Eq,
+    V: fmt::Debug,
+    S: BuildHasher,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();

@@ -6,12 +6,7 @@ use crate::iter::{Drain, Entries, Iter, Keys, Values};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Iterates over the living entries, in no particular order: handles on their keys and clones
     /// of their values. [`entries`](Self::entries) clones nothing.
     ///
@@ -40,7 +35,7 @@ where
     where
         V: Clone,
     {
-        Iter::new(self.entries())
+        Iter(self.entries())
     }
 
     /// Iterates over handles on the living entries; otherwise like [`iter`](Self::iter).
@@ -83,7 +78,7 @@ where
     /// ```
     #[must_use = "a drain removes nothing unless it is iterated"]
     pub fn drain(&self) -> Drain<'_, K, V, S> {
-        Drain::new(self.entries())
+        Drain(self.entries())
     }
 
     /// Returns handles on the entries that expire next, the soonest first; at most `limit`.
@@ -140,7 +135,7 @@ where
     where
         K: Clone,
     {
-        Keys::new(self.entries())
+        Keys(self.entries())
     }
 
     /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
@@ -154,7 +149,7 @@ where
     where
         V: Clone,
     {
-        Values::new(self.entries())
+        Values(self.entries())
     }
 
     /// Returns handles on the entries that the eviction policy would keep longest, the best first;
@@ -184,12 +179,7 @@ where
     }
 }
 
-impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
     type Item = (Key<K, V>, V);
     type IntoIter = Iter<'c, K, V, S>;
 

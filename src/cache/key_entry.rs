@@ -12,12 +12,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
     ///
     /// ```
@@ -266,10 +261,8 @@ macro_rules! operations {
         where
             F: FnOnce(Option<Entry<K, V>>) -> Op<V>,
         {
-            match self.compute(|entry| Ok::<_, Infallible>(compute(entry))) {
-                Ok(result) => result,
-                Err(never) => match never {},
-            }
+            let Ok(result) = self.compute(|entry| Ok::<_, Infallible>(compute(entry)));
+            result
         }
 
         /// Like [`and_compute_with`](Self::and_compute_with), but `compute` may fail. The entry is
@@ -321,22 +314,16 @@ macro_rules! operations {
     };
 }
 
-impl<K, V, S> KeyEntry<'_, K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> KeyEntry<'_, K, V, S> {
     differences!(load, std::convert::identity);
     operations!();
 }
 
 impl<K, Q, V, S> KeyEntryByRef<'_, K, Q, V, S>
 where
-    K: Hash + Eq + Send + Sync + 'static,
+    K: Hash + Eq,
     Q: ToKey<K> + Hash + ?Sized,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
+    S: BuildHasher,
 {
     differences!(load_by_ref, ToKey::to_key);
     operations!();

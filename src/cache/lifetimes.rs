@@ -8,12 +8,7 @@ use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns how long the key's entry has to live, if it has one.
     ///
     /// Leaves no trace, like [`peek`](Self::peek).

@@ -6,12 +6,7 @@ use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value; if the key has none, `init` makes one.
     ///
     /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
@@ -210,14 +205,7 @@ where
     {
         R::shared(self.engine().load_value_by_ref(key, loader))
     }
-}
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
     /// Returns a clone of the key's value; if it is stale, has `loader` make a new one in the
     /// background; if there is none, `loader` makes one now.
     ///
@@ -257,7 +245,9 @@ where
         loader: impl FnOnce() -> R + Send + 'static,
     ) -> R::Shared<V>
     where
-        V: Clone,
+        K: Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
+        S: Send + Sync + 'static,
     {
         let entry = self.engine().load_refreshing(key, loader);
         R::shared(entry.map(crate::Entry::into_value))
@@ -267,13 +257,4 @@ where
 /// The value of a loader that says nothing of its lifetime.
 pub(super) fn loaded<V>(init: impl FnOnce() -> V) -> impl FnOnce() -> Loaded<V> {
     move || Loaded::new(init())
-}
-
-#[cfg(cortado_loom)]
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Begins a load and abandons it; returns false if another flight of the key is in progress.
-    #[doc(hidden)]
-    pub fn abandon_load(&self, key: K) -> bool {
-        self.engine().abandon_load(key)
-    }
 }

@@ -197,15 +197,7 @@ where
         let loader = Arc::clone(&self.loader);
         self.cache.engine().refresh_key(key, move |key| loader.load(key))
     }
-}
 
-impl<K, V, E, S> LoadingCache<K, V, E, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
     /// Like [`get`](Self::get), with time limits, in real time, counted from the call.
     ///
     /// * A fresh value is returned at once.

@@ -6,12 +6,7 @@ use crate::pinned::Pinned;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value, if the key has a living entry.
     ///
     /// Counts as a read:

@@ -5,12 +5,7 @@ use crate::engine::Pending;
 use crate::removals::Removals;
 use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Finishes the maintenance.
     ///
     /// It applies recorded reads and writes, removes every entry that is due, evicts down to the

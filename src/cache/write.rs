@@ -10,12 +10,7 @@ use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Inserts a value, in the place of the key's old value.
     ///
     /// *Lifetime*: the builder's settings determine it: of `time_to_live`, `time_to_idle` and the

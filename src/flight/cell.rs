@@ -108,12 +108,6 @@ impl<T> FlightCell<T> {
     }
 }
 
-impl<T> Default for FlightCell<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<T> HasCell for FlightCell<T> {
     type Result = T;
 

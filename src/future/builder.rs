@@ -100,10 +100,8 @@ where
         self,
         loader: L,
     ) -> LoadingCache<K, V, L::Error> {
-        match self.try_build_with_loader(loader, ahash::RandomState::new()) {
-            Ok(cache) => cache,
-            Err(error) => panic!("{error}"),
-        }
+        let built = self.try_build_with_loader(loader, ahash::RandomState::new());
+        built.unwrap_or_else(|error| error.fail())
     }
 
     /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns

@@ -122,16 +122,11 @@ impl<K, V, S> Cache<K, V, S> {
     }
 }
 
-impl<'c, K, V, S> IntoIterator for &'c Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Clone + Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
     type Item = (Key<K, V>, V);
     type IntoIter = Iter<'c, K, V, S>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+        self.cache.iter()
     }
 }

@@ -16,12 +16,7 @@ use std::sync::Arc;
 /// The type of a condition that is not there.
 pub(super) type Never<K, V> = fn(&K, &V) -> bool;
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
@@ -223,10 +218,8 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Op<V>>,
         {
-            match self.compute(compute, Ok::<_, Infallible>).await {
-                Ok(result) => result,
-                Err(never) => match never {},
-            }
+            let Ok(result) = self.compute(compute, Ok::<_, Infallible>).await;
+            result
         }
 
         /// See [`crate::KeyEntry::and_try_compute_with`].
@@ -250,10 +243,9 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = V>,
         {
-            match self.compute(compute, |value| Ok::<_, Infallible>(Op::Put(value))).await {
-                Ok(result) => result.unwrap(),
-                Err(never) => match never {},
-            }
+            let put = |value| Ok::<_, Infallible>(Op::Put(value));
+            let Ok(result) = self.compute(compute, put).await;
+            result.unwrap()
         }
     };
 }

@@ -194,10 +194,7 @@ where
             .load_many_async(keys, loader, |made| Ok::<_, Infallible>(loaded(made)))
             .await;
         self.tell().await;
-        match answers {
-            Ok(values) => values,
-            Err(never) => match *never {},
-        }
+        answers.unwrap_or_else(|never| match *never {})
     }
 
     /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.

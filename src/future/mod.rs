@@ -83,7 +83,7 @@ use crate::builder::{Builder, build_methods};
 use crate::engine::Engine;
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -193,12 +193,7 @@ where
     }
 }
 
-impl<K, V, S> crate::Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K, V, S> crate::Cache<K, V, S> {
     /// The same cache for tasks: another handle, whose operations are `async`.
     #[must_use]
     pub fn future(&self) -> Cache<K, V, S> {

@@ -4,18 +4,12 @@
 use super::Cache;
 use crate::error::TimedOut;
 use crate::primitives::{Condvar, Mutex};
-use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-impl<K, V, S> crate::Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
+impl<K, V, S> crate::Cache<K, V, S> {
     /// Runs operations of the cache on this thread, and gives up when they have waited for `limit`.
     ///
     /// `operate` gets the cache for tasks, whose every operation that may have to wait is `async`.

@@ -4,7 +4,7 @@ use super::driver::{Pace, serve};
 use super::queue::TICK;
 use super::schedule::Scale;
 use super::service::Timer;
-use super::settings::{Elsewhere, Executor, OnPanic, PanicHook, Rejection, Settings, TaskPanic};
+use super::settings::{Elsewhere, Executor, OnPanic, Rejection, Settings, TaskPanic};
 use super::shared::Shared;
 use crate::clock::{Clock, Ticker};
 use crate::error::BuildError;
@@ -42,11 +42,7 @@ pub struct Builder {
     tick: Duration,
     clock: Clock,
     executor: Option<Executor>,
-    max_pending: usize,
-    max_batch: u32,
-    on_panic: OnPanic,
-    panic_hook: Option<PanicHook>,
-    rejection: Rejection,
+    settings: Settings,
     thread_name: String,
 }
 
@@ -68,11 +64,13 @@ impl Timer {
             tick: TICK,
             clock: Clock::system(),
             executor: None,
-            max_pending: usize::MAX,
-            max_batch: MAX_BATCH,
-            on_panic: OnPanic::default(),
-            panic_hook: None,
-            rejection: Rejection::default(),
+            settings: Settings {
+                max_pending: usize::MAX,
+                max_batch: MAX_BATCH,
+                on_panic: OnPanic::default(),
+                panic_hook: None,
+                rejection: Rejection::default(),
+            },
             thread_name: "cortado-timer".to_owned(),
         }
     }
@@ -162,14 +160,14 @@ impl Builder {
     /// # Ok::<(), TimerError>(())
     /// ```
     pub fn max_pending(mut self, jobs: usize) -> Self {
-        self.max_pending = jobs;
+        self.settings.max_pending = jobs;
         self
     }
 
     /// How many due jobs are taken under one hold of the lock: 1,024 by default. Callers that
     /// insert or cancel wait for that long at most. Zero means one.
     pub fn max_batch(mut self, jobs: u32) -> Self {
-        self.max_batch = jobs.max(1);
+        self.settings.max_batch = jobs.max(1);
         self
     }
 
@@ -192,7 +190,7 @@ impl Builder {
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
     pub fn on_panic(mut self, on_panic: OnPanic) -> Self {
-        self.on_panic = on_panic;
+        self.settings.on_panic = on_panic;
         self
     }
 
@@ -217,7 +215,7 @@ impl Builder {
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
     pub fn panic_hook(mut self, hook: impl Fn(TaskPanic) + Send + Sync + 'static) -> Self {
-        self.panic_hook = Some(Box::new(hook));
+        self.settings.panic_hook = Some(Box::new(hook));
         self
     }
 
@@ -249,7 +247,7 @@ impl Builder {
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
     pub fn rejection(mut self, rejection: Rejection) -> Self {
-        self.rejection = rejection;
+        self.settings.rejection = rejection;
         self
     }
 
@@ -295,9 +293,7 @@ impl Builder {
     /// Panics if the tick is shorter than a millisecond.
     #[must_use]
     pub fn manual(self) -> Timer {
-        if let Err(error) = self.check() {
-            panic!("{error}");
-        }
+        self.check().unwrap_or_else(|error| error.fail());
         let ticker = Ticker::new(self.clock.clone());
         Timer::of(self.shared(|| Executor::Here, ticker))
     }
@@ -324,15 +320,8 @@ impl Builder {
     }
 
     fn shared(self, default: fn() -> Executor, ticker: Ticker) -> Arc<Shared> {
-        let settings = Settings {
-            max_pending: self.max_pending,
-            max_batch: self.max_batch,
-            on_panic: self.on_panic,
-            panic_hook: self.panic_hook,
-            rejection: self.rejection,
-            executor: self.executor.unwrap_or_else(default),
-        };
-        Shared::new(Scale::new(ticker), self.tick, settings)
+        let executor = self.executor.unwrap_or_else(default);
+        Shared::new(Scale::new(ticker), self.tick, self.settings, executor)
     }
 }
 
@@ -354,7 +343,7 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("tick", &self.tick)
             .field("clock", &self.clock)
-            .field("max_pending", &self.max_pending)
+            .field("max_pending", &self.settings.max_pending)
             .finish_non_exhaustive()
     }
 }

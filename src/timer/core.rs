@@ -32,7 +32,7 @@ use super::slab::Slab;
 use crate::clock::Timestamp;
 use crate::links::NodeId;
 use crate::primitives::seeded;
-use crate::wheel::{Geometry, Level, Poll as WheelPoll, TimerStore, Wheel};
+use crate::wheel::{Geometry, Level, Poll, TimerStore, Wheel};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -68,17 +68,6 @@ const MAX_REACH: usize = 4;
 
 /// The memory for sorting is kept if it has no more room than this.
 const KEPT: usize = 128;
-
-/// The result of [`Core::poll`].
-#[derive(Debug)]
-pub enum Poll {
-    /// The item of this slot is due. It is in no ring now, and still in its slot.
-    Due(NodeId),
-    /// The budget is used up.
-    Exhausted,
-    /// Nothing else is due.
-    Idle,
-}
 
 /// See the [module](self). Instants are nanoseconds from any origin.
 #[derive(Debug)]
@@ -144,15 +133,13 @@ impl<T> Core<T> {
         Some(self.slab.remove_named(id.slot())?.2)
     }
 
-    /// Hands out the next item that is due at `now`. Takes one from `budget` for each item it looks
-    /// at.
+    /// Hands out the next item that is due at `now`, which is in no ring then, and still in its
+    /// slot. Takes one from `budget` for each item it looks at.
     pub fn poll(&mut self, now: u64, budget: &mut u32) -> Poll {
         let now = self.slab.tick_of(now);
         loop {
             match self.wheel.poll(&self.slab, budget) {
-                WheelPoll::Due(slot) => return Poll::Due(slot),
-                WheelPoll::Exhausted => return Poll::Exhausted,
-                WheelPoll::Idle => {
+                Poll::Idle => {
                     // The current bucket of the finest level holds only items that were due when
                     // they came.
                     self.wheel.recall_current(&self.slab);
@@ -161,6 +148,7 @@ impl<T> Core<T> {
                         return Poll::Idle;
                     }
                 }
+                due_or_exhausted => return due_or_exhausted,
             }
         }
     }

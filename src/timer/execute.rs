@@ -108,7 +108,7 @@ impl Drop for Ticket {
 /// Gives a due job to the executor.
 pub fn dispatch(shared: &Arc<Shared>, due: Due) {
     let ticket = Ticket { shared: Arc::clone(shared), due, is_used: false };
-    match &shared.settings.executor {
+    match &shared.executor {
         Executor::Elsewhere(executor) if !due.here => {
             // If the executor panics, it drops the ticket.
             let executor = executor.of(due.is_async);
@@ -187,7 +187,7 @@ impl Task {
 
     fn submit(task: Arc<Self>, ticket: PollTicket) {
         let shared = Arc::clone(&task.shared);
-        match &shared.settings.executor {
+        match &shared.executor {
             Executor::Elsewhere(executor) => {
                 let job = PollJob { task, ticket: Some(ticket) };
                 let executor = executor.of(true);
@@ -218,7 +218,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(unfinished) = self.unfinished() else { return };
-        match &self.shared.settings.executor {
+        match &self.shared.executor {
             Executor::Elsewhere(executor) => {
                 let job = Box::new(|| drop(unfinished));
                 let _: Option<()> = catch_user_panic(|| executor.of(true).execute(job));

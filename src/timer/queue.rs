@@ -1,8 +1,9 @@
 //! The queue of delayed items.
 
-use super::core::{Core, Poll};
+use super::core::Core;
 use super::id::TimerId;
 use crate::clock::nanos;
+use crate::wheel::Poll;
 use std::fmt;
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 
 use super::error::TimerError;
 use crate::clock::{Ticker, Timestamp, nanos};
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// What a fixed-rate job does about runs whose time has passed: while it ran itself, while the
@@ -130,12 +129,6 @@ impl Scale {
 
     pub fn instant(&self, at: u64) -> Instant {
         self.ticker.instant_of(self.start.saturating_add(crate::clock::Nanos::from_raw(at)))
-    }
-}
-
-impl fmt::Debug for Scale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scale").field("now", &self.now()).finish_non_exhaustive()
     }
 }
 

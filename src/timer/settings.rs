@@ -94,5 +94,4 @@ pub struct Settings {
     pub on_panic: OnPanic,
     pub panic_hook: Option<PanicHook>,
     pub rejection: Rejection,
-    pub executor: Executor,
 }

@@ -15,18 +15,19 @@
 //! An *errand* is a job of the timer's own. No user's id names it, and no count includes it.
 
 use super::body::Body;
-use super::core::{Core, Poll};
+use super::core::Core;
 use super::error::TimerError;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Plan, Ran, Scale, after};
 use super::series::{Due, Entry, State};
-use super::settings::{OnPanic, Rejection, Settings};
+use super::settings::{Executor, OnPanic, Rejection, Settings};
 use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
 use crate::wakers::Wakers;
+use crate::wheel::Poll;
 use std::time::Duration;
 
 /// [`Jobs::parked_until`] while the driver is awake: it will read the next deadline by itself.
@@ -154,13 +155,14 @@ pub struct Shared {
     pub scale: Scale,
     pub tick: u64,
     pub settings: Settings,
+    pub executor: Executor,
     pub counters: Counters,
     /// A pointer to itself. A run gets an `Arc` made of it, to reach its own job.
     this: Weak<Shared>,
 }
 
 impl Shared {
-    pub fn new(scale: Scale, tick: Duration, settings: Settings) -> Arc<Self> {
+    pub fn new(scale: Scale, tick: Duration, settings: Settings, executor: Executor) -> Arc<Self> {
         let core = Core::new(tick, 0);
         let tick = core.slab().tick();
         Arc::new_cyclic(|this| Self {
@@ -180,6 +182,7 @@ impl Shared {
             scale,
             tick,
             settings,
+            executor,
             counters: Counters::new(),
             this: Weak::clone(this),
         })

@@ -428,16 +428,3 @@ where
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }
-
-#[cfg(cortado_loom)]
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// Registers a load and gives it up, as unwinding from a loader does, without unwinding:
-    /// loom's threads share one thread's count of panics. Returns false if the key
-    /// already has a flight.
-    pub fn abandon_load(&self, key: K) -> bool {
-        let hash = self.hash(&key);
-        let draft = self.pool.draft(hash, key);
-        let (seen, None) = self.flight_of(hash, draft.key()) else { return false };
-        self.core.register((FlightKind::Load, None), draft.share(), seen).is_some()
-    }
-}

@@ -71,11 +71,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         for key in &op.keys {
             let hash = self.hasher.hash_one(key);
             let mut table = self.shard(hash).lock();
-            let rehash = |entry: &(K, Watchers<K>)| self.hasher.hash_one(&entry.0);
-            let Entry::Occupied(mut entry) = table.entry(hash, |entry| entry.0 == *key, rehash)
-            else {
-                continue;
-            };
+            let found = table.find_entry(hash, |entry| entry.0 == *key);
+            let Ok(mut entry) = found else { continue };
             let removed = entry.get_mut().1.remove(&op.number);
             let emptied = entry.get().1.is_empty().then(|| entry.remove().0);
             drop(table);
