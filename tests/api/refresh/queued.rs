@@ -178,9 +178,11 @@ fn a_load_that_is_asked_for_again_is_under_way() {
     assert_eq!(b.cache.get(&9), Ok(3));
 }
 
+/// The number of a comparison, and what is done first then.
+type Amid = (u32, Box<dyn FnOnce()>);
+
 std::thread_local! {
-    /// What the comparison of this number on this thread does first.
-    static AMID: RefCell<Option<(u32, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static AMID: RefCell<Option<Amid>> = const { RefCell::new(None) };
 }
 
 /// Keys of one hash.
