@@ -23,11 +23,9 @@
 //! 2. The holder of the maintenance lock calls [`begin`](DrainStatus::begin) *before* it looks at
 //!    the buffers. It calls [`Processing::finish`] before it releases the lock.
 //! 3. A pass is bounded. A pass that leaves work behind ends with [`Remaining::More`].
-//! 4. A thread that has released the lock after a pass calls
-//!    [`should_drain`](DrainStatus::should_drain) once more. Between the end of the pass and the
-//!    release of the lock, other threads see that no pass is running, but find the lock taken. A
-//!    request that they make in that moment remains `REQUIRED`. At the latest, the next operation
-//!    or the scheduler runs it.
+//! 4. Between the end of a pass and the release of the lock, other threads see that no pass is
+//!    running, but find the lock taken. A request that they make in that moment remains `REQUIRED`:
+//!    the next operation or the scheduler runs it.
 //!
 //! Then **no request is lost**. All transitions are read-modify-writes of one word, so there are
 //! three cases:
