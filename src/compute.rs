@@ -153,8 +153,10 @@ impl<K, V> Replacement<K, V> {
 
     pub(crate) fn decide(&mut self, old: Option<Entry<K, V>>) -> Op<V> {
         self.old = old;
-        let put = self.old.as_ref().and_then(|_| self.value.take());
-        put.map_or(Op::Nop, Op::Put)
+        if self.old.is_none() {
+            return Op::Nop;
+        }
+        self.value.take().map_or(Op::Nop, Op::Put)
     }
 
     /// The entry that was replaced, or else the value.

@@ -95,12 +95,11 @@ macro_rules! differences {
         {
             let engine = self.cache.engine();
             let unmade = match engine.$read_value(self.key) {
-                Ok(value) if !engine.tells_after_read() => {
-                    loader.set(None);
-                    return Ok(value);
-                }
                 Ok(value) => {
                     loader.set(None);
+                    if !engine.tells_after_read() {
+                        return Ok(value);
+                    }
                     // The future has no room for a value.
                     let value = Box::new(value);
                     self.cache.tell_listeners().await;

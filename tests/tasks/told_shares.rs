@@ -3,27 +3,30 @@
 use crate::common::audited::tasks_audited;
 use crate::common::must_end;
 use crate::hand::{Gate, Task, at_once, pends};
-use crate::listeners::{Log, cache, cache_of_user, noting};
+use crate::listeners::{Log, Shared, cache, cache_of_user, noting};
 use cortado::Overflow;
 use cortado::future::{Cache, FutureExt};
 use pollster::block_on;
 use std::sync::Arc;
 
+/// A cache whose listener notes what it is told when the gate is open.
+fn gated(log: &Log, gate: &Gate) -> Shared {
+    let (log, gate) = (log.clone(), gate.clone());
+    cache(1, move |key, value, cause| {
+        let (log, gate) = (log.clone(), gate.clone());
+        async move {
+            gate.passed().await;
+            log.note(key, value, cause);
+        }
+        .boxed()
+    })
+}
+
 #[test]
 fn a_driver_tells_what_comes_while_it_tells() {
     must_end(|| {
         let (log, gate) = (Log::default(), Gate::default());
-        let cache = {
-            let (log, gate) = (log.clone(), gate.clone());
-            cache(1, move |key, value, cause| {
-                let (log, gate) = (log.clone(), gate.clone());
-                async move {
-                    gate.passed().await;
-                    log.note(key, value, cause);
-                }
-                .boxed()
-            })
-        };
+        let cache = gated(&log, &gate);
         at_once(cache.insert_many((0..10).map(|key| (key, key))));
         let mut driver = Task::waiting(cache.invalidate(&0));
         (1..5).for_each(|key| at_once(cache.invalidate(&key)));
@@ -69,15 +72,7 @@ fn an_operation_tells_its_share() {
 fn a_read_after_a_driver_that_told_all_tells_its_share() {
     must_end(|| {
         let (log, gate) = (Log::default(), Gate::default());
-        let (of_listener, gated) = (log.clone(), gate.clone());
-        let cache = cache(1, move |key, value, cause| {
-            let (log, gate) = (of_listener.clone(), gated.clone());
-            async move {
-                gate.passed().await;
-                log.note(key, value, cause);
-            }
-            .boxed()
-        });
+        let cache = gated(&log, &gate);
         at_once(cache.insert_many((0..10).map(|key| (key, key))));
         let driver = Task::waiting(cache.invalidate(&0));
         cache.sync().invalidate(&1);

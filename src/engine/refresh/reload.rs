@@ -180,13 +180,11 @@ where
             match self.flight_of(hash, key) {
                 (_, Some(other)) => {
                     let stands = !other.is_overtaken(self.core.hot.generation());
-                    // A reload that will come to nothing must not bypass a load.
-                    let has_ended = || {
-                        let present = self.peek_entry(hash, key);
-                        present.is_none_or(|entry| entry.node().id() != node.id())
-                    };
-                    if other.is_queued() && stands && (!other.may_share_entry() || has_ended()) {
-                        return Err(Hindered::ByQueued);
+                    // Only who waits bypasses a load that waits in the executor.
+                    if other.is_queued() && stands {
+                        let may_share = other.may_share_entry();
+                        let by = if may_share { Hindered::ByAnother } else { Hindered::ByQueued };
+                        return Err(by);
                     }
                     let is_outdated = other.kind() == FlightKind::Reload
                         && other.key_node().meta().deadline() == GONE

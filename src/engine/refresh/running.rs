@@ -11,10 +11,10 @@ use crate::primitives::{catch_user_panic, seeded};
 /// What keeps a reload from its key.
 #[derive(Debug)]
 pub enum Hindered {
-    /// A computation, or a load that has begun.
+    /// A computation; a load that has begun, or has not looked at the cache yet.
     ByAnother,
-    /// A load that waits in the executor. Either it has found that the key has no entry and nothing
-    /// has been written since, or this reload has looked. So the reload's entry has ended.
+    /// A load that waits in the executor. It has found that the key has no entry, and nothing has
+    /// been written since. So the reload's entry has ended.
     ByQueued,
 }
 
