@@ -24,7 +24,7 @@ fn operations() -> u64 {
 }
 
 /// Has all that died given up, however long the readers of other tests hold it back.
-fn reclaim<K, V>(cache: &Cache<K, V>) {
+fn reclaim<K: Hash + Eq, V>(cache: &Cache<K, V>) {
     while cache.run_pending_tasks_within(64).reclamations > 0 {
         std::thread::yield_now();
     }
