@@ -6,10 +6,39 @@
 //! With a collector of our own, only this crate's functions run there. None of them runs user code
 //! or panics.
 //!
+//! The garbage of all caches is in one queue, and comes out in order. So each cache that waits for
+//! its own has to help with what other caches, which may be gone, have left in front of it: a
+//! [`flush`] brings back eight bags at most.
+//!
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
 
+use crate::primitives::atomic::Ordering::Relaxed;
+use crate::primitives::guarded::GuardedU64;
+use crate::primitives::seeded;
 pub use crossbeam_epoch::Guard;
+
+/// How many deferred functions have run, of whatever cache.
+static RELEASES: GuardedU64 = GuardedU64::new(0);
+
+/// Each deferred function calls this.
+pub fn note_release() {
+    RELEASES.fetch_add(1, Relaxed);
+}
+
+/// How many deferred functions have run.
+fn releases() -> u64 {
+    if seeded("others-garbage-is-no-progress") { 0 } else { RELEASES.load(Relaxed) }
+}
+
+/// Moves this thread's garbage to the queue, advances the epoch if no guard prevents it, and runs a
+/// few of the deferred functions whose grace period is over. Returns whether any function has run
+/// meanwhile. The caller holds no guard.
+pub fn flush() -> bool {
+    let before = releases();
+    pin().flush();
+    releases() != before
+}
 
 #[cfg(not(cortado_loom))]
 mod own {

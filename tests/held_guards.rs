@@ -8,10 +8,11 @@ mod common;
 
 use common::audited::{Audited, audited};
 use common::crowd::{counted, scale};
+use common::noted::eventually;
 use cortado::{Cache, Entry};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What is allocated in this process.
@@ -79,9 +80,32 @@ fn settle(cache: &Cache<u64, Counted>, living: &AtomicI64) {
     cache.audit();
 }
 
-/// One test, as all in this process share its guards and its bytes.
+/// All in this process share its guards and its bytes.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Caches that are gone have left garbage under a view. It is in front of what an idle cache waits
+/// for, and nobody else is there to run it.
+#[test]
+fn an_idle_cache_gets_past_what_caches_that_are_gone_have_left() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let living = Arc::new(AtomicI64::new(0));
+    let idle = audited(Cache::builder().scheduler(true).build());
+    let held = audited(Cache::<u64, u64>::new(10));
+    {
+        let _view = held.pin();
+        for _ in 0..5000 {
+            let gone = Cache::<u64, u64>::new(10);
+            (0..20).for_each(|key| gone.insert(key, key));
+        }
+        idle.insert(1, Counted::new(&living));
+        idle.invalidate(&1);
+    }
+    eventually("the scheduler has released the value", || living.load(SeqCst) == 0);
+}
+
 #[test]
 fn what_a_view_holds_back_is_released_after_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let writes = scale("CORTADO_HELD_WRITES", 200_000);
     let living = Arc::new(AtomicI64::new(0));
     let cache: Audited<u64, Counted> = audited(Cache::new(CAPACITY));

@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::{mem, ptr};
 
-use crate::epoch::Guard;
+use crate::epoch::{Guard, note_release};
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
@@ -108,7 +108,8 @@ impl EmptyOverflows {
         // thread.
         unsafe {
             guard.defer_unchecked(move || {
-                empty_overflows.iter().for_each(|it| free_chain(it.0.as_ptr()))
+                empty_overflows.iter().for_each(|it| free_chain(it.0.as_ptr()));
+                note_release();
             })
         };
     }
@@ -136,7 +137,12 @@ pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
     // SAFETY: rule 9: the one holder of its lock has moved the bucket. So only threads that are
     // pinned now can reach the chain, and no other thread frees it. The closure may run on any
     // thread.
-    unsafe { guard.defer_unchecked(move || free_chain(overflow)) };
+    unsafe {
+        guard.defer_unchecked(move || {
+            free_chain(overflow);
+            note_release();
+        });
+    }
 }
 
 /// Frees the overflow of the buckets that have not moved: they own it (rule 9).

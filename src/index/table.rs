@@ -5,7 +5,7 @@
 
 use std::{mem, ptr};
 
-use crate::epoch::Guard;
+use crate::epoch::{Guard, note_release};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 
@@ -272,7 +272,12 @@ impl Root {
         // those threads are no longer pinned, so it may own the table. The closure owns everything
         // that it touches (a table is `Send`, and the shared queue of tables `Sync`), on whichever
         // thread it runs.
-        unsafe { guard.defer_unchecked(move || retired_tables.leave(old.into_owned().into_box())) };
+        unsafe {
+            guard.defer_unchecked(move || {
+                retired_tables.leave(old.into_owned().into_box());
+                note_release();
+            });
+        }
     }
 }
 

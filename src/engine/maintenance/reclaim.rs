@@ -109,6 +109,7 @@ impl Pass<'_> {
             // guards happens before the batch is reclaimed.
             is_over.store(true, Ordering::Release);
             ended.fetch_add(1, Ordering::Relaxed);
+            crate::epoch::note_release();
         };
         if seeded("retire-without-grace") {
             return end();

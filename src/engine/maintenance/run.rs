@@ -27,6 +27,9 @@ pub const PATIENT_UNITS: u32 = 4096;
 pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 /// A caller flushes the epoch at most this often, as long as each flush brings something back.
 const CALLER_FLUSHES: u32 = 8;
+/// A run of the scheduler flushes so often: twice until the epoch is as far ahead as a batch needs,
+/// and once more for the batch. (A model needs no haste.)
+const SCHEDULER_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
@@ -168,11 +171,10 @@ impl Core {
         }
     }
 
-    /// Flushes the epoch. True if a pass can reclaim something now.
+    /// Flushes the epoch. True if a pass can reclaim something now, or if something of another
+    /// cache was released, which was in front.
     pub fn advance_epoch(&self) -> bool {
-        let retired_tables = self.index.retired_tables();
-        crate::epoch::pin().flush();
-        self.is_grace_over() || self.index.retired_tables() < retired_tables
+        crate::epoch::flush() || self.is_grace_over()
     }
 
     /// Ends all passes. The typed part of the cache is being dropped, and no other thread but
@@ -187,9 +189,14 @@ impl Core {
         let mut batches = self.upkeep.lock().in_grace.len();
         let mut rounds = 0;
         while rounds < GRACE_ROUNDS && (batches > 0 || self.index.retired_tables() > 0) {
-            rounds = if self.advance_epoch() { 0 } else { rounds + 1 };
-            batches = batches.saturating_sub(self.upkeep.grace_ended.swap(0, Ordering::Relaxed));
+            let tables = self.index.retired_tables();
+            let _ = crate::epoch::flush();
+            let ended = self.upkeep.grace_ended.swap(0, Ordering::Relaxed);
+            batches = batches.saturating_sub(ended);
             while self.index.free_retired() {}
+            // What other caches have left is no reason to go on: there may be much of it.
+            let is_nearer = ended > 0 || self.index.retired_tables() < tables;
+            rounds = if is_nearer { 0 } else { rounds + 1 };
         }
     }
 }
@@ -221,7 +228,7 @@ impl Scheduled for Core {
             return Some(Duration::ZERO);
         }
         let in_grace = self.waits_for_grace();
-        if in_grace && self.advance_epoch() {
+        if in_grace && (0..SCHEDULER_FLUSHES).any(|_| self.advance_epoch()) {
             self.upkeep.published.idle_runs.store(0, Ordering::Relaxed);
             return Some(Duration::ZERO);
         }
