@@ -210,7 +210,10 @@ impl<K, V, C> Builder<K, V, C> {
     /// *Fork*: a forked child has no such thread. Inherited caches work in the child as caches
     /// without a scheduler. When the child builds a cache with a scheduler, the thread starts anew,
     /// for all of them. A fork at the very moment at which the thread holds its lock leaves a child
-    /// in which that build hangs, as with any lock.
+    /// in which that build hangs, as with any lock. If another thread is inside any cache at the
+    /// fork, in a read or with a [`pin`](crate::Cache::pin), the child has the guard, but not the
+    /// thread that would give it up: no cache of the child releases the memory of what leaves it,
+    /// ever. So fork before other threads use caches, or in order to `exec`.
     ///
     /// ```
     /// use cortado::Cache;
