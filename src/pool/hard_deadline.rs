@@ -34,6 +34,16 @@ impl HardDeadline<'_> {
         }
     }
 
+    /// [`store`](Self::store) of a published node's. Returns what it was before, also if a read
+    /// exchanges it at this moment.
+    pub fn replace(self, hard_deadline: Timestamp) -> Timestamp {
+        if !self.meta.has_hard_deadline() {
+            self.store(hard_deadline, false);
+            return NEVER;
+        }
+        Timestamp::from_raw(self.word.swap(hard_deadline.raw(), Ordering::AcqRel))
+    }
+
     /// Sets the hard deadline if it is still `judged`. A read whose hook gave another lifetime
     /// calls this, without a lock.
     #[inline]

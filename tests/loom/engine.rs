@@ -24,6 +24,7 @@
 
 use crate::support::engine_world::{Ledger, Plain, Store, finish, model, model_at, race};
 use cortado::{Expiry, RemovalCause};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -204,6 +205,32 @@ fn read_vs_set_ttl_after_it() {
         );
         let left = cache.expires_in(&1).into_options().flatten();
         assert!(left == Some(SECOND) || !seen.load(Relaxed), "the read counts twice: {left:?}");
+        finish(&cache);
+    });
+}
+
+/// A read after the old lifetime shows that it was taken away. Then `persist` says so, although it
+/// finds the expiry claimed. What has ended by the old lifetime was not there any more.
+#[test]
+fn persist_vs_reads_that_outlive_it() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache = ledger.builder().time_to_idle(12 * SECOND).build_with_hasher(Plain);
+        cache.insert_with_ttl(1, ledger.value(1), 8 * SECOND);
+        let (other, outlives) = (cache.clone(), Arc::new(AtomicBool::new(false)));
+        let (is_set, has_outlived) = (Cell::new(false), Arc::clone(&outlives));
+        race(
+            || is_set.set(cache.persist(&1)),
+            [Box::new(move || {
+                ledger.set_seconds(6);
+                let _ = other.get_entry(&1);
+                ledger.set_seconds(10);
+                has_outlived.store(other.peek(&1).is_some(), Relaxed);
+                ledger.set_seconds(40);
+                assert!(other.peek(&1).is_none());
+            })],
+        );
+        assert_eq!(is_set.get(), outlives.load(Relaxed));
         finish(&cache);
     });
 }

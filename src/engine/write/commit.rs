@@ -66,6 +66,13 @@ struct Departed {
     deadline: Timestamp,
 }
 
+/// Whether a life that ended at `end` was bounded by the new hard deadline: a read had made that
+/// the deadline, and then the expiry was claimed. A life that ends by the idle time, within both,
+/// may have ended before the change.
+fn has_applied(end: Timestamp, (old, new): (Timestamp, Timestamp)) -> bool {
+    end > old || (end == new && new < old)
+}
+
 impl Core {
     /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
     pub fn commit_put_if_idle(
@@ -299,31 +306,34 @@ impl Core {
         };
         let meta = self.pool.meta(id);
         let ends_now = self.lifetimes.deadline(now, hard_deadline) <= now;
-        let unchanged = DeadlineChange { changed: false, event: None };
         if self.hot.is_cleared(meta) {
-            return Ok(unchanged);
+            return Ok(DeadlineChange { changed: false, event: None });
         }
         let life = self.pool.life(id);
         let (mut judged, mut new);
-        let mut is_set = false;
+        // The hard deadline that an earlier round of this loop has replaced.
+        let mut replaced = None;
         loop {
             judged = life.deadline();
             if judged <= now {
-                // An earlier round of this loop stored a hard deadline that has passed. A read has
-                // made it the deadline since. So it is this call that ends the life.
-                if is_set && ends_now && !seeded("zero-terms-lose-to-reads") {
+                // A read has made the new hard deadline, which has passed, the deadline since. So
+                // it is this call that ends the life.
+                if replaced.is_some() && ends_now && !seeded("zero-terms-lose-to-reads") {
                     new = now;
                     break;
                 }
                 if life.claim(judged) {
-                    return Ok(unchanged);
+                    let changed = replaced.is_some_and(|old| {
+                        has_applied(ended_at(judged), (old, hard_deadline))
+                            && !seeded("claims-hide-new-deadlines")
+                    });
+                    return Ok(DeadlineChange { changed, event: None });
                 }
                 continue;
             }
-            is_set = true;
-            if let Some(word) = self.pool.hard_deadline(id) {
-                word.store(hard_deadline, false);
-            }
+            let word = self.pool.hard_deadline(id);
+            let old = word.map_or(judged, |word| word.replace(hard_deadline));
+            replaced = replaced.or(Some(old));
             new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
             if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
                 // A read has prolonged the life since the search, by a later reading of the clock.
