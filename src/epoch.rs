@@ -44,6 +44,7 @@ pub fn flush() -> bool {
 
 #[cfg(not(cortado_loom))]
 mod own {
+    use crate::primitives::delay_point;
     use crossbeam_epoch::{Collector, Guard, LocalHandle};
     use std::sync::OnceLock;
 
@@ -61,6 +62,7 @@ mod own {
     /// guard lives.
     #[inline]
     pub fn pin() -> Guard {
+        delay_point();
         HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| pin_without_locals())
     }
 

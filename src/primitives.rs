@@ -128,6 +128,7 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        delay_point();
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -262,10 +263,43 @@ mod real {
         false
     }
 
+    /// A step of a protocol, at which `.ci/deep/delays` holds threads up now and then, so that they
+    /// meet where they seldom would.
+    #[cfg(not(cortado_seeded))]
+    #[inline(always)]
+    pub const fn delay_point() {}
+
+    /// With `CORTADO_DELAYS=n`, one in `n` steps takes a while: three in four of these yield the
+    /// core, the others sleep for less than 0.3 ms.
+    #[cfg(cortado_seeded)]
+    pub fn delay_point() {
+        use std::cell::Cell;
+        use std::sync::OnceLock;
+        use std::time::Duration;
+        static ONE_IN: OnceLock<Option<u64>> = OnceLock::new();
+        thread_local! {
+            static STATE: Cell<u64> = const { Cell::new(0) };
+        }
+        let one_in = ONE_IN.get_or_init(|| std::env::var("CORTADO_DELAYS").ok()?.parse().ok());
+        let Some(one_in) = *one_in else { return };
+        let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15 ^ thread_stripe() as u64);
+        STATE.set(state);
+        // The finaliser of MurmurHash3, by Austin Appleby.
+        let mixed = (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        let draw = mixed >> 16;
+        match (draw % one_in, draw / one_in % 4) {
+            (0, 0) => std::thread::sleep(Duration::from_micros(draw / one_in / 4 % 300)),
+            (0, _) => std::thread::yield_now(),
+            _ => {}
+        }
+    }
+
     /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
-    /// suite that guards against the defect fails (`.ci/deep/seeds`).
+    /// suite that guards against the defect fails (`.ci/deep/seeds`). It is a [`delay_point`], too.
     #[cfg(cortado_seeded)]
     pub fn seeded(bug: &str) -> bool {
+        delay_point();
         static NAME: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
         let name = NAME.get_or_init(|| std::env::var_os("CORTADO_SEEDED_BUG"));
         name.as_deref().is_some_and(|name| name == bug)
@@ -327,6 +361,9 @@ mod model {
     pub fn set_thread_stripe(stripe: usize) {
         STRIPE.with(|cell| cell.set(stripe));
     }
+
+    /// The model checker switches threads by itself.
+    pub const fn delay_point() {}
 
     /// Whether the named defect is seeded by `CORTADO_SEEDED_BUG=name`. Seeding proves that the
     /// model that guards against the defect fails.

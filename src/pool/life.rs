@@ -24,7 +24,7 @@ use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, ended_at};
 use crate::primitives::atomic::{AtomicU64, Ordering};
-use crate::primitives::seeded;
+use crate::primitives::{delay_point, seeded};
 
 /// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
 const RELOADED: u64 = 1;
@@ -93,6 +93,7 @@ impl Life<'_> {
     /// [`Meta::change_deadline`].
     #[inline]
     pub fn change(self, judged: Timestamp, new: Timestamp) -> bool {
+        delay_point();
         match self.end {
             None => self.meta.change_deadline(judged, new),
             Some(end) => {
@@ -116,6 +117,7 @@ impl Life<'_> {
     /// See [`Meta::claim`].
     #[cold]
     pub fn claim(self, judged: Timestamp) -> bool {
+        delay_point();
         let Some(end) = self.end else { return self.meta.claim(judged) };
         let claimed = Timestamp::from_raw(judged.raw() & !INSTANT);
         claimed == judged || exchange(end, judged, claimed)
