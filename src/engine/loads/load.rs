@@ -1,6 +1,7 @@
 //! Loads: one caller makes the value, and all callers that want it share the outcome.
 
 use super::commit::{Replaces, loaded_node};
+use super::source::KeySource;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::flights::{
@@ -14,7 +15,6 @@ use crate::hash::Hash32;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
-use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -93,7 +93,7 @@ where
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
     pub fn load<R: LoaderResult<V>>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         init: impl FnOnce() -> R,
         judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
@@ -107,77 +107,26 @@ where
 
     pub(super) fn load_dyn<N: Reason>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         init: Init<'_, V, N>,
         (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
-        match self.read_for_load(&key, &mut replaces) {
-            Some(mut entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    let mut key = once(|| key);
-                    entry = self.reload_by_call(reloading, entry, &mut key, init);
-                    drop(key);
-                } else {
-                    // As in `load`.
-                    drop(key);
-                }
-                Ok(entry)
-            }
-            None => {
-                let loaded = self.load_missing(key, init, &mut replaces);
-                // It may have the last count on the entry that it judged.
-                drop(replaces);
-                loaded
-            }
-        }
-    }
-
-    /// [`load`](Self::load) that makes a key only if it has to load.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_by_ref<Q, R: LoaderResult<V>>(
-        &self,
-        key: &Q,
-        init: impl FnOnce() -> R,
-        judge: (Option<Condition<'_, K, V>>, OnStale),
-    ) -> Result<Entry<K, V>, R::Reason>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_by_ref_dyn(key, &mut init, judge);
-        drop(init);
-        loaded
-    }
-
-    pub(super) fn load_by_ref_dyn<Q, N: Reason>(
-        &self,
-        key: &Q,
-        init: Init<'_, V, N>,
-        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
-    ) -> Result<Entry<K, V>, N>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut replaces = Replaces::new(replace_if);
-        let loaded = match self.read_for_load(key, &mut replaces) {
-            Some(entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_key(), init))
-                } else {
-                    Ok(entry)
-                }
-            }
-            None => self.load_missing(key.to_key(), init, &mut replaces),
+        let Some(mut entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
+            let loaded = self.load_missing(key.into_key(), init, &mut replaces);
+            // It may have the last count on the entry that it judged.
+            drop(replaces);
+            return loaded;
         };
-        drop(replaces);
-        loaded
+        if let Some(reloading) = self.take_stale_inline(&entry, on_stale) {
+            let mut key = once(|| key.into_key());
+            entry = self.reload_by_call(reloading, entry, &mut key, init);
+            drop(key);
+        } else {
+            // As in `load`.
+            drop(key);
+        }
+        Ok(entry)
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.

@@ -2,7 +2,7 @@
 
 use super::reload::{Answer, Call};
 use crate::engine::Engine;
-use crate::engine::loads::{Init, Replaces, once};
+use crate::engine::loads::{Init, OnStale, Replaces, once};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult, Reason};
@@ -34,8 +34,9 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// [`take_stale`](Self::take_stale) for a loader that may not leave this thread.
     #[inline]
-    pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading> {
-        if self.reloads_inline() { self.take_stale(entry) } else { None }
+    pub fn take_stale_inline(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Reloading> {
+        let may_reload = on_stale == OnStale::Reload && self.reloads_inline();
+        if may_reload { self.take_stale(entry) } else { None }
     }
 }
 

@@ -6,7 +6,7 @@ use super::reload::{Panics, caught};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, LoadOutcome};
 use crate::engine::loads::{
-    Begun, LoadTimer, OnStale, OwnedReplaces, ValueRead, loaded_node, once,
+    Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, loaded_node, once,
 };
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
@@ -14,7 +14,6 @@ use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
-use crate::to_key::ToKey;
 use std::convert::identity;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -75,47 +74,23 @@ where
     /// An entry for which `replace_if` holds counts as none.
     pub fn read_or_unmade<C: FnMut(&K, &V) -> bool>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         (replace_if, on_stale): (Option<C>, OnStale),
     ) -> Result<Entry<K, V>, Unmade<K, V, C>> {
         let mut replaces = OwnedReplaces::new(replace_if);
-        let found = replaces.lend(|replaces| self.read_for_load(&key, replaces));
-        let Some(entry) = found else { return Err(Unmade::Missing { key, replaces }) };
-        match self.take_stale_by(&entry, on_stale) {
-            Some(reloading) => Err(Unmade::Stale { reloading, entry, key }),
-            None => {
-                // The drop must come before the entry is the return value: otherwise a panic of the
-                // key's destructor would leak the entry.
-                drop((key, replaces));
-                Ok(entry)
-            }
-        }
-    }
-
-    /// [`read_or_unmade`](Self::read_or_unmade) that makes a key only if it has to load.
-    ///
-    /// # Errors
-    /// As [`read_or_unmade`](Self::read_or_unmade).
-    pub fn read_or_unmade_by_ref<Q, C: FnMut(&K, &V) -> bool>(
-        &self,
-        key: &Q,
-        (replace_if, on_stale): (Option<C>, OnStale),
-    ) -> Result<Entry<K, V>, Unmade<K, V, C>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut replaces = OwnedReplaces::new(replace_if);
-        let found = replaces.lend(|replaces| self.read_for_load(key, replaces));
+        let found = replaces.lend(|replaces| self.read_for_load(key.borrowed(), replaces));
         let Some(entry) = found else {
-            return Err(Unmade::Missing { key: key.to_key(), replaces });
+            return Err(Unmade::Missing { key: key.into_key(), replaces });
         };
-        match self.take_stale_by(&entry, on_stale) {
-            Some(reloading) => Err(Unmade::Stale { reloading, entry, key: key.to_key() }),
-            None => {
-                drop(replaces);
-                Ok(entry)
-            }
-        }
+        let Some(mut reloading) = self.take_stale_inline(&entry, on_stale) else {
+            // The drop must come before the entry is the return value: otherwise a panic of the
+            // key's destructor would leak the entry.
+            drop((key, replaces));
+            return Ok(entry);
+        };
+        reloading.leave_no_trace();
+        let reloading = Box::new(reloading);
+        Err(Unmade::Stale { reloading, entry, key: key.into_key() })
     }
 
     /// [`read_or_unmade`](Self::read_or_unmade) of a clone of the value, for a call that may reload
@@ -123,49 +98,21 @@ where
     ///
     /// # Errors
     /// What is to be made.
-    pub fn read_or_unmade_value(&self, key: K) -> Result<V, UnmadePlainly<K, V>>
+    pub fn read_or_unmade_value(&self, key: impl KeySource<K>) -> Result<V, UnmadePlainly<K, V>>
     where
         V: Clone,
     {
-        match self.read_for_value(&key) {
+        match self.read_for_value(key.borrowed()) {
             ValueRead::Hit(value) => {
                 // As in `read_or_unmade`.
                 drop(key);
                 Ok(value)
             }
-            ValueRead::Miss => Err(Unmade::missing(key)),
+            ValueRead::Miss => Err(Unmade::missing(key.into_key())),
             ValueRead::ByHandle => {
                 self.read_or_unmade(key, (None, OnStale::Reload)).map(Entry::into_value)
             }
         }
-    }
-
-    /// [`read_or_unmade_value`](Self::read_or_unmade_value) that makes a key only if it has to
-    /// load.
-    ///
-    /// # Errors
-    /// What is to be made.
-    pub fn read_or_unmade_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        match self.read_for_value(key) {
-            ValueRead::Hit(value) => Ok(value),
-            ValueRead::Miss => Err(Unmade::missing(key.to_key())),
-            ValueRead::ByHandle => {
-                self.read_or_unmade_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
-            }
-        }
-    }
-
-    fn take_stale_by(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Box<Reloading>> {
-        if on_stale == OnStale::Keep {
-            return None;
-        }
-        let mut reloading = self.take_stale_inline(entry)?;
-        reloading.leave_no_trace();
-        Some(Box::new(reloading))
     }
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
