@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
-use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
+use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
@@ -279,8 +279,7 @@ where
             let mut replaces = Replaces::none();
             let kind = (FlightKind::Load, own.token());
             match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
-                Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
-                Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
+                Step::Done(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Step::Done(Begun::Leading(flight)) => {
                     looks_at_all = true;
                     let entry = self.lead((&mut own, &mut mark), Own { position, flight }, draft);
@@ -318,8 +317,7 @@ where
         if own.is_empty() {
             *mark = None;
         }
-        let loaded = loaded_node(&entry, entry.deadline());
-        flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
+        land_entry(flight.enter(), &entry, entry.deadline());
         Some(entry)
     }
 
@@ -358,17 +356,16 @@ where
         timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
+        timer.stop(&made);
         let mut made = match made.map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),
             Err(error) => {
-                drop(timer);
                 while let Some((_, flight)) = own.pop() {
                     flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
                 }
                 return Err(error);
             }
         };
-        timer.succeed();
         while let Some((position, flight)) = own.pop() {
             self.land_one(wanted, position, flight, &mut made);
         }
@@ -403,8 +400,10 @@ where
             // A key that is given twice, and whose first load was overtaken before the second.
             Made::UsedAt(other) => {
                 let entry = known_entry(&wanted[other]);
-                let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-                flight.land_with(|| loaded.map(LoadOutcome::Value));
+                match &entry {
+                    Some(entry) => land_entry(flight, entry, entry.deadline()),
+                    None => flight.land(),
+                }
                 entry
             }
         };

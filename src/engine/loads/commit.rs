@@ -2,7 +2,7 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, FlightGuard, LoadedNode, Obstacle};
+use crate::engine::flights::{EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle};
 use crate::engine::write::{Answer, Basis, Condition, FullTerms, Put, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
@@ -73,11 +73,13 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     }
 }
 
-/// The outcome of a load for its waiters. `ends` is the end of the value's life, or
-/// [`NEVER`] if the value was refused.
-pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
-    let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
-    LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }
+/// Ends a load or a reload, whose waiters share this entry. `ends` is the end of the value's life,
+/// or [`NEVER`] if the value was refused.
+pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timestamp) {
+    flight.land_with(|| {
+        let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
+        Some(LoadOutcome::Value(LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }))
+    });
 }
 
 /// The commit of a value that ended.

@@ -1,6 +1,6 @@
 //! Loads: one caller makes the value, and all callers that want it share the outcome.
 
-use super::commit::{Replaces, loaded_node};
+use super::commit::{Replaces, land_entry};
 use super::source::KeySource;
 use crate::engine::Engine;
 use crate::engine::core::Core;
@@ -30,8 +30,11 @@ impl<'a> LoadTimer<'a> {
         Self { core, started: core.recorder.is_some().then(Instant::now) }
     }
 
-    pub fn succeed(mut self) {
-        if let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder) {
+    /// The loader has ended.
+    pub fn stop<T, N>(mut self, made: &Result<T, N>) {
+        if made.is_ok()
+            && let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder)
+        {
             recorder.loaded(started.elapsed());
         }
     }
@@ -66,10 +69,9 @@ pub fn once<T>(run: impl FnOnce() -> T) -> impl FnMut() -> T {
 
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
-    /// The key has an entry, or another call's load made this value, which need not be cached.
-    Present(Entry<K, V>),
-    /// Another call's loader made no value. This call returns the same reason.
-    NoValue(N),
+    /// The key has an entry; or another call's load made this value, which need not be cached; or
+    /// another call's loader made no value, and this call returns the same reason.
+    Ended(Result<Entry<K, V>, N>),
     /// This call makes the value.
     Leading(FlightGuard),
 }
@@ -208,13 +210,10 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         match begun {
-            Begun::Present(entry) => {
+            Begun::Ended(loaded) => {
+                // As in `load`.
                 drop(draft);
-                Ok(entry)
-            }
-            Begun::NoValue(reason) => {
-                drop(draft);
-                Err(reason)
+                loaded
             }
             Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
         }
@@ -229,6 +228,20 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
         self.begin_load_as((FlightKind::Load, None), draft, joined, replaces)
+    }
+
+    /// [`begin_load`](Self::begin_load) for a load that is to be queued, if the key still has no
+    /// entry.
+    pub fn begin_queued_load<N: Reason>(
+        &self,
+        draft: &OwnedDraft<K, V>,
+        joined: &mut Option<Arc<Flight>>,
+    ) -> Step<Begun<K, V, N>> {
+        let replaces = &mut Replaces::none();
+        match self.begin_load_as((FlightKind::Queued, None), draft, joined, replaces) {
+            Step::Done(begun) => Step::Done(self.look_again(begun, draft, replaces)),
+            Step::Wait(flight) => Step::Wait(flight),
+        }
     }
 
     /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued, or of a call
@@ -250,7 +263,7 @@ where
             }
             let entry = self.peek_entry(hash, key);
             if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
-                return Step::Done(Begun::Present(entry));
+                return Step::Done(Begun::Ended(Ok(entry)));
             }
         }
         let is_queued = kind == FlightKind::Queued;
@@ -282,18 +295,30 @@ where
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
         if let Some(entry) = self.present_for_load(flight.guard(), &draft, replaces) {
-            flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+            land_entry(flight, &entry, entry.deadline());
             drop(draft);
             return Ok(entry);
         }
         let timer = LoadTimer::start(&self.core);
-        match init() {
-            Ok(loaded) => {
-                timer.succeed();
-                Ok(self.land_value(draft, loaded, flight, replaces))
-            }
+        let made = init();
+        timer.stop(&made);
+        self.land_made(draft, made, flight, replaces)
+    }
+
+    /// Ends a load by what its loader has made.
+    ///
+    /// # Errors
+    /// The loader's reason.
+    pub fn land_made<N: Reason>(
+        &self,
+        draft: OwnedDraft<K, V>,
+        made: Result<Loaded<V>, N>,
+        flight: EnteredFlight,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Result<Entry<K, V>, N> {
+        match made {
+            Ok(loaded) => Ok(self.land_value(draft, loaded, flight, replaces)),
             Err(reason) => {
-                drop(timer);
                 if seeded("absences-keep-the-flight") {
                     std::mem::forget(flight);
                     return Err(reason);
@@ -316,6 +341,25 @@ where
         judged.and_then(|(entry, is_replaced)| (!is_replaced).then_some(entry))
     }
 
+    /// For a load that is not finished at once: the entry in place of the flight, if the key has
+    /// got one between the read and the registration. Then the flight lands with that entry.
+    pub fn look_again<N>(
+        &self,
+        begun: Begun<K, V, N>,
+        draft: &OwnedDraft<K, V>,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Begun<K, V, N> {
+        let Begun::Leading(flight) = begun else { return begun };
+        let present = {
+            // The comparisons are user code, which may load the key.
+            let _mark = flight.mark_poll();
+            self.present_for_load(&flight, draft, replaces)
+        };
+        let Some(entry) = present else { return Begun::Leading(flight) };
+        land_entry(flight.enter(), &entry, entry.deadline());
+        Begun::Ended(Ok(entry))
+    }
+
     /// Commits a loaded value and ends its flight.
     pub fn land_value(
         &self,
@@ -327,7 +371,7 @@ where
         let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
         let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
-        flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+        land_entry(flight, &entry, ends);
         self.after_write();
         entry
     }
@@ -344,9 +388,11 @@ where
                 let entry = self.join_value(loaded)?;
                 // An entry that the other call has only found is judged like any other.
                 let is_usable = is_made || !self.is_replaced(&entry, replaces);
-                is_usable.then_some(Begun::Present(entry))
+                is_usable.then_some(Begun::Ended(Ok(entry)))
             }
-            LoadOutcome::NoValue(reason) => N::adopt(&reason).map(Begun::NoValue),
+            LoadOutcome::NoValue(reason) => {
+                N::adopt(&reason).map(|reason| Begun::Ended(Err(reason)))
+            }
         }
     }
 

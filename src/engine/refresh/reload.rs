@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{
     EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
-use crate::engine::loads::{LoadTimer, Replaces, loaded_node};
+use crate::engine::loads::{LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
@@ -219,11 +219,7 @@ where
         }
         let timer = LoadTimer::start(&self.core);
         let answer = ask(node.key(), node.value());
-        if answer.is_ok() {
-            timer.succeed();
-        } else {
-            drop(timer);
-        }
+        timer.stop(&answer);
         self.land_answer((node, read_at), answer, key, flight)
     }
 
@@ -236,11 +232,11 @@ where
         // Calls that wait look for the entry themselves. A change of its lifetime does not overtake
         // a reload that commits nothing. So the lifetime that was found here may be over, unknown
         // to them.
-        if seeded("reloads-share-what-they-find") {
-            let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-            flight.land_with(|| loaded.map(LoadOutcome::Value));
-        } else {
-            flight.land();
+        match &present {
+            Some(entry) if seeded("reloads-share-what-they-find") => {
+                land_entry(flight, entry, entry.deadline());
+            }
+            _ => flight.land(),
         }
         drop(present);
         if seeded("reloads-of-ended-entries-stay-taken") {
@@ -282,7 +278,7 @@ where
                 let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
-                flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+                land_entry(flight, &entry, ends);
                 if self.is_over(node) {
                     return ReloadEnd::Done(Some(entry));
                 }

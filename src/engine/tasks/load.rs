@@ -4,10 +4,8 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use super::reload::{Panics, caught};
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, LoadOutcome};
-use crate::engine::loads::{
-    Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, loaded_node, once,
-};
+use crate::engine::flights::FlightGuard;
+use crate::engine::loads::{Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, once};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
@@ -38,22 +36,6 @@ impl<K, V> UnmadePlainly<K, V> {
     pub fn missing(key: K) -> Self {
         Self::Missing { key, replaces: OwnedReplaces::new(None) }
     }
-}
-
-/// A key without an entry, when its load may begin.
-enum Led<'e, K, V, N> {
-    /// There is nothing to load: another call did, or failed.
-    Ended(Result<Entry<K, V>, N>),
-    /// This call makes the value.
-    Leading(LeadLoad<'e, K, V>),
-}
-
-/// A load that this call leads, while its future is polled. The draft, declared last, is dropped
-/// after the flight, which has its key.
-struct LeadLoad<'e, K, V> {
-    timer: LoadTimer<'e>,
-    flight: FlightGuard,
-    draft: OwnedDraft<K, V>,
 }
 
 /// The outcome of a load by a task.
@@ -143,29 +125,50 @@ where
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let load = match unmade.take().expect("it is taken once") {
+        let (draft, begun) = match unmade.take().expect("it is taken once") {
             Unmade::Stale { reloading, entry, key } => {
                 // Boxed, as it is rare and larger than all the rest.
                 return Ok(Box::pin(self.reload_asking((reloading, entry, key), exchange)).await);
             }
             Unmade::Leading(flight, draft) => {
                 replaces = OwnedReplaces::new(None);
-                self.look_before_load(flight, draft, &mut replaces)
+                (draft, Begun::Leading(flight))
             }
             Unmade::Missing { key, replaces: of_caller } => {
                 replaces = of_caller;
-                self.lead_async(key, &mut replaces).await
+                let (draft, mut joined) = (self.draft_for_load(key), None);
+                let begin =
+                    || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+                let begun = drive(begin).await;
+                (draft, begun)
             }
         };
-        let loaded = match load {
-            Led::Ended(outcome) => outcome,
-            Led::Leading(load) => {
-                let made = exchange.ask(load.flight.token(), ()).await;
-                self.land_async(load, made, &mut replaces)
+        let loaded = match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
+            Begun::Ended(loaded) => {
+                // As in `read_or_unmade`.
+                drop(draft);
+                as_task(|| self.after_write());
+                loaded
+            }
+            Begun::Leading(flight) => {
+                let timer = LoadTimer::start(&self.core);
+                let made = exchange.ask(flight.token(), ()).await;
+                timer.stop(&made);
+                as_task(|| {
+                    // The flight is entered here because it ends here: marks end in the order of a
+                    // stack.
+                    let flight = flight.enter();
+                    let loaded =
+                        replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
+                    if loaded.is_err() {
+                        // The future's polls may have deferred deliveries on another thread.
+                        self.after_write();
+                    }
+                    loaded
+                })
             }
         };
-        // The drop must come before the entry is the return value: otherwise a panic of a
-        // destructor would leak the entry.
+        // As above.
         drop(replaces);
         loaded
     }
@@ -184,80 +187,6 @@ where
         // As in `read_or_unmade`.
         drop(key);
         made.unwrap_or(entry)
-    }
-
-    /// Takes the lead, or waits for another call's load.
-    async fn lead_async<N: Reason>(
-        &self,
-        key: K,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, N> {
-        let draft = self.draft_for_load(key);
-        let mut joined = None;
-        let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
-        match drive(begin).await {
-            Begun::Present(entry) => {
-                // As in `read_or_unmade`; so below.
-                drop(draft);
-                Led::Ended(Ok(entry))
-            }
-            Begun::NoValue(reason) => {
-                drop(draft);
-                Led::Ended(Err(reason))
-            }
-            Begun::Leading(flight) => self.look_before_load(flight, draft, replaces),
-        }
-    }
-
-    /// Looks for the key's entry once more, as the leader of its load.
-    fn look_before_load<N: Reason>(
-        &self,
-        flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, N> {
-        let present = {
-            let _mark = flight.mark_poll();
-            replaces.lend(|replaces| self.present_for_load(&flight, &draft, replaces))
-        };
-        if let Some(entry) = present {
-            flight
-                .enter()
-                .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
-            drop(draft);
-            as_task(|| self.after_write());
-            return Led::Ended(Ok(entry));
-        }
-        Led::Leading(LeadLoad { timer: LoadTimer::start(&self.core), flight, draft })
-    }
-
-    /// Commits what the future has made, and ends the flight.
-    fn land_async<N: Reason>(
-        &self,
-        load: LeadLoad<'_, K, V>,
-        result: Result<crate::loaded::Loaded<V>, N>,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Result<Entry<K, V>, N> {
-        let LeadLoad { draft, flight, timer } = load;
-        match result {
-            Ok(loaded) => {
-                timer.succeed();
-                Ok(as_task(|| {
-                    // The flight is entered here because it ends here: marks end in the order of a
-                    // stack.
-                    let flight = flight.enter();
-                    replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
-                }))
-            }
-            Err(reason) => {
-                drop(timer);
-                flight.enter().land_with(|| Some(LoadOutcome::NoValue(reason.share())));
-                drop(draft);
-                // The future's polls may have deferred deliveries on another thread.
-                as_task(|| self.after_write());
-                Err(reason)
-            }
-        }
     }
 }
 

@@ -132,11 +132,7 @@ where
         (answer, panics): (Answer<V>, Panics<'_>),
         key: &mut dyn FnMut(&K) -> K,
     ) -> Option<Entry<K, V>> {
-        if answer.is_ok() {
-            timer.succeed();
-        } else {
-            drop(timer);
-        }
+        timer.stop(&answer);
         as_task(|| {
             // As in `run_reload`.
             let ending = ReentrancyMark::ending();
