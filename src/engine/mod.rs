@@ -81,3 +81,4 @@ pub use refresh::Waited;
 pub use reloads::Reloading;
 pub use tasks::{Unmade, as_task, asked, until};
 pub use typed::{Engine, HookFacts, Hooks};
+pub use write::NoCondition;

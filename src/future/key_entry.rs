@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
-use crate::engine::{KeySource, OnStale, Owned};
+use crate::engine::{KeySource, NoCondition, OnStale, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 /// What a load without a condition does with the key's entry.
-fn plain<K, V>(on_stale: OnStale) -> (Option<fn(&K, &V) -> bool>, OnStale) {
+fn plain<K, V>(on_stale: OnStale) -> (Option<NoCondition<K, V>>, OnStale) {
     (None, on_stale)
 }
 

@@ -8,6 +8,7 @@ use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, once};
 use crate::engine::refresh::answer;
 use crate::engine::reloads::Reloading;
+use crate::engine::write::NoCondition;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
@@ -29,7 +30,7 @@ pub enum Unmade<K, V, C> {
 }
 
 /// The same for a call without a condition.
-pub type UnmadePlainly<K, V> = Unmade<K, V, fn(&K, &V) -> bool>;
+pub type UnmadePlainly<K, V> = Unmade<K, V, NoCondition<K, V>>;
 
 impl<K, V> UnmadePlainly<K, V> {
     /// A key that the caller has just found without an entry.
@@ -208,7 +209,7 @@ where
         key: K,
         init: impl Future<Output = R> + Send + 'static,
     ) -> (Loaded<K, V, R>, bool) {
-        let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
+        let entry = OwnedReplaces::new(None::<NoCondition<K, V>>)
             .lend(|replaces| self.read_for_load(&key, replaces));
         let Some(entry) = entry else {
             let unmade = &mut Some(Unmade::missing(key));
