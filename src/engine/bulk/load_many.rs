@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
-use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
@@ -106,7 +106,7 @@ impl Drop for OwnLoads {
         let keeps = !seeded("ended-loads-give-their-tokens-away");
         // It outlives the mark: a flight that a waker begins must not get the token.
         let _first = self.0.first().filter(|_| keeps).map(|own| own.flight.share());
-        let _mark = self.token().and_then(ReentrancyMark::flight);
+        let _mark = self.token().map(Frame::Flight).and_then(ReentrancyMark::push);
         self.0.clear();
     }
 }
@@ -146,7 +146,7 @@ struct EnteredLoads {
 
 impl EnteredLoads {
     fn new(own: OwnLoads) -> Self {
-        let mark = own.token().and_then(ReentrancyMark::flight);
+        let mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
         Self { own, mark }
     }
 
@@ -168,7 +168,7 @@ enum Made<V> {
 
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
-    let _mark = own.token().and_then(ReentrancyMark::poll);
+    let _mark = own.token().map(Frame::Poll).and_then(ReentrancyMark::push);
     run()
 }
 
@@ -309,7 +309,7 @@ where
         draft: &OwnedDraft<K, V>,
     ) -> Option<Entry<K, V>> {
         own.0.push(begun);
-        *mark = mark.take().or_else(|| own.token().and_then(ReentrancyMark::poll));
+        *mark = mark.take().or_else(|| own.token().map(Frame::Poll).and_then(ReentrancyMark::push));
         // A comparison that panics ends the mark first, and then the loads.
         let flight = &own.0.last()?.flight;
         let entry = self.present_for_load(flight, draft, &mut Replaces::none())?;

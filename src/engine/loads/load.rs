@@ -294,7 +294,7 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
-        if let Some(entry) = self.present_for_load(flight.guard(), &draft, replaces) {
+        if let Some(entry) = self.present_for_load(&flight, &draft, replaces) {
             land_entry(flight, &entry, entry.deadline());
             drop(draft);
             return Ok(entry);

@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, Replaces, once};
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::engine::reloads::Reloads;
 use crate::engine::step::block_until;
 use crate::entry::Entry;
@@ -189,7 +189,7 @@ where
         // A panic of the user's code, destructors included, must not reach the executor.
         let loaded = catch_user_panic(|| {
             // Nothing holds the job back: the executor's thread may be the one that receives.
-            let _mark = ReentrancyMark::task();
+            let _mark = ReentrancyMark::push(Frame::Task);
             let mut load = once(|| load(&key).into_result());
             let loaded = self.finish_load(flight, draft, &mut load, &mut Replaces::none());
             drop(load);

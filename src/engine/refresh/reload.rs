@@ -7,7 +7,7 @@ use crate::engine::flights::{
     EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
 use crate::engine::loads::{LoadTimer, Replaces, land_entry};
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::loaded::NoValue;
@@ -150,7 +150,7 @@ where
     ) -> Option<Entry<K, V>> {
         // What the loader has deferred comes after the end: the reload holds a place until then,
         // and callers wait for it.
-        let ending = ReentrancyMark::ending();
+        let ending = ReentrancyMark::push(Frame::Ending);
         let reloads = self.reloads.as_ref()?;
         let mut running = Running::new(&self.core, reloads, Box::new(reloading));
         let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {

@@ -4,7 +4,7 @@ use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
 use crate::engine::bulk::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use std::future::{Future, poll_fn};
@@ -31,7 +31,7 @@ impl<F> Drop for Round<F> {
     /// The round has ended, or the task was cancelled, or the future has panicked. As in
     /// [`Parts`](super::exchange::Parts).
     fn drop(&mut self) {
-        let _ending = ReentrancyMark::ending();
+        let _ending = ReentrancyMark::push(Frame::Ending);
         drop(self.own.take());
         self.loading = None;
     }

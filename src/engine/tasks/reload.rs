@@ -5,7 +5,7 @@ use super::exchange::{Exchange, Parts};
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::engine::refresh::{Answer, ReloadEnd, Running, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
@@ -117,7 +117,7 @@ where
         let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
         let Err(present) = checked else { return Ok((running, flight)) };
         Err(as_task(|| {
-            let ending = ReentrancyMark::ending();
+            let ending = ReentrancyMark::push(Frame::Ending);
             let made = self.land_nothing(present, flight.enter()).end(running);
             drop(ending);
             self.after_write();
@@ -135,7 +135,7 @@ where
         timer.stop(&answer);
         as_task(|| {
             // As in `run_reload`.
-            let ending = ReentrancyMark::ending();
+            let ending = ReentrancyMark::push(Frame::Ending);
             let mut running = running;
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();

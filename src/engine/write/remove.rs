@@ -6,7 +6,6 @@ use crate::engine::core::Search;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
-use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::step::{Step, block_on};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -143,7 +142,7 @@ where
     }
 
     pub fn judge(&self, entry: &Handle<K, V>, condition: Condition<'_, K, V>) -> bool {
-        let _mark = ReentrancyMark::callback(self.core.subject(entry.meta(), entry.id()));
+        let _mark = self.core.mark_callback(entry.meta(), entry.id());
         condition(entry.key(), entry.value())
     }
 
