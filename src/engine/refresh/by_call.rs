@@ -1,6 +1,6 @@
 //! Reloads by a call's own loader: inline, or on the executor if the loader may go there.
 
-use super::reload::{Answer, Call};
+use super::reload::{Answer, Call, Panics};
 use crate::engine::Engine;
 use crate::engine::loads::{Init, OnStale, Replaces, once};
 use crate::engine::reloads::Reloading;
@@ -70,7 +70,9 @@ where
         key: &mut dyn FnMut() -> K,
         init: Init<'_, V, N>,
     ) -> Entry<K, V> {
-        let made = self.reload_with(reloading, (&mut |_| key(), &mut |_, _| answer(init())));
+        let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
+        let made = self.reload_with(reloading, call, Panics::Reach(None));
+        self.hold_back_writer();
         made.unwrap_or(entry)
     }
 }
@@ -110,7 +112,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
-            drop(engine.reload_catching(reloading, call));
+            drop(engine.reload_with(reloading, call, Panics::Count));
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));
         }));

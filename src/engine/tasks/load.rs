@@ -2,11 +2,11 @@
 
 use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
-use super::reload::{Panics, caught};
+use super::reload::caught;
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, once};
-use crate::engine::refresh::answer;
+use crate::engine::refresh::{Panics, answer};
 use crate::engine::reloads::Reloading;
 use crate::engine::write::NoCondition;
 use crate::entry::Entry;
@@ -183,7 +183,7 @@ where
         let mut key = once(|| key);
         let ask = async |flight| answer(exchange.ask(flight, ()).await);
         let made = self
-            .reload_async(reloading, |_| key(), (ask, Panics::Reach(exchange.is_polling())))
+            .reload_async(reloading, |_| key(), (ask, Panics::Reach(Some(exchange.is_polling()))))
             .await;
         // As in `read_or_unmade`.
         drop(key);
