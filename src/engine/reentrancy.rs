@@ -316,7 +316,7 @@ pub fn is_in_user_code() -> bool {
 
 /// Whether the stack of this thread has any frame.
 pub fn is_anything_under_way() -> bool {
-    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
+    any(|_| true).unwrap_or(true)
 }
 
 /// Remembers what is deferred for the end of the outermost callback, load or computation.

@@ -200,7 +200,9 @@ where
         loop {
             let (own, other) = self.begin_round(&mut wanted, &mut missing);
             if !own.is_empty() {
-                match self.finish_round(&mut wanted, own, &mut loader) {
+                let timer = LoadTimer::start(&self.core);
+                let made = polled(&own, || loader(&keys_of(&wanted, &own)));
+                match self.land_round(&mut wanted, own, timer, made) {
                     Ok(unasked) => self.insert_unasked(unasked, deadline),
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
@@ -321,41 +323,19 @@ where
         Some(entry)
     }
 
-    /// Runs the loader for the keys of this call, and commits what it makes of them. The caller
-    /// inserts the rest: it may have to wait, and the loads of this call have ended then.
-    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
-        &self,
-        wanted: &mut [Wanted<K, V>],
-        own: OwnLoads,
-        loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        let own = EnteredLoads::new(own);
-        let timer = LoadTimer::start(&self.core);
-        let made = loader(&keys_of(wanted, &own.own));
-        self.land_round(wanted, own, timer, made)
-    }
-
-    /// Commits what a task's loader has made of the keys of this call. The caller inserts the rest.
+    /// Commits what the loader has made of the keys of this call. The caller inserts the rest: it
+    /// may have to wait, and the loads of this call have ended then.
     ///
     /// # Errors
     /// The loader's.
-    pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
+    pub fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: OwnLoads,
         timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        self.land_round(wanted, EnteredLoads::new(own), timer, made)
-    }
-
-    fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
-        &self,
-        wanted: &mut [Wanted<K, V>],
-        mut own: EnteredLoads,
-        timer: LoadTimer<'_>,
-        made: Result<I, E>,
-    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
+        let mut own = EnteredLoads::new(own);
         timer.stop(&made);
         let mut made = match made.map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),

@@ -67,7 +67,7 @@ where
                 let mut round = Round { own, loading: None };
                 let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
                 let landed =
-                    as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
+                    as_task(|| self.land_round(&mut wanted, own, timer, into_result(made)));
                 // Others may wait for what the loader's future holds.
                 drop(round);
                 match landed {
