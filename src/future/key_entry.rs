@@ -82,8 +82,9 @@ macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            let loader = (pin!(Some(ready(default))), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.cache.load_if(self.key, loader, plain(OnStale::Keep)).await)
+            let loader = pin!(Some(ready(default)));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_default`].
@@ -91,14 +92,16 @@ macro_rules! operations {
         where
             V: Default,
         {
-            let loader = (pin!(Some(async { V::default() })), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.cache.load_if(self.key, loader, plain(OnStale::Keep)).await)
+            let loader = pin!(Some(async { V::default() }));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.cache.load_if(self.key, loader, plain(OnStale::Reload)).await)
+            let loader = pin!(Some(init));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Reload));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with_if`].
@@ -107,11 +110,10 @@ macro_rules! operations {
             init: impl Future<Output = V>,
             mut replace_if: impl FnMut(&V) -> bool + Send,
         ) -> Entry<K, V> {
-            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
+            let loader = pin!(Some(init));
             let condition = move |_: &K, value: &V| replace_if(value);
-            Loaded::<V>::shared(
-                self.cache.load_if(self.key, loader, (Some(condition), OnStale::Keep)).await,
-            )
+            let judge = (Some(condition), OnStale::Keep);
+            Loaded::<V>::shared(self.cache.load_if(self.key, loader, Loaded::new, judge).await)
         }
 
         /// See [`crate::KeyEntry::or_optionally_insert_with`].
@@ -119,10 +121,9 @@ macro_rules! operations {
             self,
             init: impl Future<Output = Option<V>>,
         ) -> Option<Entry<K, V>> {
-            let loader = (pin!(Some(init)), (|value| value.map(Loaded::new)) as fn(Option<V>) -> _);
-            Option::<Loaded<V>>::shared(
-                self.cache.load_if(self.key, loader, plain(OnStale::Reload)).await,
-            )
+            let loader = pin!(Some(init));
+            let made = |value: Option<V>| value.map(Loaded::new);
+            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await.ok()
         }
 
         /// See [`crate::KeyEntry::or_try_insert_with`].
@@ -134,9 +135,9 @@ macro_rules! operations {
             F: Future<Output = Result<V, E>>,
             E: Send + Sync + 'static,
         {
-            let loader =
-                (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-            self.cache.load_if(self.key, loader, plain(OnStale::Reload)).await
+            let loader = pin!(Some(init));
+            let made = |made: Result<V, E>| made.map(Loaded::new);
+            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await
         }
 
         /// See [`crate::KeyEntry::or_load_with`].
@@ -144,8 +145,8 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            let loader = (pin!(Some(loader)), identity as fn(R) -> _);
-            R::shared(self.cache.load_if(self.key, loader, plain(OnStale::Reload)).await)
+            let loader = pin!(Some(loader));
+            R::shared(self.cache.load_if(self.key, loader, identity, plain(OnStale::Reload)).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of

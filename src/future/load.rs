@@ -35,8 +35,7 @@ where
     where
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-        Loaded::<V>::shared(self.load_value(Owned(key), init).await)
+        Loaded::<V>::shared(self.load_value(Owned(key), pin!(Some(init)), Loaded::new).await)
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -45,8 +44,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-        Loaded::<V>::shared(self.load_value(key, init).await)
+        Loaded::<V>::shared(self.load_value(key, pin!(Some(init)), Loaded::new).await)
     }
 
     /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
@@ -59,9 +57,9 @@ where
     where
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
         let judge = (Some(|_: &K, value: &V| replace_if(value)), OnStale::Keep);
-        Loaded::<V>::shared(self.load_if(Owned(key), init, judge).await).into_value()
+        Loaded::<V>::shared(self.load_if(Owned(key), pin!(Some(init)), Loaded::new, judge).await)
+            .into_value()
     }
 
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
@@ -70,8 +68,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
-        self.load_value(Owned(key), init).await.ok()
+        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -82,8 +79,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
-        self.load_value(key, init).await.ok()
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
     }
 
     /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
@@ -105,8 +101,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-        self.load_value(Owned(key), init).await
+        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -120,8 +115,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-        self.load_value(key, init).await
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
@@ -144,7 +138,7 @@ where
     where
         V: Clone,
     {
-        R::shared(self.load_value(Owned(key), (pin!(Some(loader)), identity)).await)
+        R::shared(self.load_value(Owned(key), pin!(Some(loader)), identity).await)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -157,7 +151,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        R::shared(self.load_value(key, (pin!(Some(loader)), identity)).await)
+        R::shared(self.load_value(key, pin!(Some(loader)), identity).await)
     }
 
     /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no
@@ -269,7 +263,8 @@ where
     pub(super) async fn load_if<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
-        (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
+        mut loader: Pin<&mut Option<impl Future<Output = T>>>,
+        result_of: fn(T) -> R,
         judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
         let engine = self.engine();
@@ -291,7 +286,8 @@ where
     async fn load_value<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
-        (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
+        mut loader: Pin<&mut Option<impl Future<Output = T>>>,
+        result_of: fn(T) -> R,
     ) -> Result<V, R::Reason>
     where
         V: Clone,

@@ -50,6 +50,10 @@ impl<K, V> Removal<K, V> {
     }
 }
 
+/// The entry that an attempt has removed, if there was one; or a living one, which the condition
+/// has to judge.
+type Attempted<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
+
 /// What an operation holds between two steps may go to another thread, and borrows nothing.
 const _: () = {
     const fn is_owned<T: Send + 'static>() {}
@@ -166,15 +170,13 @@ where
         }
     }
 
-    /// Removes the key's entry, or finds a living one that the condition has to judge: the inner
-    /// error.
     fn try_remove<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
         hash: Hash32,
         removal: &Removal<K, V>,
         clearance: Clearance<'_>,
-    ) -> Attempt<Result<Option<Entry<K, V>>, Handle<K, V>>> {
+    ) -> Attempt<Attempted<K, V>> {
         let Some(node) = node else {
             // Committed all the same: a load that is in progress must not bring back a value that
             // the caller believes gone.
