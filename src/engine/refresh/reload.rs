@@ -47,35 +47,9 @@ impl Panics<'_> {
     }
 }
 
-/// The outcome of a reload.
-pub enum ReloadEnd<K, V> {
-    /// The entry has a new value, which is in the field; or it has a new life or was removed, and
-    /// the field is `None`. This is also the end if the loader made a value but another write took
-    /// the old node out first. The field then has that write's entry, or a value that was not
-    /// cached.
-    Done(Option<Entry<K, V>>),
-    /// The loader did not run: before it began, the entry was replaced, was removed or expired.
-    Nothing,
-    /// Another operation overtook the reload and left the old node in the index; or the loader made
-    /// no value, and the reload was overtaken or the entry ended first.
-    Overtaken,
-    /// The loader failed, or panicked.
-    Failed(Option<NoValue>),
-}
-
-impl<K, V> ReloadEnd<K, V> {
-    /// Ends the reload. Returns the new value's entry, if it brought one.
-    pub fn end(self, running: Running<'_>) -> Option<Entry<K, V>> {
-        let (made, ended) = match self {
-            Self::Done(made) => (made, Ended::Done),
-            Self::Nothing => (None, Ended::Nothing),
-            Self::Overtaken => (None, Ended::Overtaken),
-            Self::Failed(reason) => (None, Ended::Failed(reason)),
-        };
-        running.end(ended);
-        made
-    }
-}
+/// The outcome of a reload, and the entry of its new value, if it brought one. If another write
+/// took the old node out first, that write's entry, or a value that was not cached.
+pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
 /// Starts reloads by a stored loader: inline, or on the executor.
 pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
@@ -200,14 +174,14 @@ where
         }
         // As in `land_running`.
         let ending = ReentrancyMark::push(Frame::Ending);
-        let ended = match present {
+        let (ended, made) = match present {
             Some(present) => self.land_nothing(present, flight.enter()),
             None => {
                 drop(flight);
-                ReloadEnd::Failed(None)
+                (Ended::Failed(None), None)
             }
         };
-        let made = ended.end(running);
+        running.end(ended);
         drop(ending);
         Err(made)
     }
@@ -225,12 +199,12 @@ where
         let mut running = running;
         // The flight is entered here because it ends here: marks end in the order of a stack.
         let flight = flight.enter();
-        let ended = running.run(|reloading| {
+        let (ended, made) = running.run(|reloading| {
             let of = (self.pool.handle_ref(&reloading.node), reloading.read_at);
             let landed = panics.meet(|| self.land_answer(of, answer, key, flight));
-            landed.unwrap_or(ReloadEnd::Failed(None))
+            landed.unwrap_or((Ended::Failed(None), None))
         });
-        let made = ended.end(running);
+        running.end(ended);
         drop(ending);
         made
     }
@@ -290,9 +264,9 @@ where
         }
         drop(present);
         if seeded("reloads-of-ended-entries-stay-taken") {
-            ReloadEnd::Done(None)
+            (Ended::Done, None)
         } else {
-            ReloadEnd::Nothing
+            (Ended::Nothing, None)
         }
     }
 
@@ -309,7 +283,7 @@ where
             Err(reason) => {
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
-                ReloadEnd::Failed(reason)
+                (Ended::Failed(reason), None)
             }
         }
     }
@@ -330,12 +304,12 @@ where
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 land_entry(flight, &entry, ends);
                 if self.is_over(node) {
-                    return ReloadEnd::Done(Some(entry));
+                    return (Ended::Done, Some(entry));
                 }
                 // `entry` may have the last count on the new value, whose destructor may use the
                 // key. So it is dropped after the flight has left the board.
                 drop(entry);
-                ReloadEnd::Overtaken
+                (Ended::Overtaken, None)
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
@@ -349,13 +323,13 @@ where
                     is_made: false,
                 });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.core.remove_node(node.id(), &flight);
                 let is_over = is_removed || self.is_taken_out(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
             }
         }
     }
