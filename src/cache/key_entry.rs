@@ -3,7 +3,7 @@
 use super::Cache;
 use super::load::loaded;
 use crate::compute::{CompResult, Op};
-use crate::engine::OnStale;
+use crate::engine::{KeySource, OnStale, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -22,7 +22,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
-        KeyEntry { cache: self, key }
+        KeyEntry { cache: self, key: Owned(key) }
     }
 
     /// Returns the place of a key that is given by reference.
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 /// The place of one key in a cache; see [`Cache::entry`].
 pub struct KeyEntry<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
-    key: K,
+    key: Owned<K>,
 }
 
 /// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
@@ -58,7 +58,7 @@ pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
 
 impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("KeyEntry").field("key", &self.key.0).finish_non_exhaustive()
     }
 }
 
@@ -68,28 +68,24 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
     }
 }
 
-/// The two methods in which the two kinds of places differ.
-macro_rules! differences {
-    ($load:ident, $owned:expr) => {
+/// The methods of both kinds of places.
+macro_rules! operations {
+    () => {
         fn load_if<R: LoaderResult<V>>(
             self,
             loader: impl FnOnce() -> R,
             judge: (Option<&mut dyn FnMut(&K, &V) -> bool>, OnStale),
         ) -> Result<Entry<K, V>, R::Reason> {
-            self.cache.engine().$load(self.key, loader, judge)
+            self.cache.engine().load(self.key, loader, judge)
         }
 
         fn compute<E>(
             self,
             decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
         ) -> Result<CompResult<K, V>, E> {
-            self.cache.engine().compute($owned(self.key), decide)
+            self.cache.engine().compute(self.key.into_key(), decide)
         }
-    };
-}
 
-macro_rules! operations {
-    () => {
         /// Returns a handle on the key's entry; if the key has none, inserts `default`.
         ///
         /// A stale value is returned, and `default` does not replace it. Otherwise like
@@ -315,7 +311,6 @@ macro_rules! operations {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> KeyEntry<'_, K, V, S> {
-    differences!(load, std::convert::identity);
     operations!();
 }
 
@@ -325,6 +320,5 @@ where
     Q: ToKey<K> + Hash + ?Sized,
     S: BuildHasher,
 {
-    differences!(load_by_ref, ToKey::to_key);
     operations!();
 }

@@ -1,6 +1,7 @@
 //! Loads.
 
 use super::Cache;
+use crate::engine::Owned;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
@@ -44,7 +45,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        Loaded::<V>::shared(self.engine().load_value(key, loaded(init)))
+        Loaded::<V>::shared(self.engine().load_value(Owned(key), loaded(init)))
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -58,7 +59,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        Loaded::<V>::shared(self.engine().load_value_by_ref(key, loaded(init)))
+        Loaded::<V>::shared(self.engine().load_value(key, loaded(init)))
     }
 
     /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
@@ -95,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: FnOnce() -> Option<V>,
         V: Clone,
     {
-        self.engine().load_value(key, || init().map(Loaded::new)).ok()
+        self.engine().load_value(Owned(key), || init().map(Loaded::new)).ok()
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -111,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: FnOnce() -> Option<V>,
         V: Clone,
     {
-        self.engine().load_value_by_ref(key, || init().map(Loaded::new)).ok()
+        self.engine().load_value(key, || init().map(Loaded::new)).ok()
     }
 
     /// Returns a clone of the key's value; if the key has none, `init` makes one or fails.
@@ -136,7 +137,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         E: Send + Sync + 'static,
         V: Clone,
     {
-        self.engine().load_value(key, || init().map(Loaded::new))
+        self.engine().load_value(Owned(key), || init().map(Loaded::new))
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -155,7 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         E: Send + Sync + 'static,
         V: Clone,
     {
-        self.engine().load_value_by_ref(key, || init().map(Loaded::new))
+        self.engine().load_value(key, || init().map(Loaded::new))
     }
 
     /// Returns a clone of the key's value; if the key has none, `loader` makes one and may say how
@@ -181,7 +182,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        R::shared(self.engine().load_value(key, loader))
+        R::shared(self.engine().load_value(Owned(key), loader))
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -203,7 +204,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        R::shared(self.engine().load_value_by_ref(key, loader))
+        R::shared(self.engine().load_value(key, loader))
     }
 
     /// Returns a clone of the key's value; if it is stale, has `loader` make a new one in the

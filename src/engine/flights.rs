@@ -26,7 +26,7 @@
 //! or does not commit. An `invalidate_all` marks all loads by its generation.
 
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
-use super::reentrancy::{self, FlightToken, ReentrancyMark};
+use super::reentrancy::{self, FlightToken, Frame, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{FlightCell, HasCell, Leader, Outcome};
 use crate::hash::Hash32;
@@ -37,6 +37,7 @@ use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
+use std::ops::Deref;
 use std::time::Instant;
 
 /// One load or computation in progress.
@@ -414,25 +415,15 @@ impl FlightGuard {
         self.flight().may_share.store(may_share, Ordering::Relaxed);
     }
 
-    /// Whether another operation has overtaken the load or reload.
-    pub fn is_overtaken(&self, generation: Generation) -> bool {
-        self.flight().is_overtaken(generation)
-    }
-
-    /// What marks the owner's code on a thread's stack. All loads of a call share it.
-    pub fn token(&self) -> FlightToken {
-        self.flight().token()
-    }
-
     /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
     /// for the end of the flight.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
-        ReentrancyMark::poll(self.token())
+        ReentrancyMark::push(Frame::Poll(self.token()))
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.
     pub fn enter(self) -> EnteredFlight {
-        let mark = ReentrancyMark::flight(self.token());
+        let mark = ReentrancyMark::push(Frame::Flight(self.token()));
         self.enter_by(mark)
     }
 
@@ -441,10 +432,13 @@ impl FlightGuard {
     pub fn enter_by(self, mark: Option<ReentrancyMark>) -> EnteredFlight {
         EnteredFlight { guard: self, _mark: mark }
     }
+}
 
-    fn land(&mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        self.flights.remove(self.hash, self.leader.flight());
-        self.leader.complete(outcome);
+impl Deref for FlightGuard {
+    type Target = Flight;
+
+    fn deref(&self) -> &Flight {
+        self.flight()
     }
 }
 
@@ -480,21 +474,16 @@ impl EnteredFlight {
 
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        self.guard.land(outcome);
+        let FlightGuard { flights, hash, leader } = &mut self.guard;
+        flights.remove(*hash, leader.flight());
+        leader.complete(outcome);
     }
+}
 
-    /// Whether another operation has overtaken the load or reload.
-    pub fn is_overtaken(&self, generation: Generation) -> bool {
-        self.guard.is_overtaken(generation)
-    }
+impl Deref for EnteredFlight {
+    type Target = FlightGuard;
 
-    /// The guard, as before it was entered.
-    pub fn guard(&self) -> &FlightGuard {
+    fn deref(&self) -> &FlightGuard {
         &self.guard
-    }
-
-    /// The clearance by which the owner of a load commits it.
-    pub fn clearance(&self) -> Clearance<'_> {
-        Clearance::Load(&self.guard)
     }
 }

@@ -76,19 +76,26 @@ pub struct Subject {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame {
+pub enum Frame {
+    /// A callback, about whose key's node the caller has a count.
     Callback(Subject),
-    /// A read hook, which runs under the reader's guard.
+    /// A read hook, about a node that the caller's guard protects. The caller delivers what this
+    /// frame deferred when it has dropped the guard.
     ReadHook(Subject),
+    /// A load or a computation, until its end.
     Flight(FlightToken),
-    /// A poll of the future that a flight is for. The flight goes on when the poll has ended.
+    /// One poll of the future of a load or a computation. What it defers waits for the end of the
+    /// flight, on whatever thread that is. An operation of the cache in question may deliver
+    /// before.
     Poll(FlightToken),
+    /// A delivery ([`ReentrancyMark::delivery`]).
     Delivery(CacheId),
-    /// The end of a load, a computation or a reload, until all that belongs to it is over.
+    /// The end of a load, a computation or a reload, until all that belongs to it is over:
+    /// deliveries come after that.
     Ending,
-    /// A poll of a listener of this cache that awaits.
+    /// A poll of the cache's listeners that await.
     Telling(CacheId),
-    /// An operation of a task, which must not block its thread for another one.
+    /// A poll of a task's operation, which must not block its thread for another one.
     Task,
 }
 
@@ -132,8 +139,12 @@ impl Deferred {
         }
     }
 
-    fn is_same_cache(&self, other: &Self) -> bool {
-        Weak::ptr_eq(&self.cache, &other.cache)
+    /// Adds it to a list that has one for each cache.
+    fn add_to(mut self, list: &mut Vec<Self>) {
+        match list.iter_mut().find(|known| Weak::ptr_eq(&known.cache, &self.cache)) {
+            Some(known) => known.reloads.append(&mut self.reloads),
+            None => list.push(self),
+        }
     }
 }
 
@@ -171,46 +182,6 @@ pub struct ReentrancyMark {
 }
 
 impl ReentrancyMark {
-    /// A callback, about whose key's node the caller has a count.
-    #[inline]
-    pub fn callback(subject: Subject) -> Option<Self> {
-        Self::push(Frame::Callback(subject))
-    }
-
-    /// A read hook, about a node that the caller's guard protects. The caller delivers what this
-    /// frame deferred when it has dropped the guard.
-    #[inline]
-    pub fn read_hook(subject: Subject) -> Option<Self> {
-        Self::push(Frame::ReadHook(subject))
-    }
-
-    /// A poll of a task's operation.
-    pub fn task() -> Option<Self> {
-        Self::push(Frame::Task)
-    }
-
-    /// A poll of the cache's listeners that await.
-    pub fn telling(cache: CacheId) -> Option<Self> {
-        Self::push(Frame::Telling(cache))
-    }
-
-    /// A load or a computation, until its end.
-    pub fn flight(token: FlightToken) -> Option<Self> {
-        Self::push(Frame::Flight(token))
-    }
-
-    /// The end of a flight, and of what belongs to it: deliveries come after that.
-    pub fn ending() -> Option<Self> {
-        Self::push(Frame::Ending)
-    }
-
-    /// One poll of the future of a load or a computation. What it defers waits for the end of the
-    /// flight, on whatever thread that is. An operation of the cache in question may deliver
-    /// before.
-    pub fn poll(token: FlightToken) -> Option<Self> {
-        Self::push(Frame::Poll(token))
-    }
-
     /// A delivery. `None` if this thread is already delivering for this cache, or is destroying its
     /// locals; another thread or a later call delivers then.
     pub fn delivery(cache: CacheId) -> Option<Self> {
@@ -221,8 +192,9 @@ impl ReentrancyMark {
         Self::push(frame)
     }
 
+    /// `None` while the thread destroys its locals.
     #[inline]
-    fn push(frame: Frame) -> Option<Self> {
+    pub fn push(frame: Frame) -> Option<Self> {
         let is_first = FIRST.try_with(|first| {
             let is_first = first.get().is_none();
             if is_first {
@@ -344,17 +316,13 @@ pub fn is_in_user_code() -> bool {
 
 /// Whether the stack of this thread has any frame.
 pub fn is_anything_under_way() -> bool {
-    FIRST.try_with(|first| first.get().is_some()).unwrap_or(true) || any(|_| true).unwrap_or(true)
+    any(|_| true).unwrap_or(true)
 }
 
 /// Remembers what is deferred for the end of the outermost callback, load or computation.
-pub fn defer_delivery(mut deferred: Deferred) {
+pub fn defer_delivery(deferred: Deferred) {
     let _ = DEFERRED.try_with(|list| {
-        let mut list = list.borrow_mut();
-        match list.iter_mut().find(|known| known.is_same_cache(&deferred)) {
-            Some(known) => known.reloads.append(&mut deferred.reloads),
-            None => list.push(deferred),
-        }
+        deferred.add_to(&mut list.borrow_mut());
         let _ = HAS_DEFERRED.try_with(|has| has.set(true));
     });
 }
@@ -398,12 +366,7 @@ fn leave_to(flight: FlightToken) {
     let entry = left.entry(place, |left| left.flight == flight, hash);
     let mut entry = entry.or_insert_with(|| Left { flight, deferred: Vec::new() });
     let known = &mut entry.get_mut().deferred;
-    for mut deferred in list {
-        match known.iter_mut().find(|known| known.is_same_cache(&deferred)) {
-            Some(known) => known.reloads.append(&mut deferred.reloads),
-            None => known.push(deferred),
-        }
-    }
+    list.into_iter().for_each(|deferred| deferred.add_to(known));
     HAS_LEFT.store(true, Relaxed);
 }
 

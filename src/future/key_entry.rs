@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
-use crate::engine::OnStale;
+use crate::engine::{KeySource, NoCondition, OnStale, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -10,17 +10,19 @@ use std::convert::{Infallible, identity};
 use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 
-/// The type of a condition that is not there.
-pub(super) type Never<K, V> = fn(&K, &V) -> bool;
+/// What a load without a condition does with the key's entry.
+fn plain<K, V>(on_stale: OnStale) -> (Option<NoCondition<K, V>>, OnStale) {
+    (None, on_stale)
+}
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
     #[must_use]
     pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
-        KeyEntry { cache: self, key }
+        KeyEntry { cache: self, key: Owned(key) }
     }
 
     /// Returns the place of a key that is given by reference; see [`crate::Cache::entry_by_ref`].
@@ -36,7 +38,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 /// The place of one key in a cache; see [`Cache::entry`].
 pub struct KeyEntry<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
-    key: K,
+    key: Owned<K>,
 }
 
 /// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
@@ -47,7 +49,7 @@ pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
 
 impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntry").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("KeyEntry").field("key", &self.key.0).finish_non_exhaustive()
     }
 }
 
@@ -57,80 +59,32 @@ impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, 
     }
 }
 
-/// The two methods in which the two kinds of places differ.
-macro_rules! differences {
-    ($read:ident, $read_value:ident, $owned:expr) => {
-        /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
-        /// loader is dropped when it has ended, or when a hit needs none: before listeners are
-        /// told, which may wait for what it holds, and before the result is the return value, which
-        /// a panic of its destructor would leak.
-        /// `result_of` makes the loader's result of what the future returns.
-        pub(super) async fn load_if<T, R: LoaderResult<V>>(
-            self,
-            (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
-            judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
-        ) -> Result<Entry<K, V>, R::Reason> {
-            let engine = self.cache.engine();
-            let unmade = match engine.$read(self.key, judge) {
-                Ok(entry) => {
-                    loader.set(None);
-                    // A hit writes nothing, so it is not held back.
-                    self.cache.tell_listeners().await;
-                    return Ok(entry);
-                }
-                Err(unmade) => unmade,
-            };
-            let result = engine.make_async(&mut Some(unmade), loader, result_of).await;
-            self.cache.tell().await;
-            result
-        }
-
-        /// The same for a clone of the value. A stale one may be reloaded.
-        pub(super) async fn load_value<T, R: LoaderResult<V>>(
-            self,
-            (mut loader, result_of): (Pin<&mut Option<impl Future<Output = T>>>, fn(T) -> R),
-        ) -> Result<V, R::Reason>
-        where
-            V: Clone,
-        {
-            let engine = self.cache.engine();
-            let unmade = match engine.$read_value(self.key) {
-                Ok(value) => {
-                    loader.set(None);
-                    if !engine.tells_after_read() {
-                        return Ok(value);
-                    }
-                    // The future has no room for a value.
-                    let value = Box::new(value);
-                    self.cache.tell_listeners().await;
-                    return Ok(*value);
-                }
-                Err(unmade) => unmade,
-            };
-            let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
-            self.cache.tell().await;
-            made.map(Entry::into_value)
-        }
-
-        async fn compute<E, F: Future>(
-            self,
-            decide: impl FnOnce(Option<Entry<K, V>>) -> F,
-            op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
-        ) -> Result<CompResult<K, V>, E> {
-            let key = $owned(self.key);
-            let result = self.cache.engine().compute_async(key, decide, op_of).await;
-            self.cache.tell().await;
-            result
-        }
-    };
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    async fn compute<E, F: Future>(
+        &self,
+        key: K,
+        decide: impl FnOnce(Option<Entry<K, V>>) -> F,
+        op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
+        let result = self.engine().compute_async(key, decide, op_of).await;
+        self.tell().await;
+        result
+    }
 }
 
+/// The methods of both kinds of places.
 macro_rules! operations {
     () => {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
-            let loader = (pin!(Some(ready(default))), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
+            let loader = pin!(Some(ready(default)));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_default`].
@@ -138,14 +92,16 @@ macro_rules! operations {
         where
             V: Default,
         {
-            let loader = (pin!(Some(async { V::default() })), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Keep)).await)
+            let loader = pin!(Some(async { V::default() }));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-            Loaded::<V>::shared(self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await)
+            let loader = pin!(Some(init));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Reload));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with_if`].
@@ -154,9 +110,10 @@ macro_rules! operations {
             init: impl Future<Output = V>,
             mut replace_if: impl FnMut(&V) -> bool + Send,
         ) -> Entry<K, V> {
-            let loader = (pin!(Some(init)), Loaded::new as fn(V) -> _);
+            let loader = pin!(Some(init));
             let condition = move |_: &K, value: &V| replace_if(value);
-            Loaded::<V>::shared(self.load_if(loader, (Some(condition), OnStale::Keep)).await)
+            let judge = (Some(condition), OnStale::Keep);
+            Loaded::<V>::shared(self.cache.load_if(self.key, loader, Loaded::new, judge).await)
         }
 
         /// See [`crate::KeyEntry::or_optionally_insert_with`].
@@ -164,10 +121,9 @@ macro_rules! operations {
             self,
             init: impl Future<Output = Option<V>>,
         ) -> Option<Entry<K, V>> {
-            let loader = (pin!(Some(init)), (|value| value.map(Loaded::new)) as fn(Option<V>) -> _);
-            Option::<Loaded<V>>::shared(
-                self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await,
-            )
+            let loader = pin!(Some(init));
+            let made = |value: Option<V>| value.map(Loaded::new);
+            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await.ok()
         }
 
         /// See [`crate::KeyEntry::or_try_insert_with`].
@@ -179,9 +135,9 @@ macro_rules! operations {
             F: Future<Output = Result<V, E>>,
             E: Send + Sync + 'static,
         {
-            let loader =
-                (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-            self.load_if(loader, (None::<Never<K, V>>, OnStale::Reload)).await
+            let loader = pin!(Some(init));
+            let made = |made: Result<V, E>| made.map(Loaded::new);
+            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await
         }
 
         /// See [`crate::KeyEntry::or_load_with`].
@@ -189,13 +145,8 @@ macro_rules! operations {
             self,
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(
-                self.load_if(
-                    (pin!(Some(loader)), identity),
-                    (None::<Never<K, V>>, OnStale::Reload),
-                )
-                .await,
-            )
+            let loader = pin!(Some(loader));
+            R::shared(self.cache.load_if(self.key, loader, identity, plain(OnStale::Reload)).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
@@ -217,7 +168,8 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Op<V>>,
         {
-            let Ok(result) = self.compute(compute, Ok::<_, Infallible>).await;
+            let Ok(result) =
+                self.cache.compute(self.key.into_key(), compute, Ok::<_, Infallible>).await;
             result
         }
 
@@ -233,7 +185,7 @@ macro_rules! operations {
             F: FnOnce(Option<Entry<K, V>>) -> Fut,
             Fut: Future<Output = Result<Op<V>, E>>,
         {
-            self.compute(compute, identity).await
+            self.cache.compute(self.key.into_key(), compute, identity).await
         }
 
         /// See [`crate::KeyEntry::and_upsert_with`].
@@ -243,7 +195,7 @@ macro_rules! operations {
             Fut: Future<Output = V>,
         {
             let put = |value| Ok::<_, Infallible>(Op::Put(value));
-            let Ok(result) = self.compute(compute, put).await;
+            let Ok(result) = self.cache.compute(self.key.into_key(), compute, put).await;
             result.unwrap()
         }
     };
@@ -255,7 +207,6 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_unmade, read_or_unmade_value, identity);
     operations!();
 }
 
@@ -266,6 +217,5 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    differences!(read_or_unmade_by_ref, read_or_unmade_value_by_ref, ToKey::to_key);
     operations!();
 }

@@ -2,13 +2,14 @@
 
 use super::Cache;
 use crate::cache::loaded;
-use crate::engine::OnStale;
+use crate::engine::{KeySource, OnStale, Owned};
+use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 impl<K, V, S> Cache<K, V, S>
@@ -34,8 +35,7 @@ where
     where
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-        Loaded::<V>::shared(self.entry(key).load_value(init).await)
+        Loaded::<V>::shared(self.load_value(Owned(key), pin!(Some(init)), Loaded::new).await)
     }
 
     /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
@@ -44,8 +44,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
-        Loaded::<V>::shared(self.entry_by_ref(key).load_value(init).await)
+        Loaded::<V>::shared(self.load_value(key, pin!(Some(init)), Loaded::new).await)
     }
 
     /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
@@ -58,9 +57,9 @@ where
     where
         V: Clone,
     {
-        let init = (pin!(Some(init)), Loaded::new as fn(V) -> _);
         let judge = (Some(|_: &K, value: &V| replace_if(value)), OnStale::Keep);
-        Loaded::<V>::shared(self.entry(key).load_if(init, judge).await).into_value()
+        Loaded::<V>::shared(self.load_if(Owned(key), pin!(Some(init)), Loaded::new, judge).await)
+            .into_value()
     }
 
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
@@ -69,8 +68,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
-        self.entry(key).load_value(init).await.ok()
+        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
@@ -81,8 +79,7 @@ where
         F: Future<Output = Option<V>>,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Option<V>) -> _);
-        self.entry_by_ref(key).load_value(init).await.ok()
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
     }
 
     /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
@@ -104,8 +101,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-        self.entry(key).load_value(init).await
+        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
@@ -119,8 +115,7 @@ where
         E: Send + Sync + 'static,
         V: Clone,
     {
-        let init = (pin!(Some(init)), (|made| made.map(Loaded::new)) as fn(Result<V, E>) -> _);
-        self.entry_by_ref(key).load_value(init).await
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
@@ -143,7 +138,7 @@ where
     where
         V: Clone,
     {
-        R::shared(self.entry(key).load_value((pin!(Some(loader)), identity)).await)
+        R::shared(self.load_value(Owned(key), pin!(Some(loader)), identity).await)
     }
 
     /// Like [`load`](Self::load), but clones the key only if it has to load.
@@ -156,7 +151,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        R::shared(self.entry_by_ref(key).load_value((pin!(Some(loader)), identity)).await)
+        R::shared(self.load_value(key, pin!(Some(loader)), identity).await)
     }
 
     /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no
@@ -254,6 +249,65 @@ where
         } else {
             self.tell().await;
         }
-        R::shared(loaded.map(crate::Entry::into_value))
+        R::shared(loaded.map(Entry::into_value))
+    }
+
+    /// The key's entry, read or loaded.
+    ///
+    /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
+    /// loader is dropped when it has ended, or when a hit needs none: before listeners are told,
+    /// which may wait for what it holds, and before the result is the return value, which a panic
+    /// of its destructor would leak.
+    ///
+    /// `result_of` makes the loader's result of what the future returns.
+    pub(super) async fn load_if<T, R: LoaderResult<V>>(
+        &self,
+        key: impl KeySource<K>,
+        mut loader: Pin<&mut Option<impl Future<Output = T>>>,
+        result_of: fn(T) -> R,
+        judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
+    ) -> Result<Entry<K, V>, R::Reason> {
+        let engine = self.engine();
+        let unmade = match engine.read_or_unmade(key, judge) {
+            Ok(entry) => {
+                loader.set(None);
+                // A hit writes nothing, so it is not held back.
+                self.tell_listeners().await;
+                return Ok(entry);
+            }
+            Err(unmade) => unmade,
+        };
+        let result = engine.make_async(&mut Some(unmade), loader, result_of).await;
+        self.tell().await;
+        result
+    }
+
+    /// [`load_if`](Self::load_if) for a clone of the value. A stale one may be reloaded.
+    async fn load_value<T, R: LoaderResult<V>>(
+        &self,
+        key: impl KeySource<K>,
+        mut loader: Pin<&mut Option<impl Future<Output = T>>>,
+        result_of: fn(T) -> R,
+    ) -> Result<V, R::Reason>
+    where
+        V: Clone,
+    {
+        let engine = self.engine();
+        let unmade = match engine.read_or_unmade_value(key) {
+            Ok(value) => {
+                loader.set(None);
+                if !engine.tells_after_read() {
+                    return Ok(value);
+                }
+                // The future has no room for a value.
+                let value = Box::new(value);
+                self.tell_listeners().await;
+                return Ok(*value);
+            }
+            Err(unmade) => unmade,
+        };
+        let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
+        self.tell().await;
+        made.map(Entry::into_value)
     }
 }

@@ -1,7 +1,7 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{Failed, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
+use crate::engine::{Failed, OnStale, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::Reason;
@@ -114,7 +114,7 @@ where
         let Some(mut entry) = self.cache.get_entry(key).await else {
             return self.load_missing(key.to_key()).await;
         };
-        if let Some(reloading) = engine.take_stale_inline(&entry)
+        if let Some(reloading) = engine.take_stale_inline(&entry, OnStale::Reload)
             && let Some(renewed) = self.reload(reloading, &entry).await
         {
             // Drops the old one, before the new one is the return value.
@@ -227,7 +227,7 @@ where
                 return Ok(entry.into_value());
             }
             let soft = pin!(soft);
-            match engine.take_stale_inline(&entry) {
+            match engine.take_stale_inline(&entry, OnStale::Reload) {
                 None => engine.await_reload_async(entry.node(), soft).await,
                 Some(reloading) => {
                     let reload = pin!(self.reload(reloading, &entry));

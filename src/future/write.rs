@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::clock::{NEVER, nanos};
-use crate::engine::as_task;
+use crate::engine::{NoCondition, as_task};
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
@@ -60,7 +60,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result = self.engine().remove_async(key).await;
+        let result = self.engine().remove_async(key, None::<NoCondition<K, V>>).await;
         self.tell().await;
         result
     }
@@ -71,7 +71,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.engine().remove_if_async(key, condition).await;
+        let result = self.engine().remove_async(key, Some(condition)).await;
         self.tell().await;
         result.map(Entry::into_value)
     }
@@ -81,7 +81,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.engine().remove_async(key).await;
+        self.engine().remove_async(key, None::<NoCondition<K, V>>).await;
         self.tell().await;
     }
 

@@ -2,8 +2,8 @@
 
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
-use crate::engine::loads::{Begun, LoadTimer, Replaces, loaded_node};
-use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
@@ -106,7 +106,7 @@ impl Drop for OwnLoads {
         let keeps = !seeded("ended-loads-give-their-tokens-away");
         // It outlives the mark: a flight that a waker begins must not get the token.
         let _first = self.0.first().filter(|_| keeps).map(|own| own.flight.share());
-        let _mark = self.token().and_then(ReentrancyMark::flight);
+        let _mark = self.token().map(Frame::Flight).and_then(ReentrancyMark::push);
         self.0.clear();
     }
 }
@@ -146,7 +146,7 @@ struct EnteredLoads {
 
 impl EnteredLoads {
     fn new(own: OwnLoads) -> Self {
-        let mark = own.token().and_then(ReentrancyMark::flight);
+        let mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
         Self { own, mark }
     }
 
@@ -168,7 +168,7 @@ enum Made<V> {
 
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
-    let _mark = own.token().and_then(ReentrancyMark::poll);
+    let _mark = own.token().map(Frame::Poll).and_then(ReentrancyMark::push);
     run()
 }
 
@@ -200,7 +200,9 @@ where
         loop {
             let (own, other) = self.begin_round(&mut wanted, &mut missing);
             if !own.is_empty() {
-                match self.finish_round(&mut wanted, own, &mut loader) {
+                let timer = LoadTimer::start(&self.core);
+                let made = polled(&own, || loader(&keys_of(&wanted, &own)));
+                match self.land_round(&mut wanted, own, timer, made) {
                     Ok(unasked) => self.insert_unasked(unasked, deadline),
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
@@ -279,8 +281,7 @@ where
             let mut replaces = Replaces::none();
             let kind = (FlightKind::Load, own.token());
             match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
-                Step::Done(Begun::Present(entry)) => *slot = Wanted::Known(Some(entry)),
-                Step::Done(Begun::NoValue(Absent)) => *slot = Wanted::Known(None),
+                Step::Done(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Step::Done(Begun::Leading(flight)) => {
                     looks_at_all = true;
                     let entry = self.lead((&mut own, &mut mark), Own { position, flight }, draft);
@@ -310,7 +311,7 @@ where
         draft: &OwnedDraft<K, V>,
     ) -> Option<Entry<K, V>> {
         own.0.push(begun);
-        *mark = mark.take().or_else(|| own.token().and_then(ReentrancyMark::poll));
+        *mark = mark.take().or_else(|| own.token().map(Frame::Poll).and_then(ReentrancyMark::push));
         // A comparison that panics ends the mark first, and then the loads.
         let flight = &own.0.last()?.flight;
         let entry = self.present_for_load(flight, draft, &mut Replaces::none())?;
@@ -318,57 +319,33 @@ where
         if own.is_empty() {
             *mark = None;
         }
-        let loaded = loaded_node(&entry, entry.deadline());
-        flight.enter().land_with(|| Some(LoadOutcome::Value(loaded)));
+        land_entry(flight.enter(), &entry, entry.deadline());
         Some(entry)
     }
 
-    /// Runs the loader for the keys of this call, and commits what it makes of them. The caller
-    /// inserts the rest: it may have to wait, and the loads of this call have ended then.
-    fn finish_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
-        &self,
-        wanted: &mut [Wanted<K, V>],
-        own: OwnLoads,
-        loader: &mut impl FnMut(&[&K]) -> Result<I, E>,
-    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        let own = EnteredLoads::new(own);
-        let timer = LoadTimer::start(&self.core);
-        let made = loader(&keys_of(wanted, &own.own));
-        self.land_round(wanted, own, timer, made)
-    }
-
-    /// Commits what a task's loader has made of the keys of this call. The caller inserts the rest.
+    /// Commits what the loader has made of the keys of this call. The caller inserts the rest: it
+    /// may have to wait, and the loads of this call have ended then.
     ///
     /// # Errors
     /// The loader's.
-    pub fn land_polled<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
+    pub fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: OwnLoads,
         timer: LoadTimer<'_>,
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
-        self.land_round(wanted, EnteredLoads::new(own), timer, made)
-    }
-
-    fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
-        &self,
-        wanted: &mut [Wanted<K, V>],
-        mut own: EnteredLoads,
-        timer: LoadTimer<'_>,
-        made: Result<I, E>,
-    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
+        let mut own = EnteredLoads::new(own);
+        timer.stop(&made);
         let mut made = match made.map_err(plain::Arc::new) {
             Ok(made) => self.by_hash(made),
             Err(error) => {
-                drop(timer);
                 while let Some((_, flight)) = own.pop() {
                     flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
                 }
                 return Err(error);
             }
         };
-        timer.succeed();
         while let Some((position, flight)) = own.pop() {
             self.land_one(wanted, position, flight, &mut made);
         }
@@ -403,8 +380,10 @@ where
             // A key that is given twice, and whose first load was overtaken before the second.
             Made::UsedAt(other) => {
                 let entry = known_entry(&wanted[other]);
-                let loaded = entry.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-                flight.land_with(|| loaded.map(LoadOutcome::Value));
+                match &entry {
+                    Some(entry) => land_entry(flight, entry, entry.deadline()),
+                    None => flight.land(),
+                }
                 entry
             }
         };

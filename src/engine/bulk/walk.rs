@@ -10,6 +10,18 @@ use crate::prefetch::prefetch_contents;
 use crate::primitives::seeded;
 
 impl<K: Eq, V, S> Engine<K, V, S> {
+    /// Handles on the nodes of all keys, one for each key, a bucket at a time. No guard is left
+    /// between two of them.
+    pub fn all_keys(&self) -> impl Iterator<Item = Handle<K, V>> {
+        let mut cursor = Some(Hash32::FIRST);
+        let buckets = std::iter::from_fn(move || {
+            let mut nodes = Vec::new();
+            cursor = self.walk_keys(cursor?, &mut nodes);
+            Some(nodes)
+        });
+        buckets.flatten()
+    }
+
     /// Adds handles on the nodes of one bucket, from the hash position `cursor` on, one for each
     /// key. Returns the position of the rest. No guard is left.
     pub fn walk_keys(

@@ -7,7 +7,7 @@ use super::upkeep::Upkeep;
 use crate::clock::{Ticker, Timestamp};
 use crate::config::Config;
 use crate::engine::flights::Flights;
-use crate::engine::reentrancy::{CacheId, Subject};
+use crate::engine::reentrancy::{CacheId, Frame, ReentrancyMark, Subject};
 use crate::expiration::FixedLifetimes;
 use crate::index::{self, Index};
 use crate::links::NodeId;
@@ -89,6 +89,12 @@ impl Core {
     #[inline]
     pub fn subject(&self, meta: &Meta, id: NodeId) -> Subject {
         Subject { cache: self.id(), hash: meta.hash(), id }
+    }
+
+    /// Marks a callback about this node's key, on which the caller has a count.
+    #[inline]
+    pub fn mark_callback(&self, meta: &Meta, id: NodeId) -> Option<ReentrancyMark> {
+        ReentrancyMark::push(Frame::Callback(self.subject(meta, id)))
     }
 
     /// Whether nothing was published since the last `invalidate_all`, and no load is in progress

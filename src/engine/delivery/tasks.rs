@@ -2,7 +2,7 @@
 
 use super::budget::DeliveryBudget;
 use crate::engine::Engine;
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::waiters::yield_now;
 use std::future::poll_fn;
 
@@ -36,7 +36,7 @@ impl<K, V, S> Engine<K, V, S> {
                 yield_now().await;
             }
             if notices.waiting() > limit && !notices.is_delivering() {
-                let _mark = ReentrancyMark::task();
+                let _mark = ReentrancyMark::push(Frame::Task);
                 self.deliver_at_most(DeliveryBudget::CALLER);
             }
             self.another_delivers(|| notices.waiting() <= limit).await;
@@ -49,13 +49,13 @@ impl<K, V, S> Engine<K, V, S> {
         let notices = &self.core.notices;
         if notices.receiving().is_some() {
             // A receiver takes its time, and may be in this very task.
-            let _mark = ReentrancyMark::task();
+            let _mark = ReentrancyMark::push(Frame::Task);
             self.deliver_at_most(DeliveryBudget::ALL);
             return;
         }
         while !notices.is_idle() && !reentrancy::is_in_user_code() {
             self.another_delivers(|| !notices.is_delivering()).await;
-            let _mark = ReentrancyMark::task();
+            let _mark = ReentrancyMark::push(Frame::Task);
             self.deliver_at_most(DeliveryBudget::ALL);
         }
     }

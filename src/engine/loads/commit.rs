@@ -2,7 +2,9 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, FlightGuard, LoadedNode, Obstacle};
+use crate::engine::flights::{
+    Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
+};
 use crate::engine::write::{Answer, Basis, Condition, FullTerms, Put, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
@@ -73,11 +75,13 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     }
 }
 
-/// The outcome of a load for its waiters. `ends` is the end of the value's life, or
-/// [`NEVER`] if the value was refused.
-pub fn loaded_node<K, V>(entry: &Entry<K, V>, ends: Timestamp) -> LoadedNode {
-    let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
-    LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }
+/// Ends a load or a reload, whose waiters share this entry. `ends` is the end of the value's life,
+/// or [`NEVER`] if the value was refused.
+pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timestamp) {
+    flight.land_with(|| {
+        let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
+        Some(LoadOutcome::Value(LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }))
+    });
 }
 
 /// The commit of a value that ended.
@@ -179,7 +183,7 @@ where
                 && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
             let is_last =
                 replaces.condition.is_some() && flight.is_overtaken(self.core.hot.generation());
-            let mut look = || self.judged_entry(flight.guard(), (hash, node.key()), replaces);
+            let mut look = || self.judged_entry(flight, (hash, node.key()), replaces);
             let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,
                 Some((entry, true)) => self.basis_on(&entry),
@@ -242,17 +246,17 @@ where
                     // overtaken, and would be asked about a newer one again and again.
                     return Ok(Committed::of(&node, &put));
                 }
-                flight.guard().set_may_share(false);
+                flight.set_may_share(false);
                 return Err(node);
             }
             // Where reads change hard deadlines, hooks asked about a key that is read all the time
             // would be asked again and again.
             put.told = basis.told().filter(|_| answer.is_some() && !self.mode.asks());
-            flight.guard().set_may_share(true);
+            flight.set_may_share(true);
             let done = match reload.filter(|_| living.is_some()) {
-                None => self.core.commit_put(found, &put, flight.clearance()),
+                None => self.core.commit_put(found, &put, Clearance::Load(flight)),
                 Some(ReloadOf { read_at }) => {
-                    self.core.commit_reload(found, &mut put, flight.clearance(), read_at)
+                    self.core.commit_reload(found, &mut put, Clearance::Load(flight), read_at)
                 }
             };
             match done {
@@ -266,7 +270,7 @@ where
                 }
                 Err(Obstacle::Overtaken) => return Ok(Committed::of(&node, &put)),
                 Err(Obstacle::EntryChanged) => {
-                    flight.guard().set_may_share(false);
+                    flight.set_may_share(false);
                     return Err(node);
                 }
                 Err(_) => {}

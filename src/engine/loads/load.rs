@@ -1,6 +1,7 @@
 //! Loads: one caller makes the value, and all callers that want it share the outcome.
 
-use super::commit::{Replaces, loaded_node};
+use super::commit::{Replaces, land_entry};
+use super::source::KeySource;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::flights::{
@@ -14,7 +15,6 @@ use crate::hash::Hash32;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
-use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
@@ -30,8 +30,11 @@ impl<'a> LoadTimer<'a> {
         Self { core, started: core.recorder.is_some().then(Instant::now) }
     }
 
-    pub fn succeed(mut self) {
-        if let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder) {
+    /// The loader has ended.
+    pub fn stop<T, N>(mut self, made: &Result<T, N>) {
+        if made.is_ok()
+            && let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder)
+        {
             recorder.loaded(started.elapsed());
         }
     }
@@ -66,10 +69,9 @@ pub fn once<T>(run: impl FnOnce() -> T) -> impl FnMut() -> T {
 
 /// The result of [`Engine::begin_load`].
 pub enum Begun<K, V, N> {
-    /// The key has an entry, or another call's load made this value, which need not be cached.
-    Present(Entry<K, V>),
-    /// Another call's loader made no value. This call returns the same reason.
-    NoValue(N),
+    /// The key has an entry; or another call's load made this value, which need not be cached; or
+    /// another call's loader made no value, and this call returns the same reason.
+    Ended(Result<Entry<K, V>, N>),
     /// This call makes the value.
     Leading(FlightGuard),
 }
@@ -93,7 +95,7 @@ where
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
     pub fn load<R: LoaderResult<V>>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         init: impl FnOnce() -> R,
         judge: (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, R::Reason> {
@@ -107,77 +109,26 @@ where
 
     pub(super) fn load_dyn<N: Reason>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         init: Init<'_, V, N>,
         (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
-        match self.read_for_load(&key, &mut replaces) {
-            Some(mut entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    let mut key = once(|| key);
-                    entry = self.reload_by_call(reloading, entry, &mut key, init);
-                    drop(key);
-                } else {
-                    // As in `load`.
-                    drop(key);
-                }
-                Ok(entry)
-            }
-            None => {
-                let loaded = self.load_missing(key, init, &mut replaces);
-                // It may have the last count on the entry that it judged.
-                drop(replaces);
-                loaded
-            }
-        }
-    }
-
-    /// [`load`](Self::load) that makes a key only if it has to load.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_by_ref<Q, R: LoaderResult<V>>(
-        &self,
-        key: &Q,
-        init: impl FnOnce() -> R,
-        judge: (Option<Condition<'_, K, V>>, OnStale),
-    ) -> Result<Entry<K, V>, R::Reason>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_by_ref_dyn(key, &mut init, judge);
-        drop(init);
-        loaded
-    }
-
-    pub(super) fn load_by_ref_dyn<Q, N: Reason>(
-        &self,
-        key: &Q,
-        init: Init<'_, V, N>,
-        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
-    ) -> Result<Entry<K, V>, N>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut replaces = Replaces::new(replace_if);
-        let loaded = match self.read_for_load(key, &mut replaces) {
-            Some(entry) => {
-                if on_stale == OnStale::Reload
-                    && let Some(reloading) = self.take_stale_inline(&entry)
-                {
-                    Ok(self.reload_by_call(reloading, entry, &mut || key.to_key(), init))
-                } else {
-                    Ok(entry)
-                }
-            }
-            None => self.load_missing(key.to_key(), init, &mut replaces),
+        let Some(mut entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
+            let loaded = self.load_missing(key.into_key(), init, &mut replaces);
+            // It may have the last count on the entry that it judged.
+            drop(replaces);
+            return loaded;
         };
-        drop(replaces);
-        loaded
+        if let Some(reloading) = self.take_stale_inline(&entry, on_stale) {
+            let mut key = once(|| key.into_key());
+            entry = self.reload_by_call(reloading, entry, &mut key, init);
+            drop(key);
+        } else {
+            // As in `load`.
+            drop(key);
+        }
+        Ok(entry)
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.
@@ -259,13 +210,10 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         match begun {
-            Begun::Present(entry) => {
+            Begun::Ended(loaded) => {
+                // As in `load`.
                 drop(draft);
-                Ok(entry)
-            }
-            Begun::NoValue(reason) => {
-                drop(draft);
-                Err(reason)
+                loaded
             }
             Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
         }
@@ -280,6 +228,20 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
         self.begin_load_as((FlightKind::Load, None), draft, joined, replaces)
+    }
+
+    /// [`begin_load`](Self::begin_load) for a load that is to be queued, if the key still has no
+    /// entry.
+    pub fn begin_queued_load<N: Reason>(
+        &self,
+        draft: &OwnedDraft<K, V>,
+        joined: &mut Option<Arc<Flight>>,
+    ) -> Step<Begun<K, V, N>> {
+        let replaces = &mut Replaces::none();
+        match self.begin_load_as((FlightKind::Queued, None), draft, joined, replaces) {
+            Step::Done(begun) => Step::Done(self.look_again(begun, draft, replaces)),
+            Step::Wait(flight) => Step::Wait(flight),
+        }
     }
 
     /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued, or of a call
@@ -301,7 +263,7 @@ where
             }
             let entry = self.peek_entry(hash, key);
             if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
-                return Step::Done(Begun::Present(entry));
+                return Step::Done(Begun::Ended(Ok(entry)));
             }
         }
         let is_queued = kind == FlightKind::Queued;
@@ -332,19 +294,31 @@ where
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
-        if let Some(entry) = self.present_for_load(flight.guard(), &draft, replaces) {
-            flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
+        if let Some(entry) = self.present_for_load(&flight, &draft, replaces) {
+            land_entry(flight, &entry, entry.deadline());
             drop(draft);
             return Ok(entry);
         }
         let timer = LoadTimer::start(&self.core);
-        match init() {
-            Ok(loaded) => {
-                timer.succeed();
-                Ok(self.land_value(draft, loaded, flight, replaces))
-            }
+        let made = init();
+        timer.stop(&made);
+        self.land_made(draft, made, flight, replaces)
+    }
+
+    /// Ends a load by what its loader has made.
+    ///
+    /// # Errors
+    /// The loader's reason.
+    pub fn land_made<N: Reason>(
+        &self,
+        draft: OwnedDraft<K, V>,
+        made: Result<Loaded<V>, N>,
+        flight: EnteredFlight,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Result<Entry<K, V>, N> {
+        match made {
+            Ok(loaded) => Ok(self.land_value(draft, loaded, flight, replaces)),
             Err(reason) => {
-                drop(timer);
                 if seeded("absences-keep-the-flight") {
                     std::mem::forget(flight);
                     return Err(reason);
@@ -367,6 +341,25 @@ where
         judged.and_then(|(entry, is_replaced)| (!is_replaced).then_some(entry))
     }
 
+    /// For a load that is not finished at once: the entry in place of the flight, if the key has
+    /// got one between the read and the registration. Then the flight lands with that entry.
+    pub fn look_again<N>(
+        &self,
+        begun: Begun<K, V, N>,
+        draft: &OwnedDraft<K, V>,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Begun<K, V, N> {
+        let Begun::Leading(flight) = begun else { return begun };
+        let present = {
+            // The comparisons are user code, which may load the key.
+            let _mark = flight.mark_poll();
+            self.present_for_load(&flight, draft, replaces)
+        };
+        let Some(entry) = present else { return Begun::Leading(flight) };
+        land_entry(flight.enter(), &entry, entry.deadline());
+        Begun::Ended(Ok(entry))
+    }
+
     /// Commits a loaded value and ends its flight.
     pub fn land_value(
         &self,
@@ -378,7 +371,7 @@ where
         let (value, lease) = loaded.into_parts();
         let node = draft.attach(&self.pool).fill(value);
         let (entry, ends) = self.commit_load(node, lease, &flight, replaces);
-        flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+        land_entry(flight, &entry, ends);
         self.after_write();
         entry
     }
@@ -395,9 +388,11 @@ where
                 let entry = self.join_value(loaded)?;
                 // An entry that the other call has only found is judged like any other.
                 let is_usable = is_made || !self.is_replaced(&entry, replaces);
-                is_usable.then_some(Begun::Present(entry))
+                is_usable.then_some(Begun::Ended(Ok(entry)))
             }
-            LoadOutcome::NoValue(reason) => N::adopt(&reason).map(Begun::NoValue),
+            LoadOutcome::NoValue(reason) => {
+                N::adopt(&reason).map(|reason| Begun::Ended(Err(reason)))
+            }
         }
     }
 

@@ -4,9 +4,11 @@ mod commit;
 mod compute;
 mod load;
 mod pending;
+mod source;
 mod value;
 
-pub use commit::{OwnedReplaces, Replaces, loaded_node};
+pub use commit::{OwnedReplaces, Replaces, land_entry};
 pub use load::{Begun, Init, LoadTimer, OnStale, once};
 pub use pending::{PendingLoad, ValueOrLoad};
+pub use source::{KeySource, Owned};
 pub use value::ValueRead;

@@ -1,10 +1,10 @@
 //! Loads whose value does not come from a closure: the caller leads the key's load, and provides
 //! the value later, perhaps on another thread.
 
-use super::commit::{Replaces, loaded_node};
+use super::commit::Replaces;
 use super::load::Begun;
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, LoadOutcome};
+use crate::engine::flights::FlightGuard;
 use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::loaded::Loaded;
@@ -53,59 +53,18 @@ where
         }
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
-        match block_until(deadline, step) {
-            None => ValueOrLoad::TimedOut,
-            Some(Begun::Present(entry)) => {
+        let Some(begun) = block_until(deadline, step) else { return ValueOrLoad::TimedOut };
+        match self.look_again(begun, &draft, &mut replaces) {
+            Begun::Ended(Ok(entry)) => {
                 // The drop must come before the entry is the return value: otherwise a panic of the
                 // key's destructor would leak the entry.
                 drop(draft);
                 ValueOrLoad::Present(entry)
             }
-            Some(Begun::NoValue(never)) => match never {},
-            Some(Begun::Leading(flight)) => self.lead_pending(flight, draft),
-        }
-    }
-
-    /// Leads, unless the key has got an entry between the read and the registration.
-    fn lead_pending(&self, flight: FlightGuard, draft: OwnedDraft<K, V>) -> ValueOrLoad<K, V> {
-        match self.unless_present(flight, &draft) {
-            Ok(flight) => {
+            Begun::Leading(flight) => {
                 ValueOrLoad::Leading(PendingLoad { flight, draft, started: Instant::now() })
             }
-            Err(entry) => {
-                drop(draft);
-                ValueOrLoad::Present(entry)
-            }
         }
-    }
-
-    /// For a load that is not finished at once: the entry in place of the flight, if the key has
-    /// got one between the read and the registration.
-    pub fn look_again<N>(&self, begun: Begun<K, V, N>, draft: &OwnedDraft<K, V>) -> Begun<K, V, N> {
-        match begun {
-            Begun::Leading(flight) => {
-                self.unless_present(flight, draft).map_or_else(Begun::Present, Begun::Leading)
-            }
-            begun => begun,
-        }
-    }
-
-    /// The flight, unless the key has got an entry between the read and the registration. Then the
-    /// flight lands with that entry.
-    fn unless_present(
-        &self,
-        flight: FlightGuard,
-        draft: &OwnedDraft<K, V>,
-    ) -> Result<FlightGuard, Entry<K, V>> {
-        let present = {
-            // The comparisons are user code, which may load the key.
-            let _mark = flight.mark_poll();
-            self.present_for_load(&flight, draft, &mut Replaces::none())
-        };
-        let Some(entry) = present else { return Ok(flight) };
-        let outcome = || Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline())));
-        flight.enter().land_with(outcome);
-        Err(entry)
     }
 
     /// Ends the load with its value.

@@ -4,10 +4,10 @@
 
 use super::commit::Replaces;
 use super::load::{Init, OnStale, once};
+use super::source::KeySource;
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::loaded::{LoaderResult, Reason};
-use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -44,7 +44,7 @@ where
     /// As [`load`](Self::load).
     pub fn load_value<R: LoaderResult<V>>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason> {
         let mut init = once(|| init().into_result());
@@ -54,45 +54,19 @@ where
         loaded
     }
 
-    fn load_value_dyn<N: Reason>(&self, key: K, init: Init<'_, V, N>) -> Result<V, N> {
-        let entry = match self.read_for_value(&key) {
+    fn load_value_dyn<N: Reason>(
+        &self,
+        key: impl KeySource<K>,
+        init: Init<'_, V, N>,
+    ) -> Result<V, N> {
+        let entry = match self.read_for_value(key.borrowed()) {
             ValueRead::Hit(value) => {
                 // As in `load`.
                 drop(key);
                 return Ok(value);
             }
-            ValueRead::Miss => self.load_missing(key, init, &mut Replaces::none()),
+            ValueRead::Miss => self.load_missing(key.into_key(), init, &mut Replaces::none()),
             ValueRead::ByHandle => self.load_dyn(key, init, (None, OnStale::Reload)),
-        };
-        entry.map(Entry::into_value)
-    }
-
-    /// [`load_value`](Self::load_value) that makes a key only if it has to load.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_value_by_ref<Q, R: LoaderResult<V>>(
-        &self,
-        key: &Q,
-        init: impl FnOnce() -> R,
-    ) -> Result<V, R::Reason>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_value_by_ref_dyn(key, &mut init);
-        drop(init);
-        loaded
-    }
-
-    fn load_value_by_ref_dyn<Q, N: Reason>(&self, key: &Q, init: Init<'_, V, N>) -> Result<V, N>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let entry = match self.read_for_value(key) {
-            ValueRead::Hit(value) => return Ok(value),
-            ValueRead::Miss => self.load_missing(key.to_key(), init, &mut Replaces::none()),
-            ValueRead::ByHandle => self.load_by_ref_dyn(key, init, (None, OnStale::Reload)),
         };
         entry.map(Entry::into_value)
     }

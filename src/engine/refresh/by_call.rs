@@ -1,8 +1,8 @@
 //! Reloads by a call's own loader: inline, or on the executor if the loader may go there.
 
-use super::reload::{Answer, Call};
+use super::reload::{Answer, Call, Panics};
 use crate::engine::Engine;
-use crate::engine::loads::{Init, Replaces, once};
+use crate::engine::loads::{Init, OnStale, Replaces, once};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult, Reason};
@@ -34,8 +34,9 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// [`take_stale`](Self::take_stale) for a loader that may not leave this thread.
     #[inline]
-    pub fn take_stale_inline(&self, entry: &Entry<K, V>) -> Option<Reloading> {
-        if self.reloads_inline() { self.take_stale(entry) } else { None }
+    pub fn take_stale_inline(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Reloading> {
+        let may_reload = on_stale == OnStale::Reload && self.reloads_inline();
+        if may_reload { self.take_stale(entry) } else { None }
     }
 }
 
@@ -69,7 +70,9 @@ where
         key: &mut dyn FnMut() -> K,
         init: Init<'_, V, N>,
     ) -> Entry<K, V> {
-        let made = self.reload_with(reloading, (&mut |_| key(), &mut |_, _| answer(init())));
+        let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
+        let made = self.reload_with(reloading, call, Panics::Reach(None));
+        self.hold_back_writer();
         made.unwrap_or(entry)
     }
 }
@@ -109,7 +112,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
-            drop(engine.reload_catching(reloading, call));
+            drop(engine.reload_with(reloading, call, Panics::Count));
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));
         }));

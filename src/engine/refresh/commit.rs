@@ -5,7 +5,7 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::event::{Event, Packed};
-use crate::engine::flights::{CommitPermit, EnteredFlight, Obstacle};
+use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
 use crate::engine::write::{Basis, Readings};
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
@@ -58,9 +58,10 @@ impl Core {
     /// another one if something overtook the flight, or the entry has ended.
     fn prolong(&self, new: &NewLife, flight: &EnteredFlight) -> Result<Timestamp, Obstacle> {
         let hash = self.pool.meta(new.id).hash();
-        let permit = self.flights.permit(hash, flight.clearance()).ok_or(Obstacle::Overtaken)?;
+        let permit =
+            self.flights.permit(hash, Clearance::Load(flight)).ok_or(Obstacle::Overtaken)?;
         let guard = crate::epoch::pin();
-        flight.guard().set_may_share(true);
+        flight.set_may_share(true);
         let (end, event) = self.commit_unmodified(&guard, new, &permit)?;
         drop(guard);
         if let Some(event) = event {
@@ -141,7 +142,7 @@ impl<K, V, S> Engine<K, V, S> {
         loop {
             match self.core.prolong(&self.new_life(node, lease, read_at), flight) {
                 // The hook is asked about the lifetime that was set meanwhile.
-                Err(Obstacle::EntryChanged) => flight.guard().set_may_share(false),
+                Err(Obstacle::EntryChanged) => flight.set_may_share(false),
                 prolonged => return prolonged.ok(),
             }
         }

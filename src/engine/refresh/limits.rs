@@ -2,9 +2,9 @@
 //! load goes on without it.
 
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, FlightKind};
+use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, Replaces, once};
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::engine::reloads::Reloads;
 use crate::engine::step::block_until;
 use crate::entry::Entry;
@@ -137,28 +137,15 @@ where
         };
         loop {
             let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
-            let begin = || {
-                let replaces = &mut Replaces::none();
-                self.begin_load_as::<R::Reason>(
-                    (FlightKind::Queued, None),
-                    &draft,
-                    &mut joined,
-                    replaces,
-                )
-            };
-            let begun = block_until(deadline, begin);
-            let flight = match begun.map(|begun| self.look_again(begun, &draft)) {
+            let begin = || self.begin_queued_load(&draft, &mut joined);
+            let flight = match block_until(deadline, begin) {
                 None => return give_up(),
                 Some(Begun::Leading(flight)) => flight,
-                Some(Begun::Present(entry)) => {
+                Some(Begun::Ended(loaded)) => {
                     // The drop must come before the entry is the return value: otherwise a panic of
                     // the key's destructor would leak the entry.
                     drop(draft);
-                    return Waited::Loaded(Ok(entry));
-                }
-                Some(Begun::NoValue(reason)) => {
-                    drop(draft);
-                    return Waited::Loaded(Err(reason));
+                    return Waited::Loaded(loaded);
                 }
             };
             let queued = QueuedLoad::new(flight, draft);
@@ -202,7 +189,7 @@ where
         // A panic of the user's code, destructors included, must not reach the executor.
         let loaded = catch_user_panic(|| {
             // Nothing holds the job back: the executor's thread may be the one that receives.
-            let _mark = ReentrancyMark::task();
+            let _mark = ReentrancyMark::push(Frame::Task);
             let mut load = once(|| load(&key).into_result());
             let loaded = self.finish_load(flight, draft, &mut load, &mut Replaces::none());
             drop(load);

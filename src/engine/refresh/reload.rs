@@ -6,14 +6,15 @@ use crate::engine::Engine;
 use crate::engine::flights::{
     EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
-use crate::engine::loads::{LoadTimer, Replaces, loaded_node};
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::loads::{LoadTimer, Replaces, land_entry};
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
 use crate::pool::Handle;
+use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -25,35 +26,30 @@ pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 /// value. Each is called once at most. What takes them so is compiled once for all calls.
 pub type Call<'a, K, V> = (&'a mut dyn FnMut(&K) -> K, &'a mut dyn FnMut(&K, &V) -> Answer<V>);
 
-/// The outcome of a reload.
-pub enum ReloadEnd<K, V> {
-    /// The entry has a new value, which is in the field; or it has a new life or was removed, and
-    /// the field is `None`. This is also the end if the loader made a value but another write took
-    /// the old node out first. The field then has that write's entry, or a value that was not
-    /// cached.
-    Done(Option<Entry<K, V>>),
-    /// The loader did not run: before it began, the entry was replaced, was removed or expired.
-    Nothing,
-    /// Another operation overtook the reload and left the old node in the index; or the loader made
-    /// no value, and the reload was overtaken or the entry ended first.
-    Overtaken,
-    /// The loader failed, or panicked.
-    Failed(Option<NoValue>),
+/// What a panic of the user's code comes to in a reload.
+#[derive(Clone, Copy)]
+pub enum Panics<'a> {
+    /// A failure. It reaches neither the reader that triggered the reload nor the executor: neither
+    /// called that code.
+    Count,
+    /// It reaches the caller, whose own loader is asked. If that is a future, this says whether it
+    /// is being polled.
+    Reach(Option<&'a GuardedBool>),
 }
 
-impl<K, V> ReloadEnd<K, V> {
-    /// Ends the reload. Returns the new value's entry, if it brought one.
-    pub fn end(self, running: Running<'_>) -> Option<Entry<K, V>> {
-        let (made, ended) = match self {
-            Self::Done(made) => (made, Ended::Done),
-            Self::Nothing => (None, Ended::Nothing),
-            Self::Overtaken => (None, Ended::Overtaken),
-            Self::Failed(reason) => (None, Ended::Failed(reason)),
-        };
-        running.end(ended);
-        made
+impl Panics<'_> {
+    /// Runs the user's code. `None` if it has panicked, and that is a failure.
+    fn meet<T>(self, run: impl FnOnce() -> T) -> Option<T> {
+        match self {
+            Self::Count => catch_user_panic(run),
+            Self::Reach(_) => Some(run()),
+        }
     }
 }
+
+/// The outcome of a reload, and the entry of its new value, if it brought one. If another write
+/// took the old node out first, that write's entry, or a value that was not cached.
+pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
 /// Starts reloads by a stored loader: inline, or on the executor.
 pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
@@ -103,7 +99,7 @@ where
             let reloaded = loader.map(|loader| loader.reload(key, old));
             reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
         };
-        self.reload_catching(reloading, (&mut K::clone, &mut ask))
+        self.reload_with(reloading, (&mut K::clone, &mut ask), Panics::Count)
     }
 }
 
@@ -112,59 +108,104 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// [`reload_with`](Self::reload_with) that catches a panic of the user's code. The panic counts
-    /// as a failure. It reaches neither the reader that triggered the reload nor the executor,
-    /// since neither called that code.
-    pub(super) fn reload_catching(
-        &self,
-        reloading: Reloading,
-        call: Call<'_, K, V>,
-    ) -> Option<Entry<K, V>> {
-        self.run_reload(reloading, |node, read_at, flight| {
-            let ended = catch_user_panic(|| self.fly_reload((node, read_at), flight, call));
-            ended.unwrap_or(ReloadEnd::Failed(None))
-        })
-    }
-
     /// Reloads a node's value on this thread. If the key has a load or a computation in flight,
     /// this does nothing: it leaves the entry to that flight. Returns the new value's entry, if the
     /// reload brought a value.
+    ///
+    /// Applies no back-pressure: a read may run this, or the thread of an executor that receives
+    /// the notices.
     pub(super) fn reload_with(
         &self,
         reloading: Reloading,
-        call: Call<'_, K, V>,
+        (key, ask): Call<'_, K, V>,
+        panics: Panics<'_>,
     ) -> Option<Entry<K, V>> {
-        let made = self.run_reload(reloading, |node, read_at, flight| {
-            self.fly_reload((node, read_at), flight, call)
-        });
-        self.hold_back_writer();
+        // As in `land_running`.
+        let ending = ReentrancyMark::push(Frame::Ending);
+        let made = match self.begin_running(Box::new(reloading), panics) {
+            Err(made) => made,
+            Ok((mut running, flight)) => {
+                let timer = LoadTimer::start(&self.core);
+                let answer = running.run(|reloading| {
+                    let _mark = flight.mark_poll();
+                    let node = self.pool.handle_ref(&reloading.node);
+                    panics.meet(|| ask(node.key(), node.value())).unwrap_or(Err(None))
+                });
+                timer.stop(&answer);
+                self.land_running((running, flight), (answer, panics), key)
+            }
+        };
+        drop(ending);
+        self.maintain_after_write();
         made
     }
 
-    /// Applies no back-pressure: a read may run this, or the thread of an executor that receives
-    /// the notices.
-    fn run_reload(
-        &self,
-        reloading: Reloading,
-        fly: impl FnOnce(&Handle<K, V>, Option<Timestamp>, FlightGuard) -> ReloadEnd<K, V>,
-    ) -> Option<Entry<K, V>> {
-        // What the loader has deferred comes after the end: the reload holds a place until then,
-        // and callers wait for it.
-        let ending = ReentrancyMark::ending();
-        let reloads = self.reloads.as_ref()?;
-        let mut running = Running::new(&self.core, reloads, Box::new(reloading));
+    /// The first part of a reload, up to the question to the loader. This and the last part are
+    /// compiled once for all loaders.
+    ///
+    /// # Errors
+    /// The call's result, if the reload ends here.
+    pub fn begin_running<'e>(
+        &'e self,
+        reloading: Box<Reloading>,
+        panics: Panics<'e>,
+    ) -> Result<(Running<'e>, FlightGuard), Option<Entry<K, V>>> {
+        // Dropped after the flight: from then on a read may trigger the next reload.
+        let reloads = self.reloads.as_ref().ok_or(None)?;
+        let mut running = Running::new(&self.core, reloads, reloading);
+        if let Panics::Reach(Some(is_polling)) = panics {
+            running.watch(is_polling);
+        }
         let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
-                return None;
+                return Err(None);
             }
         };
-        let ended = running
-            .run(|reloading| fly(self.pool.handle_ref(&reloading.node), reloading.read_at, flight));
-        let made = ended.end(running);
+        let present = running.run(|reloading| {
+            let _mark = flight.mark_poll();
+            let node = self.pool.handle_ref(&reloading.node);
+            panics.meet(|| self.stable_entry(node.meta().hash(), node.key()).0)
+        });
+        let id = running.reloading().node.id();
+        if present.iter().flatten().any(|entry| entry.node().id() == id) {
+            return Ok((running, flight));
+        }
+        // As in `land_running`.
+        let ending = ReentrancyMark::push(Frame::Ending);
+        let (ended, made) = match present {
+            Some(present) => self.land_nothing(present, flight.enter()),
+            None => {
+                drop(flight);
+                (Ended::Failed(None), None)
+            }
+        };
+        running.end(ended);
         drop(ending);
-        self.maintain_after_write();
+        Err(made)
+    }
+
+    /// The last part of a reload: commits the loader's answer, and ends the flight.
+    pub fn land_running(
+        &self,
+        (running, flight): (Running<'_>, FlightGuard),
+        (answer, panics): (Answer<V>, Panics<'_>),
+        key: &mut dyn FnMut(&K) -> K,
+    ) -> Option<Entry<K, V>> {
+        // What the loader has deferred comes after the end: the reload holds a place until then,
+        // and callers wait for it.
+        let ending = ReentrancyMark::push(Frame::Ending);
+        let mut running = running;
+        // The flight is entered here because it ends here: marks end in the order of a stack.
+        let flight = flight.enter();
+        let (ended, made) = running.run(|reloading| {
+            let of = (self.pool.handle_ref(&reloading.node), reloading.read_at);
+            let landed = panics.meet(|| self.land_answer(of, answer, key, flight));
+            landed.unwrap_or((Ended::Failed(None), None))
+        });
+        running.end(ended);
+        drop(ending);
         made
     }
 
@@ -206,27 +247,6 @@ where
         }
     }
 
-    fn fly_reload(
-        &self,
-        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
-        flight: FlightGuard,
-        (key, ask): Call<'_, K, V>,
-    ) -> ReloadEnd<K, V> {
-        let flight = flight.enter();
-        let present = self.stable_entry(node.meta().hash(), node.key()).0;
-        if present.as_ref().is_none_or(|entry| entry.node().id() != node.id()) {
-            return self.land_nothing(present, flight);
-        }
-        let timer = LoadTimer::start(&self.core);
-        let answer = ask(node.key(), node.value());
-        if answer.is_ok() {
-            timer.succeed();
-        } else {
-            drop(timer);
-        }
-        self.land_answer((node, read_at), answer, key, flight)
-    }
-
     /// Ends a reload whose entry was replaced, was removed or expired before the loader began.
     pub fn land_nothing(
         &self,
@@ -236,22 +256,22 @@ where
         // Calls that wait look for the entry themselves. A change of its lifetime does not overtake
         // a reload that commits nothing. So the lifetime that was found here may be over, unknown
         // to them.
-        if seeded("reloads-share-what-they-find") {
-            let loaded = present.as_ref().map(|entry| loaded_node(entry, entry.deadline()));
-            flight.land_with(|| loaded.map(LoadOutcome::Value));
-        } else {
-            flight.land();
+        match &present {
+            Some(entry) if seeded("reloads-share-what-they-find") => {
+                land_entry(flight, entry, entry.deadline());
+            }
+            _ => flight.land(),
         }
         drop(present);
         if seeded("reloads-of-ended-entries-stay-taken") {
-            ReloadEnd::Done(None)
+            (Ended::Done, None)
         } else {
-            ReloadEnd::Nothing
+            (Ended::Nothing, None)
         }
     }
 
     /// Commits the loader's result, unless it is an error, and ends the flight.
-    pub fn land_answer(
+    fn land_answer(
         &self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         answer: Answer<V>,
@@ -263,7 +283,7 @@ where
             Err(reason) => {
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
-                ReloadEnd::Failed(reason)
+                (Ended::Failed(reason), None)
             }
         }
     }
@@ -282,14 +302,14 @@ where
                 let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
-                flight.land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, ends))));
+                land_entry(flight, &entry, ends);
                 if self.is_over(node) {
-                    return ReloadEnd::Done(Some(entry));
+                    return (Ended::Done, Some(entry));
                 }
                 // `entry` may have the last count on the new value, whose destructor may use the
                 // key. So it is dropped after the flight has left the board.
                 drop(entry);
-                ReloadEnd::Overtaken
+                (Ended::Overtaken, None)
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
@@ -303,13 +323,13 @@ where
                     is_made: false,
                 });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.core.remove_node(node.id(), &flight);
                 let is_over = is_removed || self.is_taken_out(node, &flight);
                 flight.land_with(|| is_removed.then_some(LoadOutcome::NoValue(NoValue::Absent)));
-                if is_over { ReloadEnd::Done(None) } else { ReloadEnd::Overtaken }
+                if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
             }
         }
     }

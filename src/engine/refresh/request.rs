@@ -3,8 +3,7 @@
 use super::limits::QueuedLoad;
 use crate::engine::Engine;
 use crate::engine::failures::Failed;
-use crate::engine::flights::FlightKind;
-use crate::engine::loads::{Begun, Replaces};
+use crate::engine::loads::Begun;
 use crate::engine::step::Step;
 use crate::loaded::LoaderResult;
 use crate::primitives::catch_user_panic;
@@ -68,15 +67,8 @@ where
             return true;
         };
         let (draft, mut joined) = (self.draft_for_load(key), None);
-        let replaces = &mut Replaces::none();
-        let begun = self.begin_load_as::<R::Reason>(
-            (FlightKind::Queued, None),
-            &draft,
-            &mut joined,
-            replaces,
-        );
-        let Step::Done(begun) = begun else { return false };
-        let Begun::Leading(flight) = self.look_again(begun, &draft) else { return false };
+        let begun = self.begin_queued_load::<R::Reason>(&draft, &mut joined);
+        let Step::Done(Begun::Leading(flight)) = begun else { return false };
         let queued = QueuedLoad::new(flight, draft);
         self.core.execute(Box::new(move || {
             if let Some(engine) = engine.upgrade() {

@@ -18,11 +18,17 @@ pub enum Hindered {
     ByQueued,
 }
 
-/// How a reload has ended; [`ReloadEnd`](super::ReloadEnd) without what it has made.
-pub(super) enum Ended {
+/// How a reload has ended.
+pub enum Ended {
+    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
+    /// made a value but another write took the old node out first.
     Done,
+    /// The loader did not run: before it began, the entry was replaced, was removed or expired.
     Nothing,
+    /// Another operation overtook the reload and left the old node in the index; or the loader made
+    /// no value, and the reload was overtaken or the entry ended first.
     Overtaken,
+    /// The loader failed, or panicked. The reason is `None` if it panicked.
     Failed(Option<NoValue>),
 }
 

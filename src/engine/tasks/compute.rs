@@ -4,7 +4,7 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -84,13 +84,13 @@ where
             looked = self.look(hash, draft.key());
         }
         let Some(op) = exchange.ask(flight.token(), looked.entry.clone()).await else {
-            let ending = ReentrancyMark::ending();
+            let ending = ReentrancyMark::push(Frame::Ending);
             drop(flight);
             // As below.
             drop((draft, looked, asked));
             return (None, ending);
         };
-        let ending = ReentrancyMark::ending();
+        let ending = ReentrancyMark::push(Frame::Ending);
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
         let result = self.act(draft.attach(&self.pool), &mut looked, op, &mut asked);
         if let Some(flight) = flight {

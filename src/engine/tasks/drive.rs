@@ -1,7 +1,7 @@
 //! Waiting between steps.
 
 use crate::engine::flights::Flight;
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::step::Step;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 /// thread here: the operation awaits the deliveries at its end
 /// ([`tell_async`](crate::engine::Engine::tell_async)).
 pub fn as_task<T>(run: impl FnOnce() -> T) -> T {
-    let _mark = ReentrancyMark::task();
+    let _mark = ReentrancyMark::push(Frame::Task);
     run()
 }
 

@@ -10,7 +10,7 @@
 //!
 //! [asks]: Exchange::ask
 
-use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
@@ -92,7 +92,7 @@ impl<Q, A> Exchange<Q, A> {
             if let Some((flight, question)) = asked {
                 self.is_polling.store(true, Relaxed);
                 let poll = {
-                    let _mark = ReentrancyMark::poll(flight);
+                    let _mark = ReentrancyMark::push(Frame::Poll(flight));
                     poll_user(question, context)
                 };
                 self.is_polling.store(false, Relaxed);
@@ -134,7 +134,7 @@ impl<O: Future, F: Future> Parts<'_, O, F> {
             let poll = exchange.poll(operation, poll_user, context);
             if poll.is_ready() {
                 // Before the output is the return value: a panic of the destructor would leak it.
-                self.end(ReentrancyMark::ending());
+                self.end(ReentrancyMark::push(Frame::Ending));
             }
             poll
         })
@@ -156,7 +156,7 @@ impl<O, F> Drop for Parts<'_, O, F> {
     /// The operation has ended, or the task was cancelled, or the user's future has panicked.
     fn drop(&mut self) {
         if self.operation.is_some() {
-            let ending = ReentrancyMark::ending();
+            let ending = ReentrancyMark::push(Frame::Ending);
             self.end(ending.filter(|_| !seeded("cancelled-loads-deliver-first")));
         }
     }

@@ -5,7 +5,7 @@ use super::drive::{FlightEnded, drive};
 use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
-use crate::engine::loads::{Begun, Replaces};
+use crate::engine::loads::Begun;
 use crate::engine::reentrancy;
 use crate::engine::refresh::{QueuedLoad, QueuedOutcome};
 use crate::entry::Entry;
@@ -79,26 +79,12 @@ where
     ) -> LoadedElsewhere<K, V, E> {
         while let Some(engine) = self.executed() {
             let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
-            let begin = || {
-                let replaces = &mut Replaces::none();
-                self.begin_load_as::<Arc<E>>(
-                    (FlightKind::Queued, None),
-                    &draft,
-                    &mut joined,
-                    replaces,
-                )
-            };
-            let begun = drive(begin).await;
-            let flight = match self.look_again(begun, &draft) {
+            let flight = match drive(|| self.begin_queued_load(&draft, &mut joined)).await {
                 Begun::Leading(flight) => flight,
-                Begun::Present(entry) => {
-                    // As in `load_until`; so below.
+                Begun::Ended(loaded) => {
+                    // As in `load_until`.
                     drop(draft);
-                    return Some(Ok(entry));
-                }
-                Begun::NoValue(reason) => {
-                    drop(draft);
-                    return Some(Err(reason));
+                    return Some(loaded);
                 }
             };
             let queued = QueuedLoad::new(flight, draft);

@@ -2,19 +2,17 @@
 
 use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
-use super::reload::{Panics, caught};
+use super::reload::caught;
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, LoadOutcome};
-use crate::engine::loads::{
-    Begun, LoadTimer, OnStale, OwnedReplaces, ValueRead, loaded_node, once,
-};
-use crate::engine::refresh::answer;
+use crate::engine::flights::FlightGuard;
+use crate::engine::loads::{Begun, KeySource, LoadTimer, OnStale, OwnedReplaces, ValueRead, once};
+use crate::engine::refresh::{Panics, answer};
 use crate::engine::reloads::Reloading;
+use crate::engine::write::NoCondition;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
-use crate::to_key::ToKey;
 use std::convert::identity;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -32,29 +30,13 @@ pub enum Unmade<K, V, C> {
 }
 
 /// The same for a call without a condition.
-pub type UnmadePlainly<K, V> = Unmade<K, V, fn(&K, &V) -> bool>;
+pub type UnmadePlainly<K, V> = Unmade<K, V, NoCondition<K, V>>;
 
 impl<K, V> UnmadePlainly<K, V> {
     /// A key that the caller has just found without an entry.
     pub fn missing(key: K) -> Self {
         Self::Missing { key, replaces: OwnedReplaces::new(None) }
     }
-}
-
-/// A key without an entry, when its load may begin.
-enum Led<'e, K, V, N> {
-    /// There is nothing to load: another call did, or failed.
-    Ended(Result<Entry<K, V>, N>),
-    /// This call makes the value.
-    Leading(LeadLoad<'e, K, V>),
-}
-
-/// A load that this call leads, while its future is polled. The draft, declared last, is dropped
-/// after the flight, which has its key.
-struct LeadLoad<'e, K, V> {
-    timer: LoadTimer<'e>,
-    flight: FlightGuard,
-    draft: OwnedDraft<K, V>,
 }
 
 /// The outcome of a load by a task.
@@ -75,47 +57,23 @@ where
     /// An entry for which `replace_if` holds counts as none.
     pub fn read_or_unmade<C: FnMut(&K, &V) -> bool>(
         &self,
-        key: K,
+        key: impl KeySource<K>,
         (replace_if, on_stale): (Option<C>, OnStale),
     ) -> Result<Entry<K, V>, Unmade<K, V, C>> {
         let mut replaces = OwnedReplaces::new(replace_if);
-        let found = replaces.lend(|replaces| self.read_for_load(&key, replaces));
-        let Some(entry) = found else { return Err(Unmade::Missing { key, replaces }) };
-        match self.take_stale_by(&entry, on_stale) {
-            Some(reloading) => Err(Unmade::Stale { reloading, entry, key }),
-            None => {
-                // The drop must come before the entry is the return value: otherwise a panic of the
-                // key's destructor would leak the entry.
-                drop((key, replaces));
-                Ok(entry)
-            }
-        }
-    }
-
-    /// [`read_or_unmade`](Self::read_or_unmade) that makes a key only if it has to load.
-    ///
-    /// # Errors
-    /// As [`read_or_unmade`](Self::read_or_unmade).
-    pub fn read_or_unmade_by_ref<Q, C: FnMut(&K, &V) -> bool>(
-        &self,
-        key: &Q,
-        (replace_if, on_stale): (Option<C>, OnStale),
-    ) -> Result<Entry<K, V>, Unmade<K, V, C>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        let mut replaces = OwnedReplaces::new(replace_if);
-        let found = replaces.lend(|replaces| self.read_for_load(key, replaces));
+        let found = replaces.lend(|replaces| self.read_for_load(key.borrowed(), replaces));
         let Some(entry) = found else {
-            return Err(Unmade::Missing { key: key.to_key(), replaces });
+            return Err(Unmade::Missing { key: key.into_key(), replaces });
         };
-        match self.take_stale_by(&entry, on_stale) {
-            Some(reloading) => Err(Unmade::Stale { reloading, entry, key: key.to_key() }),
-            None => {
-                drop(replaces);
-                Ok(entry)
-            }
-        }
+        let Some(mut reloading) = self.take_stale_inline(&entry, on_stale) else {
+            // The drop must come before the entry is the return value: otherwise a panic of the
+            // key's destructor would leak the entry.
+            drop((key, replaces));
+            return Ok(entry);
+        };
+        reloading.leave_no_trace();
+        let reloading = Box::new(reloading);
+        Err(Unmade::Stale { reloading, entry, key: key.into_key() })
     }
 
     /// [`read_or_unmade`](Self::read_or_unmade) of a clone of the value, for a call that may reload
@@ -123,49 +81,21 @@ where
     ///
     /// # Errors
     /// What is to be made.
-    pub fn read_or_unmade_value(&self, key: K) -> Result<V, UnmadePlainly<K, V>>
+    pub fn read_or_unmade_value(&self, key: impl KeySource<K>) -> Result<V, UnmadePlainly<K, V>>
     where
         V: Clone,
     {
-        match self.read_for_value(&key) {
+        match self.read_for_value(key.borrowed()) {
             ValueRead::Hit(value) => {
                 // As in `read_or_unmade`.
                 drop(key);
                 Ok(value)
             }
-            ValueRead::Miss => Err(Unmade::missing(key)),
+            ValueRead::Miss => Err(Unmade::missing(key.into_key())),
             ValueRead::ByHandle => {
                 self.read_or_unmade(key, (None, OnStale::Reload)).map(Entry::into_value)
             }
         }
-    }
-
-    /// [`read_or_unmade_value`](Self::read_or_unmade_value) that makes a key only if it has to
-    /// load.
-    ///
-    /// # Errors
-    /// What is to be made.
-    pub fn read_or_unmade_value_by_ref<Q>(&self, key: &Q) -> Result<V, UnmadePlainly<K, V>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        match self.read_for_value(key) {
-            ValueRead::Hit(value) => Ok(value),
-            ValueRead::Miss => Err(Unmade::missing(key.to_key())),
-            ValueRead::ByHandle => {
-                self.read_or_unmade_by_ref(key, (None, OnStale::Reload)).map(Entry::into_value)
-            }
-        }
-    }
-
-    fn take_stale_by(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Box<Reloading>> {
-        if on_stale == OnStale::Keep {
-            return None;
-        }
-        let mut reloading = self.take_stale_inline(entry)?;
-        reloading.leave_no_trace();
-        Some(Box::new(reloading))
     }
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
@@ -196,29 +126,50 @@ where
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let load = match unmade.take().expect("it is taken once") {
+        let (draft, begun) = match unmade.take().expect("it is taken once") {
             Unmade::Stale { reloading, entry, key } => {
                 // Boxed, as it is rare and larger than all the rest.
                 return Ok(Box::pin(self.reload_asking((reloading, entry, key), exchange)).await);
             }
             Unmade::Leading(flight, draft) => {
                 replaces = OwnedReplaces::new(None);
-                self.look_before_load(flight, draft, &mut replaces)
+                (draft, Begun::Leading(flight))
             }
             Unmade::Missing { key, replaces: of_caller } => {
                 replaces = of_caller;
-                self.lead_async(key, &mut replaces).await
+                let (draft, mut joined) = (self.draft_for_load(key), None);
+                let begin =
+                    || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+                let begun = drive(begin).await;
+                (draft, begun)
             }
         };
-        let loaded = match load {
-            Led::Ended(outcome) => outcome,
-            Led::Leading(load) => {
-                let made = exchange.ask(load.flight.token(), ()).await;
-                self.land_async(load, made, &mut replaces)
+        let loaded = match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
+            Begun::Ended(loaded) => {
+                // As in `read_or_unmade`.
+                drop(draft);
+                as_task(|| self.after_write());
+                loaded
+            }
+            Begun::Leading(flight) => {
+                let timer = LoadTimer::start(&self.core);
+                let made = exchange.ask(flight.token(), ()).await;
+                timer.stop(&made);
+                as_task(|| {
+                    // The flight is entered here because it ends here: marks end in the order of a
+                    // stack.
+                    let flight = flight.enter();
+                    let loaded =
+                        replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
+                    if loaded.is_err() {
+                        // The future's polls may have deferred deliveries on another thread.
+                        self.after_write();
+                    }
+                    loaded
+                })
             }
         };
-        // The drop must come before the entry is the return value: otherwise a panic of a
-        // destructor would leak the entry.
+        // As above.
         drop(replaces);
         loaded
     }
@@ -232,85 +183,11 @@ where
         let mut key = once(|| key);
         let ask = async |flight| answer(exchange.ask(flight, ()).await);
         let made = self
-            .reload_async(reloading, |_| key(), (ask, Panics::Reach(exchange.is_polling())))
+            .reload_async(reloading, |_| key(), (ask, Panics::Reach(Some(exchange.is_polling()))))
             .await;
         // As in `read_or_unmade`.
         drop(key);
         made.unwrap_or(entry)
-    }
-
-    /// Takes the lead, or waits for another call's load.
-    async fn lead_async<N: Reason>(
-        &self,
-        key: K,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, N> {
-        let draft = self.draft_for_load(key);
-        let mut joined = None;
-        let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
-        match drive(begin).await {
-            Begun::Present(entry) => {
-                // As in `read_or_unmade`; so below.
-                drop(draft);
-                Led::Ended(Ok(entry))
-            }
-            Begun::NoValue(reason) => {
-                drop(draft);
-                Led::Ended(Err(reason))
-            }
-            Begun::Leading(flight) => self.look_before_load(flight, draft, replaces),
-        }
-    }
-
-    /// Looks for the key's entry once more, as the leader of its load.
-    fn look_before_load<N: Reason>(
-        &self,
-        flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Led<'_, K, V, N> {
-        let present = {
-            let _mark = flight.mark_poll();
-            replaces.lend(|replaces| self.present_for_load(&flight, &draft, replaces))
-        };
-        if let Some(entry) = present {
-            flight
-                .enter()
-                .land_with(|| Some(LoadOutcome::Value(loaded_node(&entry, entry.deadline()))));
-            drop(draft);
-            as_task(|| self.after_write());
-            return Led::Ended(Ok(entry));
-        }
-        Led::Leading(LeadLoad { timer: LoadTimer::start(&self.core), flight, draft })
-    }
-
-    /// Commits what the future has made, and ends the flight.
-    fn land_async<N: Reason>(
-        &self,
-        load: LeadLoad<'_, K, V>,
-        result: Result<crate::loaded::Loaded<V>, N>,
-        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
-    ) -> Result<Entry<K, V>, N> {
-        let LeadLoad { draft, flight, timer } = load;
-        match result {
-            Ok(loaded) => {
-                timer.succeed();
-                Ok(as_task(|| {
-                    // The flight is entered here because it ends here: marks end in the order of a
-                    // stack.
-                    let flight = flight.enter();
-                    replaces.lend(|replaces| self.land_value(draft, loaded, flight, replaces))
-                }))
-            }
-            Err(reason) => {
-                drop(timer);
-                flight.enter().land_with(|| Some(LoadOutcome::NoValue(reason.share())));
-                drop(draft);
-                // The future's polls may have deferred deliveries on another thread.
-                as_task(|| self.after_write());
-                Err(reason)
-            }
-        }
     }
 }
 
@@ -332,7 +209,7 @@ where
         key: K,
         init: impl Future<Output = R> + Send + 'static,
     ) -> (Loaded<K, V, R>, bool) {
-        let entry = OwnedReplaces::new(None::<fn(&K, &V) -> bool>)
+        let entry = OwnedReplaces::new(None::<NoCondition<K, V>>)
             .lend(|replaces| self.read_for_load(&key, replaces));
         let Some(entry) = entry else {
             let unmade = &mut Some(Unmade::missing(key));

@@ -4,7 +4,7 @@ use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
 use crate::engine::bulk::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::ReentrancyMark;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use std::future::{Future, poll_fn};
@@ -31,7 +31,7 @@ impl<F> Drop for Round<F> {
     /// The round has ended, or the task was cancelled, or the future has panicked. As in
     /// [`Parts`](super::exchange::Parts).
     fn drop(&mut self) {
-        let _ending = ReentrancyMark::ending();
+        let _ending = ReentrancyMark::push(Frame::Ending);
         drop(self.own.take());
         self.loading = None;
     }
@@ -67,7 +67,7 @@ where
                 let mut round = Round { own, loading: None };
                 let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
                 let landed =
-                    as_task(|| self.land_polled(&mut wanted, own, timer, into_result(made)));
+                    as_task(|| self.land_round(&mut wanted, own, timer, into_result(made)));
                 // Others may wait for what the loader's future holds.
                 drop(round);
                 match landed {

@@ -3,7 +3,7 @@
 
 use crate::async_listener::Share;
 use crate::engine::Engine;
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use std::future::poll_fn;
 
 impl<K, V, S> Engine<K, V, S> {
@@ -46,7 +46,7 @@ impl<K, V, S> Engine<K, V, S> {
         for listener in &self.hooks.async_listeners {
             let mut telling = listener.tell(share);
             poll_fn(|context| {
-                let _mark = ReentrancyMark::telling(self.core.id());
+                let _mark = ReentrancyMark::push(Frame::Telling(self.core.id()));
                 telling.as_mut().poll(context)
             })
             .await;

@@ -3,32 +3,21 @@
 use super::drive::as_task;
 use super::exchange::{Exchange, Parts};
 use crate::engine::Engine;
-use crate::engine::flights::FlightGuard;
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::{FlightToken, ReentrancyMark};
-use crate::engine::refresh::{Answer, ReloadEnd, Running, Starter};
+use crate::engine::reentrancy::FlightToken;
+use crate::engine::refresh::{Answer, Panics, Starter};
 use crate::engine::reloads::{Reloading, Start};
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::primitives::catch_user_panic;
-use crate::primitives::guarded::GuardedBool;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-
-/// What a panic of the user's code comes to in a reload.
-#[derive(Clone, Copy)]
-pub enum Panics<'a> {
-    /// A failure: the reader that triggered the reload has not asked for it.
-    Count,
-    /// It reaches the caller, whose own future is asked. This says whether that is being polled.
-    Reach(&'a GuardedBool),
-}
 
 /// The answer of a stored loader.
 pub async fn asked<V, E: Send + Sync + 'static>(
@@ -75,13 +64,13 @@ where
         mut key: impl FnMut(&K) -> K,
         (answer, panics): (impl FnOnce(FlightToken) -> F, Panics<'_>),
     ) -> Option<Entry<K, V>> {
-        let (mut running, flight) = match self.begin_reload_async(reloading) {
+        let (mut running, flight) = match as_task(|| self.begin_running(reloading, panics)) {
             Ok(begun) => begun,
-            Err(made) => return made,
+            Err(made) => {
+                as_task(|| self.after_write());
+                return made;
+            }
         };
-        if let Panics::Reach(is_polling) = panics {
-            running.watch(is_polling);
-        }
         let timer = LoadTimer::start(&self.core);
         let answer = {
             let mut answer = pin!(answer(flight.token()));
@@ -93,85 +82,12 @@ where
             })
             .await
         };
-        self.land_reload_async((running, flight, timer), (answer, panics), &mut key)
-    }
-
-    /// The first part of a reload. This and the last part are compiled once for all futures.
-    ///
-    /// # Errors
-    /// The call's result, if the reload ends here.
-    fn begin_reload_async(
-        &self,
-        reloading: Box<Reloading>,
-    ) -> Result<(Running<'_>, FlightGuard), Option<Entry<K, V>>> {
-        // Dropped after the flight: from then on a read may trigger the next reload.
-        let reloads = self.reloads.as_ref().ok_or(None)?;
-        let mut running = Running::new(&self.core, reloads, reloading);
-        let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {
-            Ok(flight) => flight,
-            Err(hindered) => {
-                running.end_hindered(hindered);
-                return Err(None);
-            }
-        };
-        let checked = running.run(|reloading| self.check_reloaded(reloading, &flight));
-        let Err(present) = checked else { return Ok((running, flight)) };
-        Err(as_task(|| {
-            let ending = ReentrancyMark::ending();
-            let made = self.land_nothing(present, flight.enter()).end(running);
-            drop(ending);
-            self.after_write();
-            made
-        }))
-    }
-
-    /// The last part of a reload: commits, and ends the flight.
-    fn land_reload_async(
-        &self,
-        (running, flight, timer): (Running<'_>, FlightGuard, LoadTimer<'_>),
-        (answer, panics): (Answer<V>, Panics<'_>),
-        key: &mut dyn FnMut(&K) -> K,
-    ) -> Option<Entry<K, V>> {
-        if answer.is_ok() {
-            timer.succeed();
-        } else {
-            drop(timer);
-        }
+        timer.stop(&answer);
         as_task(|| {
-            // As in `run_reload`.
-            let ending = ReentrancyMark::ending();
-            let mut running = running;
-            // The flight is entered here because it ends here: marks end in the order of a stack.
-            let flight = flight.enter();
-            let ended = running.run(|reloading| {
-                let of = (self.pool.handle_ref(&reloading.node), reloading.read_at);
-                let land = || self.land_answer(of, answer, key, flight);
-                match panics {
-                    Panics::Count => catch_user_panic(land).unwrap_or(ReloadEnd::Failed(None)),
-                    Panics::Reach(_) => land(),
-                }
-            });
-            let made = ended.end(running);
-            drop(ending);
+            let made = self.land_running((running, flight), (answer, panics), &mut key);
             self.after_write();
             made
         })
-    }
-
-    /// Looks whether the entry is still the one to be reloaded.
-    ///
-    /// # Errors
-    /// What is there, if it is another one.
-    fn check_reloaded(
-        &self,
-        reloading: &Reloading,
-        flight: &FlightGuard,
-    ) -> Result<(), Option<Entry<K, V>>> {
-        let _mark = flight.mark_poll();
-        let node = self.pool.handle_ref(&reloading.node);
-        let present = self.stable_entry(node.meta().hash(), node.key()).0;
-        let is_same = present.as_ref().is_some_and(|it| it.node().id() == node.id());
-        if is_same { Ok(()) } else { Err(present) }
     }
 }
 

@@ -4,7 +4,7 @@ use super::drive::{as_task, drive};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::flights::Clearance;
-use crate::engine::write::{Allowed, Removal, RemoveOutcome};
+use crate::engine::write::Removal;
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
 use equivalent::Equivalent;
@@ -22,35 +22,21 @@ where
         }
     }
 
-    /// Removes the key's living entry and returns it.
-    pub async fn remove_async<Q>(&self, key: &Q) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
-        let mut clearance = Clearance::Idle;
-        let outcome = drive(|| self.step_attempt((hash, key), Allowed::Any, &mut clearance)).await;
-        as_task(|| self.after_write());
-        match outcome {
-            RemoveOutcome::Removed(entry) => Some(entry),
-            RemoveOutcome::Absent | RemoveOutcome::Judge(_) => None,
-        }
-    }
-
     /// Removes the key's living entry if `condition` holds for it, and returns it.
-    pub async fn remove_if_async<Q>(
+    pub async fn remove_async<Q>(
         &self,
         key: &Q,
-        mut condition: impl FnMut(&K, &V) -> bool,
+        mut condition: Option<impl FnMut(&K, &V) -> bool>,
     ) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let hash = self.hash(key);
         self.check_key(hash, key);
-        let mut removal = Removal::Unjudged;
-        let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut condition)).await;
+        let mut removal = Removal::new(&condition);
+        let mut holds =
+            |key: &K, value: &V| condition.as_mut().is_none_or(|holds| holds(key, value));
+        let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut holds)).await;
         as_task(|| self.after_write());
         removed
     }

@@ -276,9 +276,9 @@ impl Core {
         let hash = self.pool.meta(id).hash();
         // The clock is user code and runs before the lock.
         let now = self.ticker.now();
-        let Some(permit) = self.flights.permit(hash, flight.clearance()) else { return false };
+        let Some(permit) = self.flights.permit(hash, Clearance::Load(flight)) else { return false };
         let guard = crate::epoch::pin();
-        flight.guard().set_may_share(true);
+        flight.set_may_share(true);
         let Some(mut locked) = self.index.lock_id(&guard, hash, id) else { return false };
         if self.check(&permit, hash).is_err() {
             return false;

@@ -4,7 +4,7 @@
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
 use crate::engine::read::NodeRef;
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy;
 use crate::epoch;
 use crate::expiration::{Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
@@ -103,7 +103,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     pub fn weigh(&self, node: &Local<'_, K, V>) -> u32 {
         let Some(weigher) = &self.hooks.weigher else { return 1 };
-        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        let _mark = self.core.mark_callback(node.meta(), node.id());
         weigher(node.key(), node.value())
     }
 
@@ -121,7 +121,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn ask_refresh(&self, node: &Local<'_, K, V>) -> Option<Nanos> {
         let policy = self.reloads.as_ref()?.policy.as_ref()?;
         let now = self.core.ticker.instant_of(self.core.ticker.coarse());
-        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        let _mark = self.core.mark_callback(node.meta(), node.id());
         Some(lifetime(policy(node.key(), node.value(), now)))
     }
 
@@ -180,7 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
             return self.ask_about_update(&**expiry, node, (instant, now), ends);
         }
         // The mark covers the hook alone: the clock may use the cache as it likes.
-        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        let _mark = self.core.mark_callback(node.meta(), node.id());
         HookLifetime::For(lifetime(expiry.expire_after_create(node.key(), node.value(), instant)))
     }
 
@@ -192,7 +192,7 @@ impl<K, V, S> Engine<K, V, S> {
         (instant, now): (Instant, Timestamp),
         hard_deadline: Timestamp,
     ) -> HookLifetime {
-        let _mark = ReentrancyMark::callback(self.core.subject(node.meta(), node.id()));
+        let _mark = self.core.mark_callback(node.meta(), node.id());
         let current = remaining(hard_deadline, now);
         let ask = || expiry.expire_after_update(node.key(), node.value(), instant, current);
         let (answer, is_default) = default_hook::asked(Hook::Update, expiry.identity(Sealed), ask);

@@ -11,4 +11,4 @@ mod remove;
 pub use commit::Put;
 pub use hooks::{Answer, Basis, FullTerms, Readings};
 pub use prepare::fresh;
-pub use remove::{Allowed, Condition, Removal, RemoveOutcome};
+pub use remove::{Condition, NoCondition, Removal};

@@ -6,7 +6,6 @@ use crate::engine::core::Search;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
-use crate::engine::reentrancy::ReentrancyMark;
 use crate::engine::step::{Step, block_on};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -20,10 +19,15 @@ use std::hash::{BuildHasher, Hash};
 /// A condition of a removal.
 pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
 
-/// A removal with a condition, between two steps. The condition is asked once, and once more with
-/// the key taken if the entry changed meanwhile.
+/// The type of a condition that is not there.
+pub type NoCondition<K, V> = fn(&K, &V) -> bool;
+
+/// A removal between two steps.
 pub enum Removal<K, V> {
-    /// The condition was not asked yet.
+    /// There is no condition.
+    Plain,
+    /// The condition was not asked yet. It is asked once, and once more with the key taken if the
+    /// entry changed meanwhile.
     Unjudged,
     /// The condition holds for this entry.
     Judged(Handle<K, V>),
@@ -31,39 +35,30 @@ pub enum Removal<K, V> {
     Outdated(Handle<K, V>),
 }
 
+impl<K, V> Removal<K, V> {
+    pub fn new<C>(condition: &Option<C>) -> Self {
+        if condition.is_some() { Self::Unjudged } else { Self::Plain }
+    }
+
+    /// Whether the node with this id may be removed.
+    fn allows(&self, id: NodeId) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Judged(judged) => judged.id() == id,
+            Self::Unjudged | Self::Outdated(_) => false,
+        }
+    }
+}
+
+/// The entry that an attempt has removed, if there was one; or a living one, which the condition
+/// has to judge.
+type Attempted<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
+
 /// What an operation holds between two steps may go to another thread, and borrows nothing.
 const _: () = {
     const fn is_owned<T: Send + 'static>() {}
     is_owned::<Removal<String, String>>();
 };
-
-/// What a removal knows of its condition.
-#[derive(Clone, Copy)]
-pub enum Allowed {
-    Any,
-    None,
-    /// The node with this id, on which the caller has a count.
-    Only(NodeId),
-}
-
-impl Allowed {
-    fn allows(self, id: NodeId) -> bool {
-        match self {
-            Self::Any => true,
-            Self::None => false,
-            Self::Only(allowed) => allowed == id,
-        }
-    }
-}
-
-/// What an attempt to remove found.
-pub enum RemoveOutcome<K, V> {
-    /// There is no entry, or none any more.
-    Absent,
-    Removed(Entry<K, V>),
-    /// A living entry, which the condition has to judge.
-    Judge(Handle<K, V>),
-}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -81,45 +76,18 @@ where
         Q: Equivalent<K> + ?Sized,
     {
         self.check_key(hash, key);
-        let removed = match condition {
-            None => {
-                let mut clearance = Clearance::Idle;
-                match block_on(|| self.step_attempt((hash, key), Allowed::Any, &mut clearance)) {
-                    RemoveOutcome::Removed(entry) => Some(entry),
-                    _ => None,
-                }
-            }
-            Some(condition) => {
-                let mut removal = Removal::Unjudged;
-                block_on(|| self.step_removal((hash, key), &mut removal, condition))
-            }
-        };
+        let mut removal = Removal::new(&condition);
+        let mut any = |_: &K, _: &V| true;
+        let condition = condition.unwrap_or(&mut any);
+        let removed = block_on(|| self.step_removal((hash, key), &mut removal, condition));
         self.after_write();
         removed
     }
 
-    /// Removes the key's living entry, or says that the condition has to judge it first.
-    pub fn step_attempt<Q>(
-        &self,
-        (hash, key): (Hash32, &Q),
-        allowed: Allowed,
-        clearance: &mut Clearance<'static>,
-    ) -> Step<RemoveOutcome<K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.step_write(
-            (hash, key),
-            clearance,
-            || self.clearance_for_write(hash, key),
-            |found, clearance| self.try_remove(found, hash, allowed, clearance),
-        )
-    }
-
-    /// The next step of a removal with a condition.
+    /// The next step of a removal. The condition of a plain one is not asked.
     pub fn step_removal<Q>(
         &self,
-        key: (Hash32, &Q),
+        (hash, key): (Hash32, &Q),
         removal: &mut Removal<K, V>,
         condition: Condition<'_, K, V>,
     ) -> Step<Option<Entry<K, V>>>
@@ -127,22 +95,26 @@ where
         Q: Equivalent<K> + ?Sized,
     {
         loop {
-            let allowed = match removal {
-                Removal::Unjudged => Allowed::None,
-                Removal::Judged(entry) => Allowed::Only(entry.id()),
-                Removal::Outdated(entry) => return self.step_remove_owning(entry, condition),
-            };
-            let mut clearance = Clearance::Idle;
-            let found = match self.step_attempt(key, allowed, &mut clearance) {
+            if let Removal::Outdated(entry) = removal {
+                return self.step_remove_owning(entry, condition);
+            }
+            let attempt = self.step_write(
+                (hash, key),
+                &mut Clearance::Idle,
+                || self.clearance_for_write(hash, key),
+                |found, clearance| self.try_remove(found, hash, removal, clearance),
+            );
+            let found = match attempt {
                 Step::Wait(flight) => return Step::Wait(flight),
-                Step::Done(RemoveOutcome::Absent) => return Step::Done(None),
-                Step::Done(RemoveOutcome::Removed(entry)) => return Step::Done(Some(entry)),
-                Step::Done(RemoveOutcome::Judge(found)) => found,
+                Step::Done(Ok(removed)) => return Step::Done(removed),
+                Step::Done(Err(found)) => found,
             };
             *removal = match std::mem::replace(removal, Removal::Unjudged) {
-                Removal::Unjudged if !self.judge(&found, condition) => return Step::Done(None),
-                Removal::Unjudged => Removal::Judged(found),
                 Removal::Judged(judged) | Removal::Outdated(judged) => Removal::Outdated(judged),
+                Removal::Plain | Removal::Unjudged if self.judge(&found, condition) => {
+                    Removal::Judged(found)
+                }
+                Removal::Plain | Removal::Unjudged => return Step::Done(None),
             };
         }
     }
@@ -174,7 +146,7 @@ where
     }
 
     pub fn judge(&self, entry: &Handle<K, V>, condition: Condition<'_, K, V>) -> bool {
-        let _mark = ReentrancyMark::callback(self.core.subject(entry.meta(), entry.id()));
+        let _mark = self.core.mark_callback(entry.meta(), entry.id());
         condition(entry.key(), entry.value())
     }
 
@@ -202,33 +174,31 @@ where
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
         hash: Hash32,
-        allowed: Allowed,
+        removal: &Removal<K, V>,
         clearance: Clearance<'_>,
-    ) -> Attempt<RemoveOutcome<K, V>> {
+    ) -> Attempt<Attempted<K, V>> {
         let Some(node) = node else {
             // Committed all the same: a load that is in progress must not bring back a value that
             // the caller believes gone.
             self.core.commit_absent(found, hash, clearance)?;
-            return Ok((RemoveOutcome::Absent, None));
+            return Ok((Ok(None), None));
         };
         let deadline = node.seen();
         let now = self.core.ticker.reading_for(deadline, self.core.ticker.coarse());
         let living = deadline > now && !self.core.hot.is_cleared(node.meta());
-        if living && !allowed.allows(node.id()) {
-            return Ok((RemoveOutcome::Judge(self.handle_on(node)), None));
+        if living && !removal.allows(node.id()) {
+            return Ok((Err(self.handle_on(node)), None));
         }
         if !living && !seeded("expiry-unclaimed") && !self.confirm_miss(node) {
             return Err(Obstacle::Changed);
         }
         let cause = RemovalCause::Explicit;
         let Some((id, cause)) = self.core.commit_remove(found, hash, now, cause, clearance)? else {
-            return Ok((RemoveOutcome::Absent, None));
+            return Ok((Ok(None), None));
         };
-        let removed = if living && cause == RemovalCause::Explicit {
-            RemoveOutcome::Removed(Entry::new(self.handle_on(node), now, deadline, Origin::Found))
-        } else {
-            RemoveOutcome::Absent
-        };
-        Ok((removed, Some((Event::Removed(id).pack(), now))))
+        let is_removed = living && cause == RemovalCause::Explicit;
+        let removed =
+            is_removed.then(|| Entry::new(self.handle_on(node), now, deadline, Origin::Found));
+        Ok((Ok(removed), Some((Event::Removed(id).pack(), now))))
     }
 }
