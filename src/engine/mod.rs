@@ -80,4 +80,4 @@ pub use reentrancy::{deliver_deferred, has_deferred, is_in_user_code};
 pub use refresh::Waited;
 pub use reloads::Reloading;
 pub use tasks::{Unmade, as_task, asked, until};
-pub use typed::{Engine, HookFacts, Hooks};
+pub use typed::{Engine, Hooks};
