@@ -6,17 +6,9 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{GONE, ended_at, life};
 use crate::pool::Timers;
+use crate::primitives::ensure;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
-
-/// Fails the audit with a message.
-macro_rules! ensure {
-    ($holds:expr, $($why:tt)+) => {
-        if !$holds {
-            return Err(format!($($why)+));
-        }
-    };
-}
 
 impl<K, V, S> Engine<K, V, S> {
     /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters
