@@ -127,10 +127,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
     /// Unlinks an operation that has ended from everything. It may be called again.
     fn untie(&self, op: &Op<K>) {
         self.keys.unlink(op);
-        let mut ties = op.ties.lock();
-        let timeout = ties.timeout.take();
-        let was_counted = std::mem::take(&mut ties.is_counted);
-        drop(ties);
+        let mut state = op.state.lock();
+        let timeout = state.timeout.take();
+        let was_counted = std::mem::take(&mut state.is_counted);
+        drop(state);
         if was_counted {
             self.pending.fetch_sub(1, Relaxed);
         }
@@ -153,7 +153,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
 
     /// Links an operation to its keys (rule 4).
     fn link(&self, op: &Arc<Op<K>>) {
-        op.ties.lock().is_counted = true;
+        op.state.lock().is_counted = true;
         self.pending.fetch_add(1, Relaxed);
         self.keys.link(op);
         self.untie_if_ended(op);
@@ -251,7 +251,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         let job = Timeout { shared: Arc::downgrade(shared), op: Arc::clone(op) };
         // If the timer refuses the job, it drops it, and so cancels the operation.
         let id = shared.timer.after(timeout, move |_| job.end(Outcome::Expired))?.detach();
-        op.ties.lock().timeout = Some(id);
+        op.state.lock().timeout = Some(id);
         shared.untie_if_ended(op);
         Ok(())
     }
@@ -385,7 +385,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
     /// The job of its timeout, while it waits for one.
     #[must_use]
     pub fn timeout(&self) -> Option<TimerId> {
-        self.op.ties.lock().timeout
+        self.op.state.lock().timeout
     }
 }
 
