@@ -89,13 +89,7 @@ pub enum Attempt {
 
 impl<K> Op<K> {
     pub fn new(number: u64, keys: Box<[K]>, user: Arc<dyn DelayedOp>) -> Self {
-        Self {
-            number,
-            keys,
-            user,
-            state: Mutex::new(State::default()),
-            attempts: Handoff::new(),
-        }
+        Self { number, keys, user, state: Mutex::new(State::default()), attempts: Handoff::new() }
     }
 
     /// How it ended; `None` while it is pending.

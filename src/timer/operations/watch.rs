@@ -1,6 +1,6 @@
 //! Operations that a task awaits.
 
-use super::op::{DelayedOp, Op, Outcome};
+use super::op::{DelayedOp, Outcome};
 use super::{DelayedOps, OpHandle};
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, seeded};
@@ -76,14 +76,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         timeout: Duration,
     ) -> Result<Watched<K>, TimerError> {
         let signal = Arc::new(Signal { waker: Mutex::new(None) });
-        let op: Arc<Op<K>> = self.op(keys, Arc::clone(&signal) as Arc<dyn DelayedOp>);
-        if op.keys.is_empty() {
-            return Err(TimerError::Empty);
-        }
+        let op = self.op(keys, Arc::clone(&signal) as Arc<dyn DelayedOp>)?;
         self.shared().link(&op);
-        self.start_timeout(&op, timeout)?;
-        let handle = OpHandle { shared: Arc::downgrade(self.shared()), op };
-        Ok(Watched { handle, signal })
+        Ok(Watched { handle: self.start_timeout(op, timeout)?, signal })
     }
 }
 
