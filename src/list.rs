@@ -15,7 +15,7 @@
 //!    1 can scramble an order, but touches no memory outside the store.
 
 use crate::links::{Links, NodeId};
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// Where a list finds the links of an id.
 pub trait LinkStore {

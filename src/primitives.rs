@@ -115,16 +115,6 @@ macro_rules! thread_cells {
 }
 pub(crate) use thread_cells;
 
-/// Returns an error with this message from a recount if an invariant does not hold.
-macro_rules! ensure {
-    ($holds:expr, $($why:tt)+) => {
-        if !$holds {
-            return Err(format!($($why)+));
-        }
-    };
-}
-pub(crate) use ensure;
-
 /// A `Mutex` without poisoning.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(base::Mutex<T>);

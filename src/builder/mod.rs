@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{Config, EvictionPolicy};
 use crate::engine::Hooks;
-use std::fmt;
+use crate::macros::debug_fields;
 use std::marker::PhantomData;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
@@ -249,22 +249,19 @@ impl<K, V, C> Default for Builder<K, V, C> {
     }
 }
 
-impl<K, V, C> fmt::Debug for Builder<K, V, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("name", &self.config.name)
-            .field("max_capacity", &self.config.max_capacity)
-            .field("eviction_policy", &self.config.eviction)
-            .field("weigher", &self.hooks.weigher.is_some())
-            .field("time_to_live", &self.config.time_to_live)
-            .field("time_to_idle", &self.config.time_to_idle)
-            .field("expire_after", &self.hooks.expiry.is_some())
-            .field("expiry_resolution", &self.config.resolution)
-            .field("refresh", &self.config.refresh)
-            .field("refresh_after", &self.hooks.refresh.is_some())
-            .field("removal_listener", &!self.hooks.listeners.is_empty())
-            .field("scheduler", &self.config.scheduled)
-            .field("clock", &self.config.clock)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K, V, C] Builder<K, V, C>, |it|
+    name: it.config.name,
+    max_capacity: it.config.max_capacity,
+    eviction_policy: it.config.eviction,
+    weigher: it.hooks.weigher.is_some(),
+    time_to_live: it.config.time_to_live,
+    time_to_idle: it.config.time_to_idle,
+    expire_after: it.hooks.expiry.is_some(),
+    expiry_resolution: it.config.resolution,
+    refresh: it.config.refresh,
+    refresh_after: it.hooks.refresh.is_some(),
+    removal_listener: !it.hooks.listeners.is_empty(),
+    scheduler: it.config.scheduled,
+    clock: it.config.clock,
+);

@@ -4,9 +4,9 @@ use super::Engine;
 use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
+use crate::macros::ensure;
 use crate::node::{GONE, ended_at, life};
 use crate::pool::Timers;
-use crate::primitives::ensure;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
 

@@ -6,7 +6,7 @@
 
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Links, NodeId};
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// The `next` of every node here.
 const MARK: NodeId = NodeId::FIRST_RESERVED;

@@ -9,7 +9,7 @@ use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
-use crate::primitives::ensure;
+use crate::macros::ensure;
 use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.

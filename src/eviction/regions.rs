@@ -7,7 +7,7 @@ use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
 use crate::list::List;
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// One list and the weight of its nodes.
 #[derive(Debug, Default)]

@@ -38,7 +38,7 @@ use super::shadow::Keys;
 use super::store::{PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// Minimum target size of a shadow, in entries. Smaller shadows tell too little.
 const SMALLEST: usize = 32;

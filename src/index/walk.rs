@@ -12,7 +12,8 @@ use super::memory::Chain;
 use super::state::Index;
 use super::table::{HashOf, Root, Table};
 use crate::links::NodeId;
-use crate::primitives::{ensure, seeded};
+use crate::macros::ensure;
+use crate::primitives::seeded;
 
 /// All hashes are below this value.
 const END: u64 = 1 << 32;

@@ -19,7 +19,7 @@
 //! memory unused on average.
 
 use crate::hash::Hash32;
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// Number of blocks in one allocation: 64 KiB.
 const CHUNK: usize = 1024;

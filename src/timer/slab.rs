@@ -23,7 +23,8 @@
 use super::id::TimerId;
 use crate::clock::Timestamp;
 use crate::links::{Links, NodeId};
-use crate::primitives::{ensure, seeded};
+use crate::macros::ensure;
+use crate::primitives::seeded;
 use crate::wheel::TimerStore;
 use std::time::Duration;
 

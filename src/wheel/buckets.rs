@@ -22,7 +22,7 @@
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
 use crate::links::{Links, NodeId};
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 /// The ring of a bucket's first lane, which stands for the bucket, or of another lane; or the
 /// backlog of a level.

@@ -7,7 +7,7 @@ use super::store::TimerStore;
 use super::{Location, Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
-use crate::primitives::ensure;
+use crate::macros::ensure;
 
 impl<const LANES: usize> Wheel<LANES> {
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has

@@ -27,13 +27,13 @@ mod watch;
 use super::error::TimerError;
 use super::id::TimerId;
 use super::service::Timer;
+use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::seeded;
 use equivalent::Equivalent;
 use keys::Keys;
 use op::{Attempt, Op};
-use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -323,14 +323,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for DelayedOps<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelayedOps")
-            .field("pending", &self.pending())
-            .field("watched", &self.watched())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] DelayedOps<K>, |it|
+    pending: it.pending(),
+    watched: it.watched(),
+);
 
 /// An operation that waits, or has ended. Dropping the handle changes nothing.
 ///
@@ -391,8 +388,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for OpHandle<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpHandle").field("outcome", &self.outcome()).finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] OpHandle<K>, |it| outcome: it.outcome()
+);

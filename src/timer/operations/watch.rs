@@ -2,10 +2,10 @@
 
 use super::op::{DelayedOp, Outcome};
 use super::{DelayedOps, OpHandle};
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, seeded};
 use crate::timer::error::TimerError;
-use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
@@ -109,8 +109,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Watched<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for Watched<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("outcome", &self.handle.outcome()).finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] Watched<K>, |it| outcome: it.handle.outcome()
+);
