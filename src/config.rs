@@ -310,9 +310,7 @@ impl Executor {
             Self::Runtime(runtime) => drop(runtime.spawn_blocking(job)),
         }
     }
-}
 
-impl Executor {
     /// [`execute`](Self::execute) for a thread that runs no code of the user's. A thread of `other`
     /// calls an executor of the user's, which may run the job at once.
     pub fn execute_by(&self, other: &Self, job: Job) {

@@ -74,7 +74,6 @@ pub use self::{
     reentrancy::frames,
 };
 pub use delivery::{Pending, Receiver};
-pub use failures::Failed;
 pub use loads::{OnStale, PendingLoad, ValueOrLoad, ValueRead};
 pub use reentrancy::{deliver_deferred, has_deferred, is_in_user_code};
 pub use refresh::Waited;
