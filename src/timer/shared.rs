@@ -197,17 +197,12 @@ impl Shared {
         } else {
             (jobs.waiting >= self.settings.max_pending).then_some(TimerError::Full)
         };
-        let inserted = match refused {
-            Some(error) => {
-                drop(jobs); // Destructors may use the timer.
-                Err((error, entry))
-            }
-            None => self.link(jobs, deadline, entry),
-        };
-        let id = inserted.map_err(|(error, entry)| {
+        if let Some(error) = refused {
+            drop(jobs); // Destructors may use the timer.
             drop_user_code(entry);
-            error
-        })?;
+            return Err(error);
+        }
+        let id = self.link(jobs, deadline, entry).ok_or(TimerError::Full)?;
         Counters::add(&self.counters.added, 1);
         Ok(id)
     }
@@ -234,23 +229,25 @@ impl Shared {
         let body = Body::Errand(Box::new(move || errand(value)));
         let mut entry = Entry::new(deadline, Plan::Once, body);
         entry.runs_here = true;
-        if let Err((_, entry)) = self.link(jobs, deadline, entry) {
-            drop_user_code(entry);
-        }
+        self.link(jobs, deadline, entry);
         Ok(())
     }
 
-    fn link(
-        &self,
-        mut jobs: MutexGuard<'_, Jobs>,
-        deadline: u64,
-        entry: Entry,
-    ) -> Result<TimerId, (TimerError, Entry)> {
+    /// Puts a job into the wheel, and unlocks. Drops it if ids cannot name so many.
+    fn link(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: u64, entry: Entry) -> Option<TimerId> {
         let weight = entry.weight();
-        let id = jobs.core.insert(deadline, entry).map_err(|entry| (TimerError::Full, entry))?;
-        jobs.waiting += weight;
-        self.unlock(jobs, Some(deadline));
-        Ok(id)
+        match jobs.core.insert(deadline, entry) {
+            Ok(id) => {
+                jobs.waiting += weight;
+                self.unlock(jobs, Some(deadline));
+                Some(id)
+            }
+            Err(entry) => {
+                drop(jobs);
+                drop_user_code(entry);
+                None
+            }
+        }
     }
 
     /// Unlocks. Wakes the driver if it sleeps too long for a job with this deadline. While the
