@@ -284,7 +284,7 @@ pub struct Ticker {
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
-        let coarse::Anchor { instant: anchor, reading } = coarse::anchor();
+        let (anchor, reading) = coarse::anchor();
         let is_system = matches!(clock.0, Source::System);
         let is_coarse = is_system && coarse::now().is_some();
         #[cfg(feature = "tokio")]
@@ -399,18 +399,13 @@ mod coarse {
     use super::Timestamp;
     use std::time::Instant;
 
-    pub struct Anchor {
-        pub instant: Instant,
-        pub reading: Timestamp,
-    }
-
     #[inline]
     pub fn now() -> Option<Timestamp> {
         None
     }
 
-    pub fn anchor() -> Anchor {
-        Anchor { instant: Instant::now(), reading: Timestamp::from_raw(0) }
+    pub fn anchor() -> (Instant, Timestamp) {
+        (Instant::now(), Timestamp::from_raw(0))
     }
 }
 

@@ -1,16 +1,23 @@
-//! The settings of a cache: plain values, checked by the builder.
+//! The settings of a cache: plain values, which the builder collects and checks.
 
-use crate::clock::{Clock, Nanos};
+use crate::clock::Clock;
+use crate::error::BuildError;
 #[cfg(not(cortado_loom))]
 use crate::executor::Workers;
 use crate::executor::{Execute, Job};
-use crate::expiration::Lifetimes;
 use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All settings of a cache that do not depend on the user's types.
+/// The finest tick that [`Builder::expiry_resolution`](crate::Builder::expiry_resolution) accepts.
+const FINEST: Duration = Duration::from_millis(1);
+/// A cache has room for fewer entries than this.
+const MAX_ENTRIES: usize = 1 << 31;
+
+/// All settings of a cache that do not depend on the user's types, as the builder collects them.
+/// Compiled once, for all caches of a program.
+#[derive(Default)]
 pub struct Config {
     pub name: Option<String>,
     pub max_capacity: Option<u64>,
@@ -18,14 +25,11 @@ pub struct Config {
     pub initial_capacity: usize,
     /// Whether there is a weigher.
     pub weighs: bool,
-    pub lifetimes: Lifetimes,
-    pub geometry: Geometry,
-    /// How often the scheduler reads a clock that it cannot sleep by.
-    pub clock_period: Duration,
+    pub time_to_live: Option<Duration>,
+    pub time_to_idle: Option<Duration>,
+    pub resolution: Option<Duration>,
     pub record_stats: bool,
     pub clock: Clock,
-    /// Seed of the eviction policy's random choices.
-    pub seed: u64,
     pub scheduled: bool,
     /// Whether there is a removal listener.
     pub has_listener: bool,
@@ -37,22 +41,101 @@ pub struct Config {
     pub notifications: Notifications,
     /// The executor of deliveries and reloads, if the builder was given one.
     pub executor: Option<Executor>,
-    /// In a cache with refresh.
-    pub refresh: Option<RefreshSettings>,
+    pub refresh: RefreshSettings,
+}
+
+impl Config {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// If one of them makes no sense.
+    pub fn check(&self) -> Result<(), BuildError> {
+        if let Some(resolution) = self.resolution
+            && resolution < FINEST
+        {
+            let reason = format!("{resolution:?} is finer than the finest, {FINEST:?}");
+            return Err(BuildError::new("expiry_resolution", reason));
+        }
+        if self.initial_capacity >= MAX_ENTRIES {
+            let reason = "a cache holds fewer than 2^31 entries";
+            return Err(BuildError::new("initial_capacity", reason));
+        }
+        if self.receives && self.has_listener {
+            let reason = "a cache has either a receiver of its removals or listeners";
+            return Err(BuildError::new("removals", reason));
+        }
+        self.refresh.check(self.executor.is_some())
+    }
+
+    /// The settings of reloads, if the cache has refresh. Without an executor, reloads run inline.
+    pub fn reloads(&self) -> Option<RefreshSettings> {
+        let settings = self.refresh;
+        let inline = settings.inline || self.executor.is_none();
+        settings.is_on().then_some(RefreshSettings { inline, ..settings })
+    }
+
+    pub fn geometry(&self) -> Geometry {
+        self.resolution.map_or_else(Geometry::default, Geometry::with_resolution)
+    }
+
+    /// How often the scheduler reads a clock that it cannot sleep by.
+    pub fn clock_period(&self) -> Duration {
+        // A clock that stands still costs no more than this, unless the user asks for it.
+        self.resolution.map_or(Duration::from_secs(1), |_| self.geometry().tick())
+    }
 }
 
 /// The settings of reloads.
 #[derive(Clone, Copy, Debug)]
 pub struct RefreshSettings {
-    /// The time after a write at which an entry is stale; [`Nanos::FOREVER`] if a policy alone
-    /// says so.
-    pub after_write: Nanos,
+    /// The time after a write at which an entry is stale; `None` if a policy alone says so.
+    pub after_write: Option<Duration>,
+    /// Whether there is a policy.
+    pub has_policy: bool,
+    /// Whether there is a stored loader.
+    pub has_loader: bool,
     /// Whether reloads run on the threads that trigger them.
     pub inline: bool,
     /// How many reloads may be under way at once.
     pub limit: usize,
     /// The time from a failed reload to the next one.
-    pub retry: Nanos,
+    pub retry: Duration,
+}
+
+impl Default for RefreshSettings {
+    fn default() -> Self {
+        Self {
+            after_write: None,
+            has_policy: false,
+            has_loader: false,
+            inline: false,
+            // As many as a process has connections to one upstream, as a rule.
+            limit: 64,
+            retry: Duration::from_secs(1),
+        }
+    }
+}
+
+impl RefreshSettings {
+    fn is_on(&self) -> bool {
+        self.after_write.is_some() || self.has_policy || self.has_loader
+    }
+
+    fn check(&self, has_executor: bool) -> Result<(), BuildError> {
+        if self.limit == 0 {
+            return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));
+        }
+        let setting = match (self.after_write, self.has_policy) {
+            (Some(_), _) => "refresh_after_write",
+            (None, true) => "refresh_after",
+            (None, false) => return Ok(()),
+        };
+        if self.inline || has_executor {
+            return Ok(());
+        }
+        let reason = "reloads need a place to run: set `executor` or `refresh_inline`";
+        Err(BuildError::new(setting, reason))
+    }
 }
 
 /// How a full cache chooses the entries that leave.
@@ -227,9 +310,7 @@ impl Executor {
             Self::Runtime(runtime) => drop(runtime.spawn_blocking(job)),
         }
     }
-}
 
-impl Executor {
     /// [`execute`](Self::execute) for a thread that runs no code of the user's. A thread of `other`
     /// calls an executor of the user's, which may run the job at once.
     pub fn execute_by(&self, other: &Self, job: Job) {

@@ -3,6 +3,7 @@
 
 use crate::clock::Timestamp;
 use crate::hash::Hash32;
+use crate::macros::debug_fields;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
 use crate::removal::RemovalCause;
@@ -162,16 +163,13 @@ impl<K, V> Deref for Entry<K, V> {
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Entry<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("key", self.key())
-            .field("value", self.value())
-            .field("age", &self.age())
-            .field("expires_in", &self.expires_in())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: fmt::Debug, V: fmt::Debug] Entry<K, V>, |it|
+    key: it.key(),
+    value: it.value(),
+    age: it.age(),
+    expires_in: it.expires_in(),
+);
 
 /// A handle on a key. It dereferences to the key.
 ///
@@ -383,14 +381,11 @@ impl<K, V> Clone for Removed<K, V> {
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Removed<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Removed")
-            .field("key", self.key())
-            .field("value", self.value())
-            .field("cause", &self.cause())
-            .field("age", &self.age())
-            .field("late_by", &self.late_by())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: fmt::Debug, V: fmt::Debug] Removed<K, V>, |it|
+    key: it.key(),
+    value: it.value(),
+    cause: it.cause(),
+    age: it.age(),
+    late_by: it.late_by(),
+);

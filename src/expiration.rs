@@ -8,13 +8,7 @@ use crate::clock::{Nanos, Timestamp, nanos};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::seeded;
-
-/// The fixed lifetimes of a cache.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lifetimes {
-    pub live: Option<Nanos>,
-    pub idle: Option<Nanos>,
-}
+use std::time::Duration;
 
 /// How a write says when its entry ends.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +40,12 @@ pub struct FixedLifetimes {
 }
 
 impl FixedLifetimes {
-    pub fn new(lifetimes: Lifetimes) -> Self {
-        let raw = |lifetime: Option<Nanos>| lifetime.unwrap_or(Nanos::FOREVER).raw();
+    pub fn new(time_to_live: Option<Duration>, time_to_idle: Option<Duration>) -> Self {
+        let raw = |lifetime: Option<Duration>| lifetime.map_or(Nanos::FOREVER, nanos).raw();
         Self {
-            live: GuardedU64::new(raw(lifetimes.live)),
-            idle: GuardedU64::new(raw(lifetimes.idle)),
-            has_idle: lifetimes.idle.is_some(),
+            live: GuardedU64::new(raw(time_to_live)),
+            idle: GuardedU64::new(raw(time_to_idle)),
+            has_idle: time_to_idle.is_some(),
         }
     }
 
@@ -61,9 +55,10 @@ impl FixedLifetimes {
         self.has_idle
     }
 
-    pub fn present(&self) -> Lifetimes {
-        let option = |lifetime| (lifetime != Nanos::FOREVER).then_some(lifetime);
-        Lifetimes { live: option(self.live()), idle: option(self.idle()) }
+    /// The present time to live and idle time.
+    pub fn present(&self) -> (Option<Duration>, Option<Duration>) {
+        let option = |it: Nanos| (it != Nanos::FOREVER).then(|| it.to_duration());
+        (option(self.live()), option(self.idle()))
     }
 
     pub fn set_live(&self, live: Option<Nanos>) {
@@ -116,7 +111,7 @@ impl FixedLifetimes {
 
 /// A lifetime that a hook returned. [`Nanos::FOREVER`] is for ever.
 #[inline]
-pub fn lifetime(lifetime: Option<std::time::Duration>) -> Nanos {
+pub fn lifetime(lifetime: Option<Duration>) -> Nanos {
     match lifetime.map(nanos) {
         Some(Nanos::FOREVER) if seeded("long-lifetimes-end") => Nanos::FOREVER / 4,
         lifetime => lifetime.unwrap_or(Nanos::FOREVER),
@@ -124,7 +119,7 @@ pub fn lifetime(lifetime: Option<std::time::Duration>) -> Nanos {
 }
 
 /// The instant at which a lifetime that a hook returned ends.
-pub fn end(now: Timestamp, returned: Option<std::time::Duration>) -> Timestamp {
+pub fn end(now: Timestamp, returned: Option<Duration>) -> Timestamp {
     now.saturating_add(lifetime(returned))
 }
 

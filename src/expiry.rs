@@ -282,7 +282,8 @@ forward!(Box<E>, Arc<E>, &E);
 pub mod expire {
     use super::default_hook::{self, Hook, Identity};
     use super::{Duration, Expiry, Instant};
-    use std::fmt;
+    use crate::macros::debug_fields;
+
     use std::marker::PhantomData;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -424,12 +425,7 @@ pub mod expire {
         }
     }
 
-    impl<F, K: ?Sized, V: ?Sized> fmt::Debug for FromFn<F, K, V> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { on, jitter, .. } = self;
-            f.debug_struct("FromFn").field("on", on).field("jitter", jitter).finish_non_exhaustive()
-        }
-    }
+    debug_fields!(impl[F, K: ?Sized, V: ?Sized] FromFn<F, K, V>, |it| on: it.on, jitter: it.jitter);
 
     impl<F, K: ?Sized, V: ?Sized> Expiry<K, V> for FromFn<F, K, V>
     where

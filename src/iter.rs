@@ -3,6 +3,7 @@
 use crate::engine::Engine;
 use crate::entry::{Entry, Key};
 use crate::hash::Hash32;
+use crate::macros::debug_fields;
 use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
@@ -80,11 +81,7 @@ impl<K, V, S> fmt::Debug for Drain<'_, K, V, S> {
 
 impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
 
-impl<K, V, S> fmt::Debug for Entries<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entries").field("cache", &self.engine.name()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[K, V, S] Entries<'_, K, V, S>, |it| cache: it.engine.name());
 
 macro_rules! projection {
     ($(#[$doc:meta])* $name:ident, $cloned:ident, $item:ty, $project:expr) => {

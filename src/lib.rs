@@ -173,6 +173,7 @@
 mod clock;
 mod epoch;
 mod hash;
+mod macros;
 mod prefetch;
 mod primitives;
 #[cfg_attr(cortado_loom, allow(dead_code))]

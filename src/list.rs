@@ -15,6 +15,7 @@
 //!    1 can scramble an order, but touches no memory outside the store.
 
 use crate::links::{Links, NodeId};
+use crate::macros::ensure;
 
 /// Where a list finds the links of an id.
 pub trait LinkStore {
@@ -103,24 +104,15 @@ impl List {
     pub fn validate<S: LinkStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         let (mut prev, mut id, mut count) = (NodeId::NONE, self.head, 0);
         while id != NodeId::NONE {
-            if id >= NodeId::FIRST_RESERVED {
-                return Err(format!("{prev} is followed by {id:#x}, which names no node"));
-            }
-            if count == self.len {
-                return Err(format!("{id} follows {prev}, but the list counts {count}"));
-            }
+            ensure!(id.may_name_node(), "{prev} is followed by {id:#x}, which names no node");
+            ensure!(count < self.len, "{id} follows {prev}, but the list counts {count}");
             let links = store.links(id);
-            if links.prev() != prev {
-                return Err(format!("{id} follows {prev} but points back to {}", links.prev()));
-            }
+            let back = links.prev();
+            ensure!(back == prev, "{id} follows {prev} but points back to {back}");
             (prev, id, count) = (id, links.next(), count + 1);
         }
-        if self.tail != prev {
-            return Err(format!("the tail is {}, the last id {prev}", self.tail));
-        }
-        if self.len != count {
-            return Err(format!("the list counts {}, its links {count}", self.len));
-        }
+        ensure!(self.tail == prev, "the tail is {}, the last id {prev}", self.tail);
+        ensure!(self.len == count, "the list counts {}, its links {count}", self.len);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use crate::engine::{Engine, deliver_deferred, has_deferred};
 use crate::epoch::Guard;
+use crate::macros::debug_fields;
 use equivalent::Equivalent;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 /// A view of a cache whose lookups return references; see [`Cache::pin`](crate::Cache::pin).
@@ -95,8 +95,4 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     }
 }
 
-impl<K, V, S> fmt::Debug for Pinned<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pinned").field("cache", &self.engine.name()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[K, V, S] Pinned<'_, K, V, S>, |it| cache: it.engine.name());

@@ -50,17 +50,11 @@ fn discard(mut payload: Box<dyn std::any::Any + Send>) {
 /// A wait without limit, for something that takes a few instructions, unless the thread that does
 /// it was preempted. Therefore it spins first, and then yields the core each time.
 #[derive(Default)]
-pub struct Spin(u32);
+pub struct Spin(ShortWait);
 
 impl Spin {
-    /// This many spin hints take longer than any step of a thread that has a core.
-    const HINTS: u32 = 64;
-
     pub fn pause(&mut self) {
-        if self.0 < Self::HINTS {
-            self.0 += 1;
-            spin_hint();
-        } else {
+        if !self.0.pause() {
             thread::yield_now();
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::engine::{Engine, Receiver};
 use crate::entry::Removed;
+use crate::macros::debug_fields;
 use crate::waiters::Streak;
-use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -107,9 +107,7 @@ impl<K, V> futures_core::Stream for Removals<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for Removals<K, V> {
+debug_fields!(
     /// Shows how many removals wait.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Removals").field("waiting", &self.len()).finish_non_exhaustive()
-    }
-}
+    impl[K, V] Removals<K, V>, |it| waiting: it.len()
+);

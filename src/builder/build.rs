@@ -100,8 +100,12 @@ where
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        let config = self.settings.into_config(self.hooks.facts())?;
-        Engine::new(config, self.hooks, hasher)
+        let Self { mut config, hooks, target: _ } = self;
+        config.weighs = hooks.weigher.is_some();
+        config.has_listener = !hooks.listeners.is_empty();
+        config.refresh.has_policy = hooks.refresh.is_some();
+        config.check()?;
+        Engine::new(config, hooks, hasher)
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

@@ -24,7 +24,7 @@ impl<K: 'static, V: 'static, C> Builder<K, V, C> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
     /// ```
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
-        self.settings.time_to_live = Some(time_to_live);
+        self.config.time_to_live = Some(time_to_live);
         self
     }
 
@@ -51,7 +51,7 @@ impl<K: 'static, V: 'static, C> Builder<K, V, C> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
-        self.settings.time_to_idle = Some(time_to_idle);
+        self.config.time_to_idle = Some(time_to_idle);
         self
     }
 
@@ -170,7 +170,7 @@ impl<K: 'static, V: 'static, C> Builder<K, V, C> {
     /// assert_eq!(cache.stats().removed(RemovalCause::Expired), 1);
     /// ```
     pub fn expiry_resolution(mut self, resolution: Duration) -> Self {
-        self.settings.resolution = Some(resolution);
+        self.config.resolution = Some(resolution);
         self
     }
 }

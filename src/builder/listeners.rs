@@ -124,7 +124,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!((*removed.key(), removed.cause()), ("k", RemovalCause::Explicit));
     /// ```
     pub fn removals(mut self, removals: bool) -> Self {
-        self.settings.removals = removals;
+        self.config.receives = removals;
         self
     }
 
@@ -155,7 +155,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!(cache.stats().discarded_notifications, 0);
     /// ```
     pub fn notification_limit(mut self, limit: usize, overflow: Overflow) -> Self {
-        self.settings.notifications = Notifications(Some((limit, overflow)));
+        self.config.notifications = Notifications(Some((limit, overflow)));
         self
     }
 
@@ -201,7 +201,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!(removals.recv(), Ok(thread.thread().id()));
     /// ```
     pub fn executor(mut self, executor: impl Execute) -> Self {
-        self.settings.executor = Some(Executor::Own(Arc::new(executor)));
+        self.config.executor = Some(Executor::Own(Arc::new(executor)));
         self
     }
 }

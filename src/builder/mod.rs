@@ -4,17 +4,14 @@ mod build;
 mod lifetimes;
 mod listeners;
 mod refresh;
-mod refresh_settings;
-mod settings;
 
 pub(crate) use build::build_methods;
 
 use crate::cache::Cache;
 use crate::clock::Clock;
-use crate::config::EvictionPolicy;
+use crate::config::{Config, EvictionPolicy};
 use crate::engine::Hooks;
-use settings::Settings;
-use std::fmt;
+use crate::macros::debug_fields;
 use std::marker::PhantomData;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
@@ -40,7 +37,7 @@ use std::marker::PhantomData;
 /// ```
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder<K, V, C = Cache<K, V>> {
-    pub(crate) settings: Settings,
+    pub(crate) config: Config,
     pub(crate) hooks: Hooks<K, V>,
     target: PhantomData<fn() -> C>,
 }
@@ -60,8 +57,8 @@ impl<K, V, C> Builder<K, V, C> {
 
     /// The same settings for a cache of another type.
     pub(crate) fn retarget<D>(self) -> Builder<K, V, D> {
-        let Self { settings, hooks, target: _ } = self;
-        Builder { settings, hooks, target: PhantomData }
+        let Self { config, hooks, target: _ } = self;
+        Builder { config, hooks, target: PhantomData }
     }
 
     /// Does nothing: [`invalidate_entries_if`](Cache::invalidate_entries_if) needs no setting. For
@@ -80,7 +77,7 @@ impl<K, V, C> Builder<K, V, C> {
 
     /// Names the cache, for `Debug` and for telling caches apart in your metrics.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.settings.name = Some(name.into());
+        self.config.name = Some(name.into());
         self
     }
 
@@ -99,7 +96,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// or, if that is more, by one entry for each hardware thread (rounded up to a power of two,
     /// sixteen at most); and by one entry for each thread that is writing at that moment.
     pub fn max_capacity(mut self, max_capacity: u64) -> Self {
-        self.settings.max_capacity = Some(max_capacity);
+        self.config.max_capacity = Some(max_capacity);
         self
     }
 
@@ -113,7 +110,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!(cache.entry_count(), 0);
     /// ```
     pub fn initial_capacity(mut self, entries: usize) -> Self {
-        self.settings.initial_capacity = entries;
+        self.config.initial_capacity = entries;
         self
     }
 
@@ -158,7 +155,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// }
     /// ```
     pub fn eviction_policy(mut self, policy: EvictionPolicy) -> Self {
-        self.settings.eviction = policy;
+        self.config.eviction = policy;
         self
     }
 
@@ -166,13 +163,13 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// The counters cost a few nanoseconds per operation.
     pub fn record_stats(mut self, record: bool) -> Self {
-        self.settings.record_stats = record;
+        self.config.record_stats = record;
         self
     }
 
     /// Sets the clock that the cache reads. The default is the system's monotonic clock.
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.settings.clock = Some(clock);
+        self.config.clock = clock;
         self
     }
 
@@ -232,7 +229,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!(time_outs.recv(), Ok("k"));
     /// ```
     pub fn scheduler(mut self, scheduler: bool) -> Self {
-        self.settings.scheduler = scheduler;
+        self.config.scheduled = scheduler;
         self
     }
 }
@@ -241,7 +238,7 @@ impl<K, V, C> Default for Builder<K, V, C> {
     /// Makes a builder with the default settings, without a bound.
     fn default() -> Self {
         Self {
-            settings: Settings::default(),
+            config: Config::default(),
             hooks: Hooks {
                 expiry: None,
                 weigher: None,
@@ -255,22 +252,19 @@ impl<K, V, C> Default for Builder<K, V, C> {
     }
 }
 
-impl<K, V, C> fmt::Debug for Builder<K, V, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("name", &self.settings.name)
-            .field("max_capacity", &self.settings.max_capacity)
-            .field("eviction_policy", &self.settings.eviction)
-            .field("weigher", &self.hooks.weigher.is_some())
-            .field("time_to_live", &self.settings.time_to_live)
-            .field("time_to_idle", &self.settings.time_to_idle)
-            .field("expire_after", &self.hooks.expiry.is_some())
-            .field("expiry_resolution", &self.settings.resolution)
-            .field("refresh", &self.settings.reloads)
-            .field("refresh_after", &self.hooks.refresh.is_some())
-            .field("removal_listener", &!self.hooks.listeners.is_empty())
-            .field("scheduler", &self.settings.scheduler)
-            .field("clock", &self.settings.clock())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K, V, C] Builder<K, V, C>, |it|
+    name: it.config.name,
+    max_capacity: it.config.max_capacity,
+    eviction_policy: it.config.eviction,
+    weigher: it.hooks.weigher.is_some(),
+    time_to_live: it.config.time_to_live,
+    time_to_idle: it.config.time_to_idle,
+    expire_after: it.hooks.expiry.is_some(),
+    expiry_resolution: it.config.resolution,
+    refresh: it.config.refresh,
+    refresh_after: it.hooks.refresh.is_some(),
+    removal_listener: !it.hooks.listeners.is_empty(),
+    scheduler: it.config.scheduled,
+    clock: it.config.clock,
+);

@@ -59,7 +59,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
     pub fn refresh_after_write(mut self, time: Duration) -> Self {
-        self.settings.reloads.after_write = Some(time);
+        self.config.refresh.after_write = Some(time);
         self
     }
 
@@ -111,7 +111,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// other stale keys. At the end of one read, as many such reloads run as
     /// [`refresh_limit`](Self::refresh_limit) says, and later reads begin the others.
     pub fn refresh_inline(mut self, inline: bool) -> Self {
-        self.settings.reloads.inline = inline;
+        self.config.refresh.inline = inline;
         self
     }
 
@@ -135,13 +135,13 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.
     pub fn refresh_limit(mut self, limit: usize) -> Self {
-        self.settings.reloads.limit = limit;
+        self.config.refresh.limit = limit;
         self
     }
 
     /// Notes that the cache is to have a stored loader.
     pub(crate) fn with_loader(mut self) -> Self {
-        self.settings.reloads.has_loader = true;
+        self.config.refresh.has_loader = true;
         self
     }
 
@@ -152,7 +152,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// reload was to begin. It does not apply where a task that reloaded inline was dropped: the
     /// next task takes over.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
-        self.settings.reloads.retry = delay;
+        self.config.refresh.retry = delay;
         self
     }
 }

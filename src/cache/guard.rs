@@ -4,6 +4,7 @@ use super::Cache;
 use crate::engine::{Engine, PendingLoad, ValueOrLoad};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
+use crate::macros::debug_fields;
 use crate::to_key::ToKey;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -135,8 +136,4 @@ impl<K, V, S> Drop for LoadGuard<K, V, S> {
     }
 }
 
-impl<K: fmt::Debug, V, S> fmt::Debug for LoadGuard<K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoadGuard").field("key", self.key()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl[K: fmt::Debug, V, S] LoadGuard<K, V, S>, |it| key: it.key());

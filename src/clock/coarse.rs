@@ -4,14 +4,6 @@
 use super::time::{Nanos, Timestamp};
 use std::time::Instant;
 
-/// The present, on two scales.
-#[derive(Clone, Copy)]
-pub struct Anchor {
-    pub instant: Instant,
-    /// On the scale of [`now`].
-    pub reading: Timestamp,
-}
-
 /// The place of an `Instant` on the scale of the clock may be wrong by this much.
 /// Only a preemption between two consecutive readings makes the error larger.
 const PRECISION: Nanos = Nanos::from_raw(1_000_000);
@@ -24,15 +16,16 @@ pub fn now() -> Option<Timestamp> {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// The present. The reading is no earlier than the `Instant`. A coarse reading that is
-/// converted to the scale of the `Instant`s is therefore never ahead of them.
-pub fn anchor() -> Anchor {
+/// The present, also on the scale of [`now`]. The reading is no earlier than the `Instant`. A
+/// coarse reading that is converted to the scale of the `Instant`s is therefore never ahead of
+/// them.
+pub fn anchor() -> (Instant, Timestamp) {
     let precise = || read(libc::CLOCK_MONOTONIC).unwrap_or(Timestamp::from_raw(0));
     let bracket = || {
         let before = precise();
         let instant = Instant::now();
         let reading = precise();
-        (reading - before, Anchor { instant, reading })
+        (reading - before, (instant, reading))
     };
     let mut best = bracket();
     for _ in 1..TRIES {

@@ -1,9 +1,9 @@
 //! The clock of a tokio runtime.
 
 use super::time::{Nanos, nanos};
+use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::primitives::{Arc, thread_local};
-use std::fmt;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::Instant as TokioInstant;
@@ -92,8 +92,4 @@ impl RuntimeTime {
     }
 }
 
-impl fmt::Debug for RuntimeTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuntimeTime").field("reading", &self.reading()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl RuntimeTime, |it| reading: it.reading());

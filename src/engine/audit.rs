@@ -4,19 +4,11 @@ use super::Engine;
 use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
+use crate::macros::ensure;
 use crate::node::{GONE, ended_at, life};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
-
-/// Fails the audit with a message.
-macro_rules! ensure {
-    ($holds:expr, $($why:tt)+) => {
-        if !$holds {
-            return Err(format!($($why)+));
-        }
-    };
-}
 
 impl<K, V, S> Engine<K, V, S> {
     /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters
@@ -41,15 +33,10 @@ impl<K, V, S> Engine<K, V, S> {
         ensure!(core.upkeep.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be working on both at any time.
-        let is_received = core.notices.receiving().is_some();
-        ensure!(
-            core.upkeep.scheduled || is_received || core.notices.is_idle(),
-            "removals are not announced"
-        );
-        ensure!(
-            core.upkeep.scheduled || core.notices.has_nothing_to_drop(),
-            "keys and values wait to be dropped"
-        );
+        let (notices, scheduled) = (&core.notices, core.upkeep.scheduled);
+        let may_wait = scheduled || notices.receiving().is_some();
+        ensure!(may_wait || notices.is_idle(), "removals are not announced");
+        ensure!(scheduled || notices.has_nothing_to_drop(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
@@ -69,10 +56,8 @@ impl<K, V, S> Engine<K, V, S> {
             weight += u64::from(meta.weight());
             let end = core.pool.life(id).deadline();
             timed += usize::from(end != NEVER);
-            ensure!(
-                self.mode.renews() || meta.deadline() <= ended_at(end),
-                "node {id}: a read would act after the end"
-            );
+            let acts_in_time = self.mode.renews() || meta.deadline() <= ended_at(end);
+            ensure!(acts_in_time, "node {id}: a read would act after the end");
         }
         ensure!(weight == state.weight, "weight {weight}, counted {}", state.weight);
         ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());
@@ -116,10 +101,8 @@ impl<K, V, S> Engine<K, V, S> {
         for id in pool.ids() {
             let bits = pool.meta(id).life();
             if free.contains(&id) {
-                ensure!(
-                    bits == 0 && !indexed.contains(&id),
-                    "node {id} is free with life {bits:#b}"
-                );
+                let is_unused = bits == 0 && !indexed.contains(&id);
+                ensure!(is_unused, "node {id} is free with life {bits:#b}");
                 continue;
             }
             owned += usize::from(bits & life::OWNED != 0 && !indexed.contains(&id));

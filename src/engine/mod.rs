@@ -74,11 +74,10 @@ pub use self::{
     reentrancy::frames,
 };
 pub use delivery::{Pending, Receiver};
-pub use failures::Failed;
 pub use loads::{KeySource, OnStale, Owned, PendingLoad, ValueOrLoad, ValueRead};
 pub use reentrancy::{deliver_deferred, has_deferred, is_in_user_code};
 pub use refresh::Waited;
 pub use reloads::Reloading;
 pub use tasks::{Unmade, as_task, asked, until};
-pub use typed::{Engine, HookFacts, Hooks};
+pub use typed::{Engine, Hooks};
 pub use write::NoCondition;

@@ -13,7 +13,7 @@
 use super::core::Core;
 use super::failures::Failures;
 use super::reentrancy;
-use crate::clock::{NEVER, Nanos, Timestamp};
+use crate::clock::{NEVER, Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
 use crate::links::NodeId;
@@ -217,7 +217,7 @@ impl Reloads {
     }
 
     pub fn after_write(&self) -> Nanos {
-        self.settings.after_write
+        self.settings.after_write.map_or(Nanos::FOREVER, nanos)
     }
 
     /// A place, given back when it is dropped. Counts a skipped reload if none is left.
@@ -268,7 +268,7 @@ impl Reloads {
             places: Arc::clone(&self.places),
             id,
             taken: instant,
-            retry: self.settings.retry,
+            retry: nanos(self.settings.retry),
             next: Next::Later,
         };
         Some(Reloading { node, read_at, trigger })

@@ -7,10 +7,9 @@ use super::reloads::{RefreshPolicy, TypedReloads};
 use crate::async_listener::{AsyncListener, Share};
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
-use crate::clock::{Nanos, Ticker};
+use crate::clock::{Nanos, Ticker, nanos};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
-use crate::expiration::Lifetimes;
 use crate::expiry::Expiry;
 use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool, RawPool};
@@ -66,25 +65,6 @@ pub struct Hooks<K, V> {
     pub loader: Option<Arc<dyn Reload<K, V>>>,
 }
 
-/// The facts about the hooks that the untyped parts of a cache depend on.
-#[derive(Clone, Copy, Debug)]
-pub struct HookFacts {
-    pub weighs: bool,
-    pub has_listener: bool,
-    /// Whether a policy says when entries are stale.
-    pub refreshes: bool,
-}
-
-impl<K, V> Hooks<K, V> {
-    pub fn facts(&self) -> HookFacts {
-        HookFacts {
-            weighs: self.weigher.is_some(),
-            has_listener: !self.listeners.is_empty(),
-            refreshes: self.refresh.is_some(),
-        }
-    }
-}
-
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).
 pub struct Engine<K, V, S> {
     pub core: Arc<Core>,
@@ -120,9 +100,9 @@ where
     pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let pool = Pool::new(columns(&config));
         let (core, mode) = parts(&config, hooks.expiry.is_some(), pool.raw());
-        let asks_about_values = hooks.weigher.is_some() || config.refresh.is_some();
+        let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
-        let reloads = config.refresh.map(|it| Box::new(TypedReloads::new(it, policy, loader)));
+        let reloads = config.reloads().map(|it| Box::new(TypedReloads::new(it, policy, loader)));
         let engine = Arc::new(Self {
             core,
             pool,
@@ -157,27 +137,27 @@ fn parts(
     has_expiry: bool,
     pool: &primitives::Arc<RawPool>,
 ) -> (Arc<Core>, ReadMode) {
-    let idle = config.lifetimes.idle;
+    let idle = config.time_to_idle.map(nanos);
     let ticker = Ticker::new(config.clock.clone());
     let facts = Facts {
         margin: ticker.margin(),
         idle,
         idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
         counts: config.record_stats,
-        refreshes: config.refresh.is_some(),
+        refreshes: config.reloads().is_some(),
     };
     let mode = ReadMode::new(facts, has_expiry);
-    let changes_deadlines = mode.renews() || config.refresh.is_some();
+    let changes_deadlines = mode.renews() || config.reloads().is_some();
     (Arc::new(Core::new(config, ticker, pool.clone(), changes_deadlines)), mode)
 }
 
 /// The columns of a cache with these settings.
 fn columns(config: &Config) -> Columns {
     let mut columns = Columns::NONE;
-    if config.lifetimes.idle.is_some() {
+    if config.time_to_idle.is_some() {
         columns = columns.with(Column::HardDeadline);
     }
-    if config.refresh.is_some() || seeded("nodes-have-all-columns") {
+    if config.reloads().is_some() || seeded("nodes-have-all-columns") {
         columns = columns.with(Column::Refresh).with(Column::End);
     }
     columns
@@ -221,11 +201,11 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The settings that decide how long entries stay.
     pub fn policy(&self) -> Policy {
-        let Lifetimes { live, idle } = self.core.lifetimes.present();
+        let (time_to_live, time_to_idle) = self.core.lifetimes.present();
         Policy {
             max_capacity: self.core.capacity(),
-            time_to_live: live.map(Nanos::to_duration),
-            time_to_idle: idle.map(Nanos::to_duration),
+            time_to_live,
+            time_to_idle,
             eviction: self.eviction.clone(),
         }
     }

@@ -6,6 +6,7 @@
 
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Links, NodeId};
+use crate::macros::ensure;
 
 /// The `next` of every node here.
 const MARK: NodeId = NodeId::FIRST_RESERVED;
@@ -70,17 +71,13 @@ impl Aside {
         let mut weight = 0;
         for (place, &id) in self.ids.iter().enumerate() {
             let node = store.node(id);
-            if node.region() != Region::None {
-                return Err(format!("{id} is aside and in {:?}", node.region()));
-            }
-            if !Self::holds(node.links()) || Self::place(node.links()) != place {
-                return Err(format!("{id} is aside at {place} and does not say so"));
-            }
+            let links = node.links();
+            ensure!(node.region() == Region::None, "{id} is aside and in {:?}", node.region());
+            let says_so = Self::holds(links) && Self::place(links) == place;
+            ensure!(says_so, "{id} is aside at {place} and does not say so");
             weight += u64::from(node.weight());
         }
-        if weight != self.weight {
-            return Err(format!("{weight} is aside, {} counted", self.weight));
-        }
+        ensure!(weight == self.weight, "{weight} is aside, {} counted", self.weight);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
+use crate::macros::ensure;
 use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
@@ -194,13 +195,10 @@ impl Queues {
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         self.regions.validate(store)?;
         self.ghost.validate()?;
-        let Self { window_target, protected_target, max_weight, .. } = self;
-        if window_target + protected_target > *max_weight {
-            return Err(format!("{window_target} + {protected_target} of {max_weight}"));
-        }
-        if self.is_lru() && self.regions.main_victim().is_some() {
-            return Err("the main region of an LRU is not empty".to_owned());
-        }
+        let (window, protected, max) = (self.window_target, self.protected_target, self.max_weight);
+        ensure!(window + protected <= max, "{window} + {protected} of {max}");
+        let has_main = self.regions.main_victim().is_some();
+        ensure!(!(self.is_lru() && has_main), "the main region of an LRU is not empty");
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::NodeId;
 use crate::list::List;
+use crate::macros::ensure;
 
 /// One list and the weight of its nodes.
 #[derive(Debug, Default)]
@@ -139,17 +140,13 @@ impl Regions {
             list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
             for id in list.list.iter(store) {
-                if store.region(id) != region {
-                    return Err(format!("{id} in {region:?} says {:?}", store.region(id)));
-                }
-                if (store.weight(id) == 0) != (region == Region::Weightless) {
-                    return Err(format!("{id} in {region:?} weighs {}", store.weight(id)));
-                }
-                weight += u64::from(store.weight(id));
+                let (said, own) = (store.region(id), store.weight(id));
+                ensure!(said == region, "{id} in {region:?} says {said:?}");
+                let is_weightless = region == Region::Weightless;
+                ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");
+                weight += u64::from(own);
             }
-            if weight != list.weight {
-                return Err(format!("{region:?} weighs {weight}, not {}", list.weight));
-            }
+            ensure!(weight == list.weight, "{region:?} weighs {weight}, not {}", list.weight);
         }
         self.aside.validate(store)
     }

@@ -38,6 +38,7 @@ use super::shadow::Keys;
 use super::store::{PolicyStore, Region};
 use crate::hash::Hash32;
 use crate::links::NodeId;
+use crate::macros::ensure;
 
 /// Minimum target size of a shadow, in entries. Smaller shadows tell too little.
 const SMALLEST: usize = 32;
@@ -126,14 +127,13 @@ impl Trial {
         for (number, Shadow { queues, deficit, .. }) in self.shadows.iter().enumerate() {
             let store = self.keys.store(number);
             queues.validate(&store).map_err(|error| format!("shadow {number}: {error}"))?;
-            if queues.regions.weight() > queues.max_weight() || *deficit > self.limit() {
-                return Err(format!("shadow {number} is beyond its bounds"));
-            }
+            let is_over = queues.regions.weight() > queues.max_weight() || *deficit > self.limit();
+            ensure!(!is_over, "shadow {number} is beyond its bounds");
             held = held.max(queues.regions.len());
         }
-        if self.keys.len() < held || !self.keys.matching(|hash| !self.is_sampled(hash)).is_empty() {
-            return Err("the shadows' keys are not those of the sample".into());
-        }
+        let others = self.keys.matching(|hash| !self.is_sampled(hash));
+        let is_right = self.keys.len() >= held && others.is_empty();
+        ensure!(is_right, "the shadows' keys are not those of the sample");
         Ok(())
     }
 

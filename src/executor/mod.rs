@@ -60,5 +60,5 @@ mod workers;
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
 pub use pool::Workers;
-pub use task::spawn;
+pub use task::{Host, spawn, start};
 pub use workers::{Counts, Limits};

@@ -2,10 +2,10 @@
 
 use super::job::{Execute, Job};
 use super::workers::{Counts, Limits, Shared};
+use crate::macros::debug_fields;
 use crate::primitives::Arc;
 #[cfg(not(cortado_loom))]
 use crate::primitives::plain::OnceLock;
-use std::fmt;
 
 /// Threads that start when there are jobs, and end when there are none. See the [module](super).
 ///
@@ -64,11 +64,7 @@ impl Execute for Workers {
     }
 }
 
-impl fmt::Debug for Workers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workers").field("counts", &self.counts()).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Workers, |it| counts: it.counts());
 
 /// The waiting jobs still run. Then the threads end without lingering.
 impl Drop for Workers {

@@ -7,7 +7,7 @@
 //!                            │                wake │  │ └── poll: ready ───► DONE
 //!                            │                     ▼  │ poll: pending
 //!                            └────────────────── WOKEN
-//!                              after 64 polls
+//!                              after `POLLS` polls
 //! QUEUED ──── the executor drops the job ────► DONE
 //! ```
 //!
@@ -15,11 +15,12 @@
 //! 1. One job of a task exists at a time: only the thread that moves the state to `QUEUED` submits
 //!    one.
 //! 2. The job owns the future while it polls, and no lock is held meanwhile.
-//! 3. A wake during a poll is followed by another poll in the same job, up to [`POLLS`] of them.
-//!    Then another job follows, so that others of the executor have their turn. If the executor
-//!    runs that job at once, inside this one, it gives the turn back: the jobs of one task do not
-//!    nest. (Those of several tasks may, in an executor that drains a queue inside of each
-//!    submission.)
+//! 3. A wake during a poll is followed by another poll in the same job, up to
+//!    [`POLLS`](Host::POLLS) of them. Then another job follows, so that others of the executor have
+//!    their turn. If the executor runs that job at once, inside this one, it gives the turn back:
+//!    the jobs of one task do not nest. (Those of several tasks may, in an executor that drains a
+//!    queue inside of each submission.) After [`TURNS`](Host::TURNS) such turns the next job runs
+//!    elsewhere.
 //! 4. A future whose job was dropped, or whose poll has panicked, is dropped.
 //! 5. A future that nobody can wake any more is dropped by a job.
 //!
@@ -42,8 +43,30 @@ const RUNNING: u8 = 2;
 const WOKEN: u8 = 3;
 const DONE: u8 = 4;
 
-/// A future that wakes itself is polled so many times by one job.
-const POLLS: u32 = 64;
+/// What runs the jobs of a task.
+pub trait Host: Send + Sync + 'static {
+    /// A future that wakes itself is polled so many times by one job.
+    const POLLS: u32;
+    /// So many jobs of a task may run in turn, each inside of the one that submits it.
+    const TURNS: u32 = u32::MAX;
+
+    /// Runs a job, or drops it. If this panics, it has dropped the job, unless it has begun it.
+    fn execute(&self, job: Job);
+
+    /// Runs the job that follows so many. It may not begin inside of this call.
+    fn execute_elsewhere(&self, job: Job) {
+        self.execute(job);
+    }
+}
+
+/// The executor of a cache.
+impl Host for Box<dyn Fn(Job) + Send + Sync> {
+    const POLLS: u32 = 64;
+
+    fn execute(&self, job: Job) {
+        self(job);
+    }
+}
 
 thread_cells! {
     /// The task whose job hands the next one to the executor just now, and whether the executor has
@@ -54,58 +77,74 @@ thread_cells! {
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// See the [module](self).
-struct Task {
+struct Task<H: Host> {
     state: AtomicU8,
     work: Mutex<Option<Work>>,
-    execute: Box<dyn Fn(Job) + Send + Sync>,
+    host: H,
+}
+
+impl<H: Host> Task<H> {
+    fn new(work: Work, host: H) -> Arc<Self> {
+        Arc::new(Self { state: AtomicU8::new(QUEUED), work: Mutex::new(Some(work)), host })
+    }
 }
 
 /// The future has kept no waker, or its wakers are gone: nobody will wake it. A job drops it, since
 /// this may be the thread of whoever has dropped the last waker, with locks held.
-impl Drop for Task {
+impl<H: Host> Drop for Task<H> {
     fn drop(&mut self) {
         let Some(work) = self.work.lock().take() else { return };
         let end = move || {
             catch_user_panic(|| drop(work));
         };
-        catch_user_panic(|| (self.execute)(Box::new(end)));
+        catch_user_panic(|| self.host.execute(Box::new(end)));
     }
 }
 
-/// Runs a future by jobs that `execute` is given.
-pub fn spawn(work: Work, execute: Box<dyn Fn(Job) + Send + Sync>) {
-    let (state, work) = (AtomicU8::new(QUEUED), Mutex::new(Some(work)));
-    submit(&Arc::new(Task { state, work, execute }));
+/// Runs a future by jobs of `host`.
+pub fn spawn(work: Work, host: impl Host) {
+    submit(&Task::new(work, host));
+}
+
+/// The same for a caller that is itself a job of `host`: polls the future at once.
+pub fn start(work: Work, host: impl Host) {
+    Ticket(Some(Task::new(work, host))).run();
 }
 
 /// Submits a job of a task whose state the caller has moved to `QUEUED`.
-fn submit(task: &Arc<Task>) {
+fn submit<H: Host>(task: &Arc<Task<H>>) {
+    task.host.execute(job(task));
+}
+
+/// The job of a task whose state the caller has moved to `QUEUED`.
+fn job<H: Host>(task: &Arc<Task<H>>) -> Job {
     let ticket = Ticket(Some(Arc::clone(task)));
-    (task.execute)(Box::new(move || ticket.run()));
+    Box::new(move || ticket.run())
 }
 
 /// The right to run the one job of a task.
-struct Ticket(Option<Arc<Task>>);
+struct Ticket<H: Host>(Option<Arc<Task<H>>>);
 
-impl Ticket {
+impl<H: Host> Ticket<H> {
     fn run(mut self) {
         let Some(task) = self.0.take() else { return };
         if gives_turn_back(&task) {
             return;
         }
-        loop {
+        for _turn in 0..H::TURNS {
             let work = task.work.lock().take();
             let Some(work) = work else { return };
             if !poll(&task, work) || !submit_from_a_job(&task) {
                 return;
             }
         }
+        task.host.execute_elsewhere(job(&task));
     }
 }
 
-/// Polls the future, until it ends or waits. Returns whether it still goes on after [`POLLS`]
-/// polls: then the state is `QUEUED`.
-fn poll(task: &Arc<Task>, mut work: Work) -> bool {
+/// Polls the future, until it ends or waits. Returns whether it still goes on after
+/// [`POLLS`](Host::POLLS) polls: then the state is `QUEUED`.
+fn poll<H: Host>(task: &Arc<Task<H>>, mut work: Work) -> bool {
     let waker = Waker::from(Arc::clone(task));
     let mut context = Context::from_waker(&waker);
     let mut polls = 0;
@@ -122,7 +161,7 @@ fn poll(task: &Arc<Task>, mut work: Work) -> bool {
         // Before the state says so: from then on another job may run.
         let mut place = task.work.lock();
         let waits = task.state.compare_exchange(RUNNING, IDLE, AcqRel, Acquire).is_ok();
-        if waits || (polls >= POLLS && !seeded("jobs-poll-for-ever")) {
+        if waits || (polls >= H::POLLS && !seeded("jobs-poll-for-ever")) {
             *place = Some(work);
             if !waits {
                 task.state.swap(QUEUED, AcqRel);
@@ -134,7 +173,7 @@ fn poll(task: &Arc<Task>, mut work: Work) -> bool {
 
 /// Submits the next job of a task from its present one. Returns whether the executor has begun it
 /// inside of this call: then the caller goes on.
-fn submit_from_a_job(task: &Arc<Task>) -> bool {
+fn submit_from_a_job<H: Host>(task: &Arc<Task<H>>) -> bool {
     let own = (Arc::as_ptr(task).addr(), false);
     let Ok(outer) = SUBMITTING.try_with(|submitting| submitting.replace(own)) else {
         return true;
@@ -145,7 +184,7 @@ fn submit_from_a_job(task: &Arc<Task>) -> bool {
 }
 
 /// Whether this job was begun inside of the call that has submitted it. Notes that.
-fn gives_turn_back(task: &Arc<Task>) -> bool {
+fn gives_turn_back<H: Host>(task: &Arc<Task<H>>) -> bool {
     let note = |submitting: &Cell<(usize, bool)>| {
         let is_own = submitting.get().0 == Arc::as_ptr(task).addr();
         if is_own {
@@ -156,7 +195,7 @@ fn gives_turn_back(task: &Arc<Task>) -> bool {
     SUBMITTING.try_with(note).unwrap_or(false)
 }
 
-impl Drop for Ticket {
+impl<H: Host> Drop for Ticket<H> {
     /// The executor has dropped the job.
     fn drop(&mut self) {
         let Some(task) = self.0.take() else { return };
@@ -166,7 +205,7 @@ impl Drop for Ticket {
     }
 }
 
-impl Wake for Task {
+impl<H: Host> Wake for Task<H> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

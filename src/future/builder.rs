@@ -56,7 +56,7 @@ where
     {
         let listener = Arc::new(AsyncListener::new(listener));
         let queue = Arc::clone(&listener);
-        self.settings.backlogs.push(Arc::clone(listener.backlog()));
+        self.config.backlogs.push(Arc::clone(listener.backlog()));
         self.hooks.async_listeners.push(listener);
         self.removal_listener(move |removed| queue.push(removed))
     }

@@ -1,10 +1,9 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{Failed, OnStale, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
+use crate::engine::{OnStale, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
-use crate::loaded::Reason;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
@@ -305,10 +304,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let engine = self.cache.engine();
-        let Failed { reason, at, times } = engine.last_failure(key)?;
-        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
-        Some(ReloadFailure { error, at: engine.core.ticker.instant_of(at), times })
+        self.cache.engine().last_failure(key)
     }
 }
 

@@ -87,9 +87,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let result = self.cache.touch(key);
-        if self.engine().tells_after_read() {
-            self.tell_boxed(Share::Reader).await;
-        }
+        self.tell_listeners().await;
         result
     }
 
@@ -100,9 +98,7 @@ where
         V: Clone,
     {
         let result = self.cache.get_many(keys);
-        if self.engine().tells_after_read() {
-            self.tell_boxed(Share::Reader).await;
-        }
+        self.tell_listeners().await;
         result
     }
 

@@ -12,6 +12,7 @@ use super::memory::Chain;
 use super::state::Index;
 use super::table::{HashOf, Root, Table};
 use crate::links::NodeId;
+use crate::macros::ensure;
 use crate::primitives::seeded;
 
 /// All hashes are below this value.
@@ -114,24 +115,16 @@ impl Index {
             let place = open_at(&self.root, guard, first);
             let Place { table, position, .. } = place;
             let ctrl = table.buckets()[position].ctrl();
-            if ctrl.is_locked() {
-                return Err(format!("bucket {position} is locked"));
-            }
+            ensure!(!ctrl.is_locked(), "bucket {position} is locked");
             let mut overflow = place.chain.clone().skip(1);
             let overflows =
                 overflow.any(|bucket| bucket.fingerprints().occupied().next().is_some());
-            if overflows != ctrl.overflows() {
-                return Err(format!(
-                    "bucket {position} overflows: {overflows}, but says otherwise"
-                ));
-            }
+            let is_right = overflows == ctrl.overflows();
+            ensure!(is_right, "bucket {position} overflows: {overflows}, but says otherwise");
             for (id, hash) in entries(place.chain.clone(), store)? {
-                if table.position(hash) != position {
-                    return Err(format!("id {id} with hash {hash:#x} is in bucket {position}"));
-                }
-                if place.is_for(hash) && !ids.insert(id) {
-                    return Err(format!("id {id} is there twice"));
-                }
+                let is_home = table.position(hash) == position;
+                ensure!(is_home, "id {id} with hash {hash:#x} is in bucket {position}");
+                ensure!(!place.is_for(hash) || ids.insert(id), "id {id} is there twice");
             }
             check_next(&place, guard, store)?;
             cursor = cursor_at(place.hashes.end);
@@ -149,12 +142,9 @@ fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(
         let Some((_, chain)) = Chain::open(home) else {
             return Err(String::from("a bucket has moved on from a table that is not current"));
         };
-        if entries(chain, store)?.iter().any(|&(_, hash)| place.is_for(hash)) {
-            let position = place.position;
-            return Err(format!(
-                "bucket {position} has not moved, but the next table has its entries"
-            ));
-        }
+        let has_moved = entries(chain, store)?.iter().any(|&(_, hash)| place.is_for(hash));
+        let position = place.position;
+        ensure!(!has_moved, "bucket {position} has not moved, but the next table has its entries");
     }
     Ok(())
 }
@@ -166,16 +156,12 @@ fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(NodeId, Hash32)
         let fingerprints = bucket.fingerprints();
         for slot in 0..SLOTS {
             let (fingerprint, id) = (fingerprints.get(slot), bucket.id(slot));
-            if (fingerprint == 0) != (id == NodeId::NONE) {
-                return Err(format!("slot {slot} has fingerprint {fingerprint:#x} and id {id}"));
-            }
-            if id != NodeId::NONE {
+            let is_taken = id != NodeId::NONE;
+            ensure!(is_taken == (fingerprint != 0), "slot {slot}: {fingerprint:#x}, id {id}");
+            if is_taken {
                 let hash = store.hash(id);
-                if fingerprint != fingerprint_of(hash) {
-                    return Err(format!(
-                        "id {id} with hash {hash:#x} has fingerprint {fingerprint:#x}"
-                    ));
-                }
+                let is_its = fingerprint == fingerprint_of(hash);
+                ensure!(is_its, "id {id} with hash {hash:#x} has fingerprint {fingerprint:#x}");
                 entries.push((id, hash));
             }
         }

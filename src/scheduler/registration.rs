@@ -69,9 +69,7 @@ impl Registration {
     pub fn wake_now(&self) {
         self.wake_within(Duration::ZERO);
     }
-}
 
-impl Registration {
     /// Deregisters the client now. Does not wait for a run that is in progress.
     pub fn cancel(&self) {
         self.shared.deregister(self.id, &self.armed);
@@ -80,6 +78,6 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.deregister(self.id, &self.armed);
+        self.cancel();
     }
 }

@@ -19,6 +19,7 @@
 //! memory unused on average.
 
 use crate::hash::Hash32;
+use crate::macros::ensure;
 
 /// Number of blocks in one allocation: 64 KiB.
 const CHUNK: usize = 1024;
@@ -125,18 +126,15 @@ impl<T: Copy> Blocks<T> {
     /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
-        if held != self.count || self.mask != self.count.next_power_of_two() - 1 {
-            return Err(format!("{held} blocks, not {} under {:#x}", self.count, self.mask));
-        }
+        let Self { count, mask, entries, .. } = *self;
+        let is_right = held == count && mask == count.next_power_of_two() - 1;
+        ensure!(is_right, "{held} blocks, not {count} under {mask:#x}");
         let lens = self.chunks.iter().map(Vec::len).enumerate();
         for (number, len) in lens {
-            if len != self.count.saturating_sub(number * CHUNK).min(CHUNK) {
-                return Err(format!("{len} blocks in chunk {number} of {} in all", self.count));
-            }
+            let expected = count.saturating_sub(number * CHUNK).min(CHUNK);
+            ensure!(len == expected, "{len} blocks in chunk {number} of {count} in all");
         }
-        if self.count != (self.size_for)(self.entries) {
-            return Err(format!("{} blocks for {} entries", self.count, self.entries));
-        }
+        ensure!(count == (self.size_for)(entries), "{count} blocks for {entries} entries");
         Ok(())
     }
 

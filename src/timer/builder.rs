@@ -9,9 +9,9 @@ use super::shared::Shared;
 use crate::clock::{Clock, Ticker};
 use crate::error::BuildError;
 use crate::executor::Execute;
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use crate::primitives::thread;
-use std::fmt;
 use std::time::Duration;
 
 /// So many due jobs are handed out under one hold of the lock.
@@ -338,12 +338,6 @@ fn workers() -> Executor {
     Elsewhere::all(|job: crate::executor::Job| job())
 }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("tick", &self.tick)
-            .field("clock", &self.clock)
-            .field("max_pending", &self.settings.max_pending)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl Builder, |it| tick: it.tick, clock: it.clock, max_pending: it.settings.max_pending
+);

@@ -3,8 +3,8 @@
 use super::id::TimerId;
 use super::run::{Cancel, Series};
 use super::shared::Shared;
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
-use std::fmt;
 use std::time::Duration;
 
 /// A job that waits or runs. **Dropping the handle cancels the job**, as
@@ -58,8 +58,4 @@ impl Drop for Handle {
     }
 }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Handle, |it| id: it.id);

@@ -3,8 +3,8 @@
 use super::core::Core;
 use super::id::TimerId;
 use crate::clock::nanos;
+use crate::macros::debug_fields;
 use crate::wheel::Poll;
-use std::fmt;
 use std::time::Duration;
 
 /// The tick that a queue has unless told otherwise.
@@ -417,12 +417,7 @@ impl<T> Default for DelayQueue<T> {
     }
 }
 
-impl<T> fmt::Debug for DelayQueue<T> {
+debug_fields!(
     /// Shows the number of items and the next deadline.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelayQueue")
-            .field("len", &self.len())
-            .field("next_deadline", &self.next_deadline())
-            .finish_non_exhaustive()
-    }
-}
+    impl[T] DelayQueue<T>, |it| len: it.len(), next_deadline: it.next_deadline()
+);

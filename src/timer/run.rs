@@ -1,8 +1,8 @@
 //! What a job knows of its run.
 
 use super::id::TimerId;
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The outcome of cancelling a job.
@@ -77,13 +77,6 @@ impl Run {
     }
 }
 
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run")
-            .field("id", &self.id)
-            .field("late", &self.late)
-            .field("number", &self.number)
-            .field("remaining", &self.remaining)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl Run, |it| id: it.id, late: it.late, number: it.number, remaining: it.remaining
+);

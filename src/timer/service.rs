@@ -12,8 +12,8 @@ use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
 use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
@@ -465,11 +465,4 @@ impl Timer {
     }
 }
 
-impl fmt::Debug for Timer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timer")
-            .field("waiting", &self.len())
-            .field("running", &self.running())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Timer, |it| waiting: it.len(), running: it.running());

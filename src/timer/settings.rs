@@ -2,8 +2,8 @@
 
 use super::id::TimerId;
 use crate::executor::Execute;
+use crate::macros::debug_fields;
 use std::any::Any;
-use std::fmt;
 use std::time::Duration;
 
 /// What becomes of a series whose job has panicked.
@@ -53,14 +53,7 @@ impl TaskPanic {
     }
 }
 
-impl fmt::Debug for TaskPanic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskPanic")
-            .field("id", &self.id)
-            .field("message", &self.message())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl TaskPanic, |it| id: it.id, message: it.message());
 
 pub type PanicHook = Box<dyn Fn(TaskPanic) + Send + Sync>;
 

@@ -183,7 +183,7 @@ impl Shared {
             tick,
             settings,
             executor,
-            counters: Counters::new(),
+            counters: Counters::default(),
             this: Weak::clone(this),
         })
     }
@@ -197,17 +197,12 @@ impl Shared {
         } else {
             (jobs.waiting >= self.settings.max_pending).then_some(TimerError::Full)
         };
-        let inserted = match refused {
-            Some(error) => {
-                drop(jobs); // Destructors may use the timer.
-                Err((error, entry))
-            }
-            None => self.link(jobs, deadline, entry),
-        };
-        let id = inserted.map_err(|(error, entry)| {
+        if let Some(error) = refused {
+            drop(jobs); // Destructors may use the timer.
             drop_user_code(entry);
-            error
-        })?;
+            return Err(error);
+        }
+        let id = self.link(jobs, deadline, entry).ok_or(TimerError::Full)?;
         Counters::add(&self.counters.added, 1);
         Ok(id)
     }
@@ -234,23 +229,25 @@ impl Shared {
         let body = Body::Errand(Box::new(move || errand(value)));
         let mut entry = Entry::new(deadline, Plan::Once, body);
         entry.runs_here = true;
-        if let Err((_, entry)) = self.link(jobs, deadline, entry) {
-            drop_user_code(entry);
-        }
+        self.link(jobs, deadline, entry);
         Ok(())
     }
 
-    fn link(
-        &self,
-        mut jobs: MutexGuard<'_, Jobs>,
-        deadline: u64,
-        entry: Entry,
-    ) -> Result<TimerId, (TimerError, Entry)> {
+    /// Puts a job into the wheel, and unlocks. Drops it if ids cannot name so many.
+    fn link(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: u64, entry: Entry) -> Option<TimerId> {
         let weight = entry.weight();
-        let id = jobs.core.insert(deadline, entry).map_err(|entry| (TimerError::Full, entry))?;
-        jobs.waiting += weight;
-        self.unlock(jobs, Some(deadline));
-        Ok(id)
+        match jobs.core.insert(deadline, entry) {
+            Ok(id) => {
+                jobs.waiting += weight;
+                self.unlock(jobs, Some(deadline));
+                Some(id)
+            }
+            Err(entry) => {
+                drop(jobs);
+                drop_user_code(entry);
+                None
+            }
+        }
     }
 
     /// Unlocks. Wakes the driver if it sleeps too long for a job with this deadline. While the
@@ -318,7 +315,17 @@ impl Shared {
     /// Begins the run for a ticket; `None` if the ticket is void.
     pub fn begin(&self, due: Due) -> Option<Begun> {
         let now = self.now_or(0);
-        let mut jobs = self.jobs.lock();
+        let mut begun = self.take_run(self.jobs.lock(), due, now)?;
+        let Begun { run, plan, weight, .. } = &mut begun;
+        if *weight > 0 {
+            self.counters.fire(run.late);
+        }
+        run.remaining = catch_user_panic(|| plan.remaining(run.number)).flatten();
+        Some(begun)
+    }
+
+    /// Takes a queued job out for its next run, unless the ticket is void.
+    fn take_run(&self, mut jobs: MutexGuard<'_, Jobs>, due: Due, now: u64) -> Option<Begun> {
         let entry = jobs.queued(due)?;
         let weight = entry.weight();
         entry.state = State::Running;
@@ -329,18 +336,13 @@ impl Shared {
         jobs.waiting -= weight;
         jobs.running += weight;
         drop(jobs);
-        let late = now.saturating_sub(planned);
-        if weight > 0 {
-            self.counters.fire(late);
-        }
-        let series: Arc<dyn Series> = self.this.upgrade()?;
         let run = Run {
-            series,
+            series: self.this.upgrade()?,
             id: due.id,
             planned: self.scale.instant(planned),
-            late: Duration::from_nanos(late),
+            late: Duration::from_nanos(now.saturating_sub(planned)),
             number,
-            remaining: catch_user_panic(|| plan.remaining(number)).flatten(),
+            remaining: None,
         };
         Some(Begun { run, body, plan, planned, weight })
     }
@@ -407,7 +409,9 @@ impl Shared {
         let Some(entry) = jobs.queued(due) else { return };
         Counters::add(&self.counters.rejected, 1);
         if self.settings.rejection == Rejection::Discard && !runs_here {
-            return self.skip_run(jobs, due.id);
+            // Goes on to the next run, as if this one had ended.
+            let skipped = self.take_run(jobs, due, now);
+            return skipped.into_iter().for_each(|run| self.finish_run(run, false));
         }
         let deadline = match self.settings.rejection {
             // Not in this very tick: an executor that refuses at once would get the job again and
@@ -420,22 +424,6 @@ impl Shared {
         (entry.state, entry.runs_here) = (State::Waiting, runs_here);
         jobs.core.schedule(due.id, deadline);
         self.unlock(jobs, Some(deadline));
-    }
-
-    /// Skips a run of a job: goes on to the next one, as if this one had ended.
-    fn skip_run(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) {
-        let Some(entry) = jobs.entry(id) else { return };
-        entry.state = State::Running;
-        entry.runs += 1;
-        let (planned, number) = (entry.planned, entry.runs);
-        let (body, plan) = (entry.body.take(), entry.plan.take().unwrap_or(Plan::Once));
-        jobs.waiting -= 1;
-        jobs.running += 1;
-        drop(jobs);
-        let Some(series) = self.this.upgrade() else { return };
-        let (late, planned_at) = (Duration::ZERO, self.scale.instant(planned));
-        let run = Run { series, id, planned: planned_at, late, number, remaining: None };
-        self.finish_run(Begun { run, body, plan, planned, weight: 1 }, false);
     }
 }
 

@@ -10,10 +10,10 @@ use super::schedule::after;
 use super::series::Entry;
 use super::shared::{Jobs, Shared, UnfiredJobs};
 use super::stopping::Stopping;
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use crate::primitives::{MutexGuard, catch_user_panic, seeded};
 use crate::wakers::WakerSlot;
-use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -115,14 +115,7 @@ impl Unfired {
     }
 }
 
-impl fmt::Debug for Unfired {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unfired")
-            .field("id", &self.id)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(impl Unfired, |it| id: it.id, deadline: it.deadline);
 
 /// Ends the timer. Returns the jobs that did not fire.
 pub fn shutdown(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {

@@ -23,6 +23,7 @@
 use super::id::TimerId;
 use crate::clock::Timestamp;
 use crate::links::{Links, NodeId};
+use crate::macros::ensure;
 use crate::primitives::seeded;
 use crate::wheel::TimerStore;
 use std::time::Duration;
@@ -410,15 +411,14 @@ impl<T> Slab<T> {
             while let Some(index) = (next as usize).checked_sub(1) {
                 let slot = chunk.slots.get(index).ok_or(format!("chunk {number}: slot {index}"))?;
                 (vacant, next) = (vacant + 1, slot.links.number());
-                if slot.value.is_some() || slot.generation == LAST || vacant > CHUNK {
-                    return Err(format!("chunk {number}: slot {index} is not vacant"));
-                }
+                let is_vacant = slot.value.is_none() && slot.generation != LAST;
+                ensure!(is_vacant && vacant <= CHUNK, "chunk {number}: slot {index} is not vacant");
             }
             let slots = if chunk.base == LAST { CHUNK } else { chunk.slots.len() };
-            let counts = (CHUNK - retired - live, CHUNK - retired, live + retired + vacant);
-            if counts != (chunk.room as usize, chunk.most as usize, slots) {
-                return Err(format!("chunk {number} has room for {}: {counts:?}", chunk.room));
-            }
+            let (room, most) = (CHUNK - retired - live, CHUNK - retired);
+            let counts = (room, most, live + retired + vacant);
+            let expected = (chunk.room as usize, chunk.most as usize, slots);
+            ensure!(counts == expected, "chunk {number}: {counts:?}, not {expected:?}");
             if !chunk.is_full() {
                 roomy.push(number as u32);
             }
@@ -427,9 +427,8 @@ impl<T> Slab<T> {
         }
         let mut stack = self.roomy.clone();
         stack.sort_unstable();
-        if stack != roomy || len != self.len || empty > 1 {
-            return Err(format!("{len} items, roomy {roomy:?}, {empty} empty: {stack:?}"));
-        }
+        let is_right = stack == roomy && len == self.len && empty <= 1;
+        ensure!(is_right, "{len} items, roomy {roomy:?}, {empty} empty: {stack:?}");
         Ok(())
     }
 }

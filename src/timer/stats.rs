@@ -1,8 +1,9 @@
 //! What a timer counts.
 
-use crate::clock::Nanos;
+use crate::clock::nanos;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::stats::{Histogram, Lateness};
+use std::time::Duration;
 
 /// What a timer has done so far. If jobs run meanwhile, the counts may be a few jobs apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct TimerStats {
     pub lateness: Lateness,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counters {
     pub added: AtomicU64,
     pub fired: AtomicU64,
@@ -36,26 +37,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            added: zero(),
-            fired: zero(),
-            cancelled: zero(),
-            panicked: zero(),
-            rejected: zero(),
-            wake_ups: zero(),
-            lateness: Histogram::default(),
-        }
-    }
-
     pub fn add(counter: &AtomicU64, by: usize) {
         counter.fetch_add(by as u64, Relaxed);
     }
 
-    pub fn fire(&self, late: u64) {
+    pub fn fire(&self, late: Duration) {
         Self::add(&self.fired, 1);
-        self.lateness.record(Nanos::from_raw(late));
+        self.lateness.record(nanos(late));
     }
 
     pub fn snapshot(&self) -> TimerStats {

@@ -22,6 +22,7 @@
 use super::geometry::{Geometry, MAX_BUCKETS};
 use super::store::TimerStore;
 use crate::links::{Links, NodeId};
+use crate::macros::ensure;
 
 /// The ring of a bucket's first lane, which stands for the bucket, or of another lane; or the
 /// backlog of a level.
@@ -289,25 +290,17 @@ impl<const LANES: usize> Buckets<LANES> {
         };
         let (mut prev, mut id, mut count) = (ring.head(), head.next(), 0);
         while id != ring.head() {
-            if id == NodeId::NONE || id >= NodeId::FIRST_RESERVED {
-                return Err(format!("{prev:#x} of {ring:?} is followed by {id:#x}"));
-            }
-            if count == limit {
-                return Err(format!("{ring:?} goes on after {limit}, which is all there are"));
-            }
-            if self.links(store, id).prev() != prev {
-                return Err(format!("{id} of {ring:?} does not point back to {prev:#x}"));
-            }
+            ensure!(id.may_name_node(), "{prev:#x} of {ring:?} is followed by {id:#x}");
+            ensure!(count < limit, "{ring:?} goes on after {limit}, which is all there are");
+            let links = self.links(store, id);
+            ensure!(links.prev() == prev, "{id} of {ring:?} does not point back to {prev:#x}");
             each(id)?;
-            (prev, id, count) = (id, self.links(store, id).next(), count + 1);
+            (prev, id, count) = (id, links.next(), count + 1);
         }
-        if self.links(store, id).prev() != prev {
-            return Err(format!("the head of {ring:?} does not point back to {prev:#x}"));
-        }
+        let back = self.links(store, id).prev();
+        ensure!(back == prev, "the head of {ring:?} does not point back to {prev:#x}");
         let is_marked = self.is_marked(ring);
-        if is_marked != (count > 0) {
-            return Err(format!("{ring:?} holds {count}, its bit is {is_marked}"));
-        }
+        ensure!(is_marked == (count > 0), "{ring:?} holds {count}, its bit is {is_marked}");
         Ok(count)
     }
 

@@ -7,6 +7,7 @@ use super::store::TimerStore;
 use super::{Location, Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
+use crate::macros::ensure;
 
 impl<const LANES: usize> Wheel<LANES> {
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
@@ -118,9 +119,7 @@ impl<const LANES: usize> Wheel<LANES> {
                 }
             }
         }
-        if count != self.len {
-            return Err(format!("the wheel counts {}, its rings {count}", self.len));
-        }
+        ensure!(count == self.len, "the wheel counts {}, its rings {count}", self.len);
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
 //! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
 //! | `the_end_wakes_the_task_that_awaits_it` | a task that awaits the end is woken by what comes back, and polls it | `timer-ends-before-it-is-awaited` |
-//! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `handoff-finish-forgets-requests` |
+//! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `task-forgets-wakes` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
 //! | `an_event_wakes_the_task_that_awaits_it` | a task that awaits an event is woken by it | `watched-looks-first` |

@@ -47,7 +47,7 @@ impl Core {
         let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
         Self {
             index: Index::with_capacity(config.initial_capacity),
-            lifetimes: FixedLifetimes::new(config.lifetimes),
+            lifetimes: FixedLifetimes::new(config.time_to_live, config.time_to_idle),
             flights: Arc::new(Flights::new()),
             recorder: config.record_stats.then(Box::default),
             max_capacity: GuardedU64::new(max_capacity),

@@ -52,7 +52,7 @@ pub struct Maintenance {
 impl Maintenance {
     pub fn new(config: &Config, now: Timestamp) -> Self {
         Self {
-            wheel: Wheel::new(config.geometry.clone(), now),
+            wheel: Wheel::new(config.geometry(), now),
             policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
             count: 0,
             weight: 0,
@@ -75,10 +75,12 @@ impl Maintenance {
 }
 
 fn policy_of(config: &Config, capacity: u64) -> Policy {
+    // A model's executions must be repeatable, so the seed is fixed.
+    let seed = if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") };
     match config.eviction.0 {
-        Eviction::TinyLfu => Policy::new(capacity, config.seed),
-        Eviction::SegmentedLru => Policy::segmented_lru(capacity, config.seed),
-        Eviction::Lru => Policy::with_fixed_window(capacity, config.seed, 1.0),
+        Eviction::TinyLfu => Policy::new(capacity, seed),
+        Eviction::SegmentedLru => Policy::segmented_lru(capacity, seed),
+        Eviction::Lru => Policy::with_fixed_window(capacity, seed, 1.0),
     }
 }
 

@@ -78,7 +78,7 @@ impl Upkeep {
             grace_ended: Arc::new(AtomicUsize::new(0)),
             alarm: OnceLock::new(),
             scheduled: config.scheduled,
-            clock_period: config.clock_period,
+            clock_period: config.clock_period(),
         }
     }
 

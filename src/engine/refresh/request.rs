@@ -5,10 +5,12 @@ use crate::engine::Engine;
 use crate::engine::failures::Failed;
 use crate::engine::loads::Begun;
 use crate::engine::step::Step;
-use crate::loaded::LoaderResult;
+use crate::loaded::{LoaderResult, Reason};
+use crate::loader::ReloadFailure;
 use crate::primitives::catch_user_panic;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -81,13 +83,17 @@ where
     }
 
     /// The failure of the last reload of the key's living entry, if that one failed.
-    pub fn last_failure<Q>(&self, key: &Q) -> Option<Failed>
+    pub fn last_failure<E, Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
     where
+        E: Send + Sync + 'static,
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let reloads = self.reloads.as_ref()?;
-        let guard = crate::epoch::pin();
-        let node = self.peek(&guard, key)?;
-        reloads.failures.of(node.id())
+        let Failed { reason, at, times } = {
+            let guard = crate::epoch::pin();
+            reloads.failures.of(self.peek(&guard, key)?.id())?
+        };
+        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
+        Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), times })
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! # Rules
 //!
-//! 1. One compare-exchange decides how an operation ends. The thread that makes it unlinks the
-//!    operation from all keys, cancels its timeout, and calls its callbacks, in this order. Nothing
-//!    of an operation that has ended stays behind.
+//! 1. The first outcome that is stored, under the operation's lock, is how an operation ends. The
+//!    thread that stores it unlinks the operation from all keys, cancels its timeout, and calls its
+//!    callbacks, in this order. Nothing of an operation that has ended stays behind.
 //! 2. A new operation is tried, linked to its keys, and tried again. An event before the linking is
 //!    seen by the second look; an event after it finds the operation. So no event is lost.
 //! 3. An event that finds another look under way leaves a mark ([`Handoff`]), and does not wait.
@@ -27,13 +27,13 @@ mod watch;
 use super::error::TimerError;
 use super::id::TimerId;
 use super::service::Timer;
+use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::seeded;
 use equivalent::Equivalent;
 use keys::Keys;
 use op::{Attempt, Op};
-use std::fmt;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -127,10 +127,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
     /// Unlinks an operation that has ended from everything. It may be called again.
     fn untie(&self, op: &Op<K>) {
         self.keys.unlink(op);
-        let mut ties = op.ties.lock();
-        let timeout = ties.timeout.take();
-        let was_counted = std::mem::take(&mut ties.is_counted);
-        drop(ties);
+        let mut state = op.state.lock();
+        let timeout = state.timeout.take();
+        let was_counted = std::mem::take(&mut state.is_counted);
+        drop(state);
         if was_counted {
             self.pending.fetch_sub(1, Relaxed);
         }
@@ -153,7 +153,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
 
     /// Links an operation to its keys (rule 4).
     fn link(&self, op: &Arc<Op<K>>) {
-        op.ties.lock().is_counted = true;
+        op.state.lock().is_counted = true;
         self.pending.fetch_add(1, Relaxed);
         self.keys.link(op);
         self.untie_if_ended(op);
@@ -175,22 +175,17 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Owner<K> {
 }
 
 /// The job of a timeout. If the timer drops it without running it, the operation is cancelled.
-struct Timeout<K: Hash + Eq + Clone + Send + Sync + 'static> {
-    shared: Weak<Shared<K>>,
-    op: Arc<Op<K>>,
-}
+struct Timeout<K: Hash + Eq + Clone + Send + Sync + 'static>(OpHandle<K>);
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Timeout<K> {
-    fn end(&self, outcome: Outcome) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.end(&self.op, outcome);
-        }
+    fn expire(self) {
+        self.0.end(Outcome::Expired);
     }
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Timeout<K> {
     fn drop(&mut self) {
-        self.end(Outcome::Cancelled);
+        self.0.cancel();
     }
 }
 
@@ -207,9 +202,21 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         &self.owner.shared
     }
 
-    fn op(&self, keys: impl IntoIterator<Item = K>, user: Arc<dyn DelayedOp>) -> Arc<Op<K>> {
+    fn op(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        user: Arc<dyn DelayedOp>,
+    ) -> Result<Arc<Op<K>>, TimerError> {
+        let keys: Box<[K]> = keys.into_iter().collect();
+        if keys.is_empty() {
+            return Err(TimerError::Empty);
+        }
         let number = self.shared().next.fetch_add(1, Relaxed);
-        Arc::new(Op::new(number, keys.into_iter().collect(), user))
+        Ok(Arc::new(Op::new(number, keys, user)))
+    }
+
+    fn handle(&self, op: Arc<Op<K>>) -> OpHandle<K> {
+        OpHandle { shared: Arc::downgrade(self.shared()), op }
     }
 
     /// Tries an operation. If its condition does not hold, the operation watches its keys from then
@@ -228,10 +235,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         timeout: Duration,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Watch<K>, TimerError> {
-        let (shared, op) = (self.shared(), self.op(keys, op));
-        if op.keys.is_empty() {
-            return Err(TimerError::Empty);
-        }
+        let (shared, op) = (self.shared(), self.op(keys, op)?);
         if shared.attempt(&op) {
             return Ok(Watch::Completed);
         }
@@ -239,21 +243,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         if !seeded("operations-try-once") && shared.attempt(&op) {
             return Ok(Watch::Completed);
         }
-        self.start_timeout(&op, timeout)?;
-        Ok(Watch::Watching(OpHandle { shared: Arc::downgrade(shared), op }))
+        self.start_timeout(op, timeout).map(Watch::Watching)
     }
 
-    fn start_timeout(&self, op: &Arc<Op<K>>, timeout: Duration) -> Result<(), TimerError> {
+    fn start_timeout(&self, op: Arc<Op<K>>, timeout: Duration) -> Result<OpHandle<K>, TimerError> {
         let shared = self.shared();
-        if timeout == Duration::MAX || op.outcome().is_some() {
-            return Ok(());
+        if timeout != Duration::MAX && op.outcome().is_none() {
+            let job = Timeout(self.handle(Arc::clone(&op)));
+            // If the timer refuses the job, it drops it, and so cancels the operation.
+            let id = shared.timer.after(timeout, move |_| job.expire())?.detach();
+            op.state.lock().timeout = Some(id);
+            shared.untie_if_ended(&op);
         }
-        let job = Timeout { shared: Arc::downgrade(shared), op: Arc::clone(op) };
-        // If the timer refuses the job, it drops it, and so cancels the operation.
-        let id = shared.timer.after(timeout, move |_| job.end(Outcome::Expired))?.detach();
-        op.ties.lock().timeout = Some(id);
-        shared.untie_if_ended(op);
-        Ok(())
+        Ok(self.handle(op))
     }
 
     /// Tells that something has happened to `key`: tries all operations that watch it, and
@@ -305,7 +307,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         let shared = self.shared();
         let ops = shared.keys.of(key).into_iter();
         let cancelled = ops.filter(|op| shared.end(op, Outcome::Cancelled));
-        cancelled.map(|op| OpHandle { shared: Arc::downgrade(shared), op }).collect()
+        cancelled.map(|op| self.handle(op)).collect()
     }
 
     /// How many pairs of an operation and a key that it watches there are.
@@ -321,14 +323,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for DelayedOps<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelayedOps")
-            .field("pending", &self.pending())
-            .field("watched", &self.watched())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] DelayedOps<K>, |it|
+    pending: it.pending(),
+    watched: it.watched(),
+);
 
 /// An operation that waits, or has ended. Dropping the handle changes nothing.
 ///
@@ -385,12 +384,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
     /// The job of its timeout, while it waits for one.
     #[must_use]
     pub fn timeout(&self) -> Option<TimerId> {
-        self.op.ties.lock().timeout
+        self.op.state.lock().timeout
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for OpHandle<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpHandle").field("outcome", &self.outcome()).finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] OpHandle<K>, |it| outcome: it.outcome()
+);

@@ -1,7 +1,6 @@
 //! One operation: its state, and the protocol of attempts.
 
 use crate::executor::Handoff;
-use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, catch_user_panic, seeded};
 use crate::timer::id::TimerId;
@@ -55,15 +54,11 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// The states. `PENDING` is left once, by a compare-exchange, for one of the others.
-const PENDING: u8 = 0;
-const COMPLETED: u8 = 1;
-const EXPIRED: u8 = 2;
-const CANCELLED: u8 = 3;
-
-/// Where an operation is linked, apart from the keys.
+/// What changes of an operation. No code of the user's runs under its lock.
 #[derive(Default)]
-pub struct Ties {
+pub struct State {
+    /// How it ended; `None` while it is pending.
+    outcome: Option<Outcome>,
     /// The job of its timeout.
     pub timeout: Option<TimerId>,
     /// It is counted among those that are pending.
@@ -75,8 +70,7 @@ pub struct Op<K> {
     pub number: u64,
     pub keys: Box<[K]>,
     pub user: Arc<dyn DelayedOp>,
-    pub ties: Mutex<Ties>,
-    state: AtomicU8,
+    pub state: Mutex<State>,
     /// At most one attempt at a time. An event that finds an attempt under way requests another
     /// one, which the thread of the first makes.
     attempts: Handoff,
@@ -95,39 +89,26 @@ pub enum Attempt {
 
 impl<K> Op<K> {
     pub fn new(number: u64, keys: Box<[K]>, user: Arc<dyn DelayedOp>) -> Self {
-        Self {
-            number,
-            keys,
-            user,
-            ties: Mutex::new(Ties::default()),
-            state: AtomicU8::new(PENDING),
-            attempts: Handoff::new(),
-        }
+        Self { number, keys, user, state: Mutex::new(State::default()), attempts: Handoff::new() }
     }
 
     /// How it ended; `None` while it is pending.
     pub fn outcome(&self) -> Option<Outcome> {
-        match self.state.load(Acquire) {
-            COMPLETED => Some(Outcome::Completed),
-            EXPIRED => Some(Outcome::Expired),
-            CANCELLED => Some(Outcome::Cancelled),
-            _ => None,
-        }
+        self.state.lock().outcome
     }
 
     /// Ends it. True for the one caller that does.
     pub fn end(&self, outcome: Outcome) -> bool {
-        let state = match outcome {
-            Outcome::Completed => COMPLETED,
-            Outcome::Expired => EXPIRED,
-            Outcome::Cancelled => CANCELLED,
-        };
-        if seeded("operations-end-twice") {
-            let was_pending = self.state.load(Acquire) == PENDING;
-            self.state.store(state, Release);
-            return was_pending;
+        let mut state = self.state.lock();
+        let is_pending = state.outcome.is_none();
+        if is_pending {
+            if seeded("operations-end-twice") {
+                drop(state);
+                state = self.state.lock();
+            }
+            state.outcome = Some(outcome);
         }
-        self.state.compare_exchange(PENDING, state, AcqRel, Acquire).is_ok()
+        is_pending
     }
 
     /// Looks at the condition. What happened before this call is seen by this look, or by a later

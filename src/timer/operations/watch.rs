@@ -1,11 +1,11 @@
 //! Operations that a task awaits.
 
-use super::op::{DelayedOp, Op, Outcome};
+use super::op::{DelayedOp, Outcome};
 use super::{DelayedOps, OpHandle};
+use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, seeded};
 use crate::timer::error::TimerError;
-use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;
@@ -76,14 +76,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         timeout: Duration,
     ) -> Result<Watched<K>, TimerError> {
         let signal = Arc::new(Signal { waker: Mutex::new(None) });
-        let op: Arc<Op<K>> = self.op(keys, Arc::clone(&signal) as Arc<dyn DelayedOp>);
-        if op.keys.is_empty() {
-            return Err(TimerError::Empty);
-        }
+        let op = self.op(keys, Arc::clone(&signal) as Arc<dyn DelayedOp>)?;
         self.shared().link(&op);
-        self.start_timeout(&op, timeout)?;
-        let handle = OpHandle { shared: Arc::downgrade(self.shared()), op };
-        Ok(Watched { handle, signal })
+        Ok(Watched { handle: self.start_timeout(op, timeout)?, signal })
     }
 }
 
@@ -114,8 +109,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Watched<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> fmt::Debug for Watched<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("outcome", &self.handle.outcome()).finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] Watched<K>, |it| outcome: it.handle.outcome()
+);
