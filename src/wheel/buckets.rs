@@ -110,17 +110,8 @@ impl<const LANES: usize> Buckets<LANES> {
         self.levels[self.levels()].occupied
     }
 
-    pub fn is_backlog(&self, ring: Ring) -> bool {
-        ring.level() == self.levels()
-    }
-
     fn levels(&self) -> usize {
         self.levels.len() / LANES - 1
-    }
-
-    /// The level of a ring, whichever its lane is.
-    pub fn level_of(&self, ring: Ring) -> usize {
-        ring.level() % (self.levels() + 1)
     }
 
     /// The rings of a bucket, or the backlog. Rings of further lanes of a backlog are empty.
@@ -260,14 +251,6 @@ impl<const LANES: usize> Buckets<LANES> {
             Some(first) => self.join(store, backlog.head(), first),
             None => self.empty(backlog),
         }
-    }
-
-    /// The ring of `id`, found by following the links to the head.
-    pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: NodeId) -> Ring {
-        while id < NodeId::FIRST_RESERVED {
-            id = store.links(id).next();
-        }
-        Ring::of_head(id)
     }
 
     /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
