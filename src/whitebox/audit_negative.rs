@@ -255,10 +255,10 @@ const DAMAGES: &[Damage] = &[
         meta.set_region(region);
     }),
     ("policy: a missing entry", "policy holds 29 of 30", |s, look| {
-        let (id, _) = s.one();
-        s.policy(|policy| policy.remove(s.pool(), id));
+        let (id, meta) = s.one();
+        s.policy(|policy| policy.remove(s.pool(), meta));
         look();
-        s.policy(|policy| policy.add(s.pool(), id));
+        s.policy(|policy| policy.add(s.pool(), (id, meta)));
     }),
     ("policy: a removed node in the place of an entry", "policy weighs 61, is 60", |s, look| {
         let (id, _) = s.one();

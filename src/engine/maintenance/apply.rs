@@ -147,7 +147,7 @@ impl Pass<'_> {
         self.state.count += 1;
         self.state.weight += u64::from(meta.weight());
         if let Some(policy) = &mut self.state.policy {
-            policy.add_node(&*self.core.pool, (id, meta));
+            policy.add(&*self.core.pool, (id, meta));
         }
         self.schedule(id, meta);
         self.sweep_if_old(id, meta);
@@ -246,7 +246,7 @@ impl Pass<'_> {
         self.state.weight -= u64::from(meta.weight());
         self.state.wheel.cancel(&self.timers(), &meta.timer);
         if let Some(policy) = &mut self.state.policy {
-            policy.remove_node(&*self.core.pool, meta);
+            policy.remove(&*self.core.pool, meta);
         }
     }
 
