@@ -7,7 +7,7 @@
 //! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain-finish-overwrites-required`, `drain-request-is-relaxed` |
 
 use crate::support::explore::model;
-use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer, WriteLimits};
 use cortado::internals::drain::{DrainStatus, Remaining, Status, Urge};
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,7 +24,12 @@ impl Client {
     fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             status: DrainStatus::new(),
-            buffer: WriteBuffer::new(2, u64::MAX),
+            buffer: WriteBuffer::new(WriteLimits {
+                batch: 2,
+                weight: u64::MAX,
+                spilled_events: 0,
+                spilled_weight: 0,
+            }),
             limit,
             applied: Mutex::new(Vec::new()),
         })

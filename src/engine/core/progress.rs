@@ -43,7 +43,7 @@ impl Core {
 
     /// Writes that are spilled beside the stripes of the write buffer.
     pub fn spilled_writes(&self) -> usize {
-        self.upkeep.writes.spilled()
+        self.upkeep.writes.spill.count()
     }
 
     /// How many spilled writes a pass takes out.

@@ -42,7 +42,7 @@ impl Pass<'_> {
         // Spilled writes come on top of the stripes only if a caller asked for all recorded writes.
         let portion = core.upkeep.writes.portion();
         let spilled =
-            if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spilled()) };
+            if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spill.count()) };
         let capacity = core.upkeep.writes.capacity();
         let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
         let limits = DrainLimits {

@@ -123,7 +123,7 @@ impl Core {
         let refused = match self.upkeep.writes.push(event, 0) {
             Ok(Pressure::Low) => return,
             Ok(_) => false,
-            Err(_) => !self.upkeep.writes.spill_weightless(event),
+            Err(_) => !self.upkeep.writes.spill.push_weightless(event),
         };
         if refused {
             self.pass_now(now, Some(event));
@@ -167,6 +167,6 @@ impl Core {
         let writes = &self.upkeep.writes;
         // Where events may be spilled, an entry weighs 1. Only a new entry needs room.
         let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
-        writes.spilled_weight() < self.entries() && writes.spill(event, weight)
+        writes.spill.weight() < self.entries() && writes.spill.push(event, weight)
     }
 }

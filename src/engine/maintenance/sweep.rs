@@ -29,7 +29,7 @@ impl Pass<'_> {
         let core = self.core;
         let retired_tables = core.index.retired_tables();
         // Spilled additions are entries that later passes drain.
-        let entries = self.state.count + core.upkeep.writes.spilled_weight();
+        let entries = self.state.count + core.upkeep.writes.spill.weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
         let mut left = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let (mut prepares, mut moves);
