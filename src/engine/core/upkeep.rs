@@ -66,7 +66,7 @@ impl Upkeep {
             reads: ReadBuffer::new(),
             writes: WriteBuffer::new(write_limits(config.weighs, max_capacity)),
             weighs: config.weighs,
-            status: DrainStatus::new(),
+            status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
             published: Published::new(now),

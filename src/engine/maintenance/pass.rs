@@ -14,7 +14,6 @@
 use super::budget::{Budget, Leftover, Stuck};
 use super::run::QUIET;
 use crate::clock::{Nanos, Timestamp};
-use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
@@ -129,7 +128,7 @@ impl Core {
         }
         let has_more = left.writes || left.work || stuck == Stuck::ByThreads;
         // Whoever requested a pass meanwhile finds the request in the status.
-        let _ = running.finish(if has_more { Remaining::More } else { Remaining::Nothing });
+        running.finish(has_more);
         left
     }
 }

@@ -5,7 +5,6 @@ use super::run::QUIET;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
 use crate::clock::Timestamp;
-use crate::drain::Urge;
 use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
@@ -30,18 +29,18 @@ impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
     #[inline(always)]
     pub fn is_maintenance_due(&self, now: Timestamp) -> bool {
-        self.hot.is_pass_due(now) || self.upkeep.status.should_drain(Urge::Delayable)
+        self.hot.is_pass_due(now) || self.is_pass_required()
     }
 
     /// Whether a pass is required and not begun.
     #[inline]
     pub fn is_pass_required(&self) -> bool {
-        self.upkeep.status.should_drain(Urge::Delayable)
+        self.upkeep.status.is_required()
     }
 
     /// Requires a pass after this call.
     pub fn require_pass(&self) {
-        let _ = self.upkeep.status.request();
+        self.upkeep.status.request();
     }
 
     /// Requires a pass if a computation that has ended has kept an entry from being evicted.
