@@ -91,13 +91,14 @@ impl Core {
         let mut trims = self.most_trims();
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
-            let exactly = owed == 0 && !is_exact;
-            let budget = match few_units {
-                Some(few) => Budget::of_units(few).strictly(),
-                None => Budget::of_units(PATIENT_UNITS),
+            let exact = owed == 0 && !is_exact;
+            let budget = Budget {
+                exact,
+                strict: few_units.is_some(),
+                ..Budget::of_units(few_units.unwrap_or(PATIENT_UNITS))
             };
-            let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
-            is_exact |= exactly;
+            let left = self.pass_within(budget);
+            is_exact |= exact;
             if left.excess > 0 && left.excess >= excess {
                 // Passes of few units do not keep up with writers.
                 few_units = None;

@@ -97,7 +97,8 @@ impl<'a> Pass<'a> {
         let hash = meta.hash();
         let victim = (cause == RemovalCause::Size).then_some(id);
         // Must outlive the bucket's lock.
-        let _permit = self.core.flights.permit_without_computation(hash, self.patience, victim)?;
+        let _permit =
+            self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
         if let Some(locked) = self.lock_home(hash, id) {
             return self.unlink_locked(locked, (id, meta), cause, condition);
         }
@@ -112,7 +113,7 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, BucketBusy> {
         let index = &self.core.index;
-        match self.patience {
+        match self.budget.patience {
             Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
             Patience::Skip if seeded("passes-wait-for-buckets") => {
                 Ok(index.lock_id(self.guard, hash, id))
