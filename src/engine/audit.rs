@@ -41,13 +41,13 @@ impl<K, V, S> Engine<K, V, S> {
         ensure!(core.upkeep.writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be working on both at any time.
-        let is_received = core.notices.receiving().is_some();
+        let is_received = core.notices.receiving.is_some();
         ensure!(
-            core.upkeep.scheduled || is_received || core.notices.is_idle(),
+            core.upkeep.scheduled || is_received || core.notices.outbox.is_idle(),
             "removals are not announced"
         );
         ensure!(
-            core.upkeep.scheduled || core.notices.has_nothing_to_drop(),
+            core.upkeep.scheduled || core.notices.to_drop.is_empty(),
             "keys and values wait to be dropped"
         );
         let indexed = core.index.validate(&guard, &*core.pool)?;
@@ -100,7 +100,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// count then. The worker's job may have ended since the node was looked at.
     fn may_be_dropping(&self, id: NodeId) -> bool {
         let core = &self.core;
-        core.upkeep.scheduled && (core.notices.has_job() || core.pool.meta(id).life() == 0)
+        core.upkeep.scheduled && (core.notices.handoff.is_out() || core.pool.meta(id).life() == 0)
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.

@@ -123,11 +123,12 @@ impl Core {
     pub fn run_pending_within(&self, units: usize, tell: Tell<'_>) -> Pending {
         let left = self.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
         self.deliver_at_most(DeliveryBudget::of_units(units), tell);
+        let is_received = self.notices.receiving.is_some();
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
-            notifications: self.notices.receiving().map_or_else(|| self.notices.waiting(), |_| 0),
+            notifications: if is_received { 0 } else { self.notices.outbox.len() },
             reclamations: self.unreclaimed() + self.index.retired_tables(),
             other: left.writes || left.work || left.blocked || self.has_surplus(),
         }
@@ -138,13 +139,13 @@ impl Core {
     /// two threads might wait for each other.
     pub fn announce_all(&self, tell: Tell<'_>) {
         // A receiver takes its time, and may be this very thread.
-        let is_received = self.notices.receiving().is_some();
+        let is_received = self.notices.receiving.is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
         self.deliver_at_most(DeliveryBudget::ALL, tell);
         let notices = &self.notices;
-        while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
+        while waits && !notices.outbox.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
-            notices.wait_until(limit, |notices| !notices.is_delivering());
+            notices.outbox.waiters().wait_until(limit, || !notices.outbox.is_delivering());
             self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
     }

@@ -256,7 +256,7 @@ impl Core {
 
     /// How long, in real time, until the wheel has something to expire.
     fn until_due(&self) -> Option<Duration> {
-        let due = self.next_due();
+        let due = self.upkeep.published.next_due();
         (due != NEVER).then(|| self.until(due))
     }
 
