@@ -290,12 +290,12 @@ impl<'g> Locked<'g> {
         }
         self.lock.mark_changed();
         if self.is_in_overflow() && !seeded("index-overflow-marked-late") {
-            self.lock.home().set_overflows(true);
+            self.lock.home.set_overflows(true);
         }
         self.seen.bucket.put(self.seen.slot as usize, self.fingerprint as u8, id);
         self.seen.id = id;
         if self.is_in_overflow() && seeded("index-overflow-marked-late") {
-            self.lock.home().set_overflows(true);
+            self.lock.home.set_overflows(true);
         }
     }
 
@@ -339,7 +339,7 @@ impl<'g> Locked<'g> {
     /// and gets an overflow. Without this call it would keep the overflow from then on.
     #[inline(always)]
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
-        let home = self.lock.home();
+        let home = self.lock.home;
         // `has_overflow`: there are overflow buckets. `overflows`: they have entries.
         let is_empty_overflow = home.has_overflow() && !home.ctrl().overflows();
         if is_empty_overflow && !seeded("index-keeps-its-overflows") {
@@ -351,7 +351,7 @@ impl<'g> Locked<'g> {
 
     #[cold]
     fn take_overflow(&mut self) -> Option<EmptyOverflow> {
-        let home = self.lock.home();
+        let home = self.lock.home;
         let fingerprints = home.fingerprints();
         let slot = fingerprints
             .free()
@@ -367,7 +367,7 @@ impl<'g> Locked<'g> {
 
     #[inline(always)]
     fn is_in_overflow(&self) -> bool {
-        !ptr::eq(self.seen.bucket, self.lock.home())
+        !ptr::eq(self.seen.bucket, self.lock.home)
     }
 
     /// Clears the `OVERFLOWS` bit if the overflow is empty. The caller has removed an entry from
@@ -376,7 +376,7 @@ impl<'g> Locked<'g> {
     fn update_overflow_bit(&mut self) {
         let overflow = Chain::locked(&self.lock).skip(1);
         if overflow.flat_map(|bucket| bucket.fingerprints().occupied()).next().is_none() {
-            self.lock.home().set_overflows(false);
+            self.lock.home.set_overflows(false);
         }
     }
 }
