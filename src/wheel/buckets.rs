@@ -56,7 +56,7 @@ impl Ring {
 
     /// The head of this ring while it is empty.
     fn empty_head(self) -> Links {
-        let links = Links::new();
+        let links = Links::default();
         links.set_prev(self.head());
         links.set_next(self.head());
         links
@@ -235,7 +235,9 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     fn empty(&mut self, ring: Ring) {
-        self.reset(ring);
+        let head = self.head(ring);
+        head.set_prev(ring.head());
+        head.set_next(ring.head());
         self.unmark(ring);
     }
 
@@ -331,12 +333,6 @@ impl<const LANES: usize> Buckets<LANES> {
     fn join<S: TimerStore + ?Sized>(&self, store: &S, before: NodeId, after: NodeId) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
-    }
-
-    fn reset(&self, ring: Ring) {
-        let head = self.head(ring);
-        head.set_prev(ring.head());
-        head.set_next(ring.head());
     }
 
     fn unmark(&mut self, ring: Ring) {

@@ -39,7 +39,7 @@ impl Chain {
 
 /// The ids 1 to 4 in this order.
 fn list() -> (List, Chain) {
-    let (mut list, store) = (List::default(), Chain(std::array::from_fn(|_| Links::new())));
+    let (mut list, store) = (List::default(), Chain(std::array::from_fn(|_| Links::default())));
     for id in (1..=4).map(NodeId::from_raw) {
         list.link_back(&store, id, store.links(id));
     }

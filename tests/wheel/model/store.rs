@@ -22,7 +22,7 @@ pub struct Timers {
 
 impl Timers {
     pub fn new(n: u32) -> Self {
-        let timers = (0..=n).map(|_| (Links::new(), Cell::new(None))).collect();
+        let timers = (0..=n).map(|_| (Links::default(), Cell::new(None))).collect();
         Self { timers, reads: Cell::new(0) }
     }
 
