@@ -4,12 +4,12 @@
 //!               request
 //!      IDLE ───────────────► REQUIRED ◄─────────────────────────┐
 //!      ▲  │                     │                               │
-//!      │  └───────┐   ┌─────────┘                               │ finish(either),
+//!      │  └───────┐   ┌─────────┘                               │ finish,
 //!      │    begin ▼   ▼ begin                                   │ unwinding
 //!      │   PROCESSING_TO_IDLE ────── request ─────► PROCESSING_TO_REQUIRED
 //!      │          │   │
 //!      └──────────┘   └───► REQUIRED
-//!   finish(Nothing)     finish(More), unwinding
+//!   finish(false)       finish(true), unwinding
 //! ```
 //!
 //! The client also has a mutex, the maintenance lock. Its holder runs the pass.
@@ -17,12 +17,13 @@
 //! # Rules
 //!
 //! 1. A thread that leaves work behind (an event in a buffer) calls
-//!    [`request`](DrainStatus::request) *after* leaving it. [`Request::Run`] means that no pass is
-//!    running: the caller tries the lock and runs a pass, now or soon. [`Request::HandedOver`]
-//!    means that the running pass takes care of the request.
+//!    [`request`](DrainStatus::request) *after* leaving it. If no pass is running
+//!    ([`is_required`](DrainStatus::is_required)), this thread, a later operation or the scheduler
+//!    tries the lock and runs a pass. A running pass leaves `REQUIRED` behind, for its own thread
+//!    or the next operation.
 //! 2. The holder of the maintenance lock calls [`begin`](DrainStatus::begin) *before* it looks at
 //!    the buffers. It calls [`Processing::finish`] before it releases the lock.
-//! 3. A pass is bounded. A pass that leaves work behind ends with [`Remaining::More`].
+//! 3. A pass is bounded. A pass that leaves work behind says so when it ends.
 //! 4. Between the end of a pass and the release of the lock, other threads see that no pass is
 //!    running, but find the lock taken. A request that they make in that moment remains `REQUIRED`:
 //!    the next operation or the scheduler runs it.
@@ -43,7 +44,7 @@
 //! |---|---|---|---|---|
 //! | `word` | requesters: `fetch_or` of the low bit | `begin` | AcqRel with AcqRel | the work that was left before the request |
 //! | | the lock's holder: `swap` in `begin`, `fetch_and` or `swap` in `finish` | requesters | AcqRel with AcqRel | what was done before a `begin`, to a requester that comes after it |
-//! | | | `should_drain`, `status` | Relaxed | nothing: a hint; the lock synchronises |
+//! | | | `is_required` | Relaxed | nothing: a hint; the lock synchronises |
 //!
 //! # Alternatives that lost
 //!
@@ -60,99 +61,24 @@ const REQUIRED: u32 = 0b01;
 /// This bit says that a pass is running.
 const PROCESSING: u32 = 0b10;
 
-/// The decoded word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// No pass is wanted or running.
-    Idle,
-    /// A pass is wanted, and none is running.
-    Required,
-    /// A pass is running, and nothing is wanted after it.
-    ProcessingToIdle,
-    /// A pass is running, and another one is wanted after it.
-    ProcessingToRequired,
-}
-
-impl Status {
-    fn of(word: u32) -> Self {
-        match word & (PROCESSING | REQUIRED) {
-            0 => Self::Idle,
-            REQUIRED => Self::Required,
-            PROCESSING => Self::ProcessingToIdle,
-            _ => Self::ProcessingToRequired,
-        }
-    }
-}
-
-/// The answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Request {
-    /// No pass is running: the caller may run one.
-    Run,
-    /// The running pass will leave `REQUIRED` behind, for its own thread or the next operation.
-    HandedOver,
-}
-
-/// How urgently a caller wants a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urge {
-    /// The caller runs a pass only if one is already required.
-    Delayable,
-    /// The caller runs a pass unless one is running.
-    Now,
-}
-
-/// What a pass leaves behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remaining {
-    /// The pass found the buffers empty.
-    Nothing,
-    /// The pass used up its budget, or work arrived that it did not look at.
-    More,
-}
-
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct DrainStatus {
     word: AtomicU32,
 }
 
-impl Default for DrainStatus {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl DrainStatus {
-    /// Creates an idle status.
-    pub fn new() -> Self {
-        Self { word: AtomicU32::new(0) }
-    }
-
     /// Ensures that some thread begins a pass after this call. See rule 1.
-    pub fn request(&self) -> Request {
+    pub fn request(&self) {
         let order = ordering_unless_seeded("drain-request-is-relaxed", AcqRel);
-        match Status::of(self.word.fetch_or(REQUIRED, order)) {
-            Status::Idle | Status::Required => Request::Run,
-            Status::ProcessingToIdle | Status::ProcessingToRequired => Request::HandedOver,
-        }
+        self.word.fetch_or(REQUIRED, order);
     }
 
-    /// Whether the caller should try the maintenance lock now. This is a hint that costs one load.
+    /// Whether a pass is required and not begun: the caller should try the maintenance lock now.
+    /// This is a hint that costs one load.
     #[inline]
-    pub fn should_drain(&self, urge: Urge) -> bool {
-        match self.status() {
-            Status::Idle => urge == Urge::Now,
-            Status::Required => true,
-            Status::ProcessingToIdle | Status::ProcessingToRequired => false,
-        }
-    }
-
-    /// The status, which may already have changed when this returns.
-    #[inline]
-    pub fn status(&self) -> Status {
-        Status::of(self.word.load(Relaxed))
+    pub fn is_required(&self) -> bool {
+        self.word.load(Relaxed) & (PROCESSING | REQUIRED) == REQUIRED
     }
 
     /// Begins a pass. The caller holds the maintenance lock until the pass has ended.
@@ -162,16 +88,15 @@ impl DrainStatus {
         Processing { status: self }
     }
 
-    /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
-    fn end(&self, left: Remaining) -> Status {
-        let before = match left {
-            Remaining::Nothing if seeded("drain-finish-overwrites-required") => {
-                self.word.swap(0, AcqRel) & PROCESSING
-            }
-            Remaining::Nothing => self.word.fetch_and(!PROCESSING, AcqRel),
-            Remaining::More => self.word.swap(REQUIRED, AcqRel) | REQUIRED,
-        };
-        Status::of(before & !PROCESSING)
+    /// Ends the pass, which requires another one if it `leaves_work` behind.
+    fn end(&self, leaves_work: bool) {
+        if leaves_work {
+            self.word.swap(REQUIRED, AcqRel);
+        } else if seeded("drain-finish-overwrites-required") {
+            self.word.swap(0, AcqRel);
+        } else {
+            self.word.fetch_and(!PROCESSING, AcqRel);
+        }
     }
 }
 
@@ -183,16 +108,17 @@ pub struct Processing<'a> {
 }
 
 impl Processing<'_> {
-    /// Ends the pass. Returns the status that it leaves behind: `Idle` or `Required`.
-    pub fn finish(self, left: Remaining) -> Status {
+    /// Ends the pass. It leaves work behind if it has used up its budget, or if work arrived that
+    /// it did not look at.
+    pub fn finish(self, leaves_work: bool) {
         let status = self.status;
         std::mem::forget(self);
-        status.end(left)
+        status.end(leaves_work);
     }
 }
 
 impl Drop for Processing<'_> {
     fn drop(&mut self) {
-        self.status.end(Remaining::More);
+        self.status.end(true);
     }
 }

@@ -65,7 +65,8 @@ impl fmt::LowerHex for NodeId {
     }
 }
 
-/// One pair of intrusive links.
+/// One pair of intrusive links. Those of an unlinked node are the default: both ends are
+/// [`NodeId::NONE`].
 #[derive(Debug, Default)]
 pub struct Links {
     prev: GuardedU32,
@@ -73,14 +74,6 @@ pub struct Links {
 }
 
 impl Links {
-    /// Links of an unlinked node: both ends are [`NodeId::NONE`].
-    pub fn new() -> Self {
-        Self {
-            prev: GuardedU32::new(NodeId::NONE.raw()),
-            next: GuardedU32::new(NodeId::NONE.raw()),
-        }
-    }
-
     #[inline]
     pub fn prev(&self) -> NodeId {
         NodeId::from_raw(self.prev.load(Relaxed))

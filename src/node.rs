@@ -144,8 +144,8 @@ impl Meta {
         Self {
             deadline: AtomicU64::new(GONE.raw()),
             created: GuardedU64::new(0),
-            timer: Links::new(),
-            queue: Links::new(),
+            timer: Links::default(),
+            queue: Links::default(),
             hash: GuardedU32::new(0),
             weight: GuardedU32::new(0),
             refs: AtomicU32::new(0),

@@ -67,18 +67,7 @@ pub struct Outbox<T> {
     is_received: bool,
 }
 
-impl<T> Default for Outbox<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<T> Outbox<T> {
-    /// Creates an empty outbox.
-    pub fn new() -> Self {
-        Self::with_limit(usize::MAX, false)
-    }
-
     /// An outbox whose waiters wait until at most `limit` items are pending. If it is received,
     /// they wait for nothing else, such as the end of a delivery. Otherwise each item that a
     /// receiver takes out would wake all writers, most of them in vain.

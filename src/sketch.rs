@@ -111,13 +111,13 @@ impl Sketch {
 
     /// The size of all counters in bytes.
     pub fn bytes(&self) -> usize {
-        self.blocks.count() * size_of::<[u64; 8]>()
+        self.blocks.count * size_of::<[u64; 8]>()
     }
 
     /// The value of `counts` that starts a halving. A halving halves `counts` as well, so the
     /// second halving comes after half as many counts as the first.
     pub fn period(&self) -> u64 {
-        PERIOD * self.blocks.entries().max(MIN_ENTRIES) as u64
+        PERIOD * self.blocks.entries.max(MIN_ENTRIES) as u64
     }
 
     /// Spreads a hash under this sketch's seed, as the other methods expect it. Other code that
@@ -188,14 +188,14 @@ impl Sketch {
     #[cold]
     fn age(&mut self) {
         let Sweep { next: from, mut odd } = self.sweep.unwrap_or_default();
-        let to = (from + SWEEP).min(self.blocks.count());
+        let to = (from + SWEEP).min(self.blocks.count);
         for index in from..to {
             for word in self.blocks.get_mut(index) {
                 odd += u64::from((*word & LOW_BITS).count_ones());
                 *word = *word >> 1 & HALVES;
             }
         }
-        if to < self.blocks.count() {
+        if to < self.blocks.count {
             self.sweep = Some(Sweep { next: to, odd });
         } else {
             // One count raised four counters. An odd counter loses half a count to rounding.

@@ -2,7 +2,9 @@
 //! the two buffers, against a single queue in place of their stripes, and the frequency sketch.
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
-use cortado::internals::buffer::write::{DrainLimits, MAX_BATCH, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{
+    DrainLimits, MAX_BATCH, Pressure, WriteBuffer, WriteLimits,
+};
 use cortado::internals::hash::Hash32;
 use cortado::internals::links::NodeId;
 use cortado::internals::sketch::Sketch;
@@ -44,7 +46,12 @@ impl Buffer for WriteBuffer {
     const NAME: &str = "write buffer";
 
     fn new() -> Self {
-        Self::new(MAX_BATCH, u64::MAX)
+        Self::new(WriteLimits {
+            batch: MAX_BATCH,
+            weight: u64::MAX,
+            spilled_events: 0,
+            spilled_weight: 0,
+        })
     }
 
     fn push(&self, number: u32) -> bool {

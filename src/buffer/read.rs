@@ -51,12 +51,6 @@ pub struct ReadBuffer {
     stripes: Stripes<1>,
 }
 
-impl Default for ReadBuffer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ReadBuffer {
     /// Creates an empty buffer.
     pub fn new() -> Self {
@@ -81,7 +75,8 @@ impl ReadBuffer {
         let end = words.len().saturating_add(limit);
         for stripe in self.stripes.rotate() {
             let quota = (end - words.len()).min(STRIPE_CAPACITY);
-            let _ = stripe.take_batch(quota, Patience::Skip, words).release();
+            let taken = stripe.take_batch(quota, Patience::Skip, words);
+            stripe.release(taken);
         }
     }
 

@@ -175,17 +175,12 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
         }
     }
 
-    /// Takes out at most `limit` events, which stay part of the account. Only the drainer calls
-    /// this.
+    /// Takes out at most `limit` events, which stay part of the account until the caller
+    /// [releases](Self::release) what this returns. Only the drainer calls this.
     ///
     /// It is not inlined into the pass, where it would have no registers of its own.
     #[inline(never)]
-    pub fn take_batch(
-        &self,
-        limit: usize,
-        patience: Patience,
-        events: &mut Vec<u64>,
-    ) -> TakenBatch<'_, SEGMENTS> {
+    pub fn take_batch(&self, limit: usize, patience: Patience, events: &mut Vec<u64>) -> Account {
         events.reserve(limit.min(self.account().count() as usize));
         let first = self.head.load(Relaxed);
         let mut head = first;
@@ -201,7 +196,18 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
         if head != first {
             self.head.store(head, Relaxed);
         }
-        TakenBatch { ring: self, account }
+        Account(account)
+    }
+
+    /// Subtracts a batch from the account. Returns whether more events are pending.
+    pub fn release(&self, taken: Account) -> bool {
+        // For an empty batch a load is enough: it comes after the push that requested this pass.
+        let before = if taken.0 == 0 {
+            self.account()
+        } else {
+            Account(self.account.fetch_sub(taken.0, Release))
+        };
+        before.count() != taken.count()
     }
 
     /// Returns the event at `position`, the next one in line, after this batch has taken `taken`
@@ -250,34 +256,5 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     #[cold]
     fn allocate<'s>(&self, segment: &'s OnceLock<Segment>) -> &'s Segment {
         segment.get_or_init(|| new_segment(self.mask as usize + 1))
-    }
-}
-
-/// Events that were taken out of a ring but are still part of its account.
-pub struct TakenBatch<'a, const SEGMENTS: usize> {
-    ring: &'a Ring<SEGMENTS>,
-    account: u64,
-}
-
-impl<const SEGMENTS: usize> TakenBatch<'_, SEGMENTS> {
-    /// Subtracts the batch from the account. Returns whether more events are pending.
-    pub fn release(&mut self) -> bool {
-        let taken = std::mem::take(&mut self.account);
-        // For an empty batch a load is enough: it comes after the push that requested this pass.
-        let before = if taken == 0 {
-            self.ring.account()
-        } else {
-            Account(self.ring.account.fetch_sub(taken, Release))
-        };
-        before.count() != taken >> COUNT_SHIFT
-    }
-}
-
-impl<const SEGMENTS: usize> Drop for TakenBatch<'_, SEGMENTS> {
-    /// Runs after a panic of the code that processes the batch.
-    fn drop(&mut self) {
-        if self.account != 0 {
-            self.release();
-        }
     }
 }

@@ -81,8 +81,8 @@ impl Spill {
         self.push_within((self.most.load(Relaxed), self.heaviest.load(Relaxed)), event, weight)
     }
 
-    /// Stores an event without weight, as long as a spill may hold it at all. Returns whether it
-    /// did.
+    /// Stores an event that changes no weight, and whose caller must not wait. There is room for
+    /// [`MAX_EVENTS`], whatever the limits. Returns whether it did.
     pub fn push_weightless(&self, event: u64) -> bool {
         self.push_within((MAX_EVENTS, MAX_WEIGHT), event, 0)
     }
@@ -101,8 +101,9 @@ impl Spill {
     }
 
     /// Moves events into `events` until it holds `quota` of them or the spill is empty. They stay
-    /// part of the account. Only the drainer calls this.
-    pub fn take_batch(&self, quota: usize, events: &mut Vec<u64>) -> SpilledBatch<'_> {
+    /// part of the account until the caller [releases](Self::release) what this returns. Only the
+    /// drainer calls this.
+    pub fn take_batch(&self, quota: usize, events: &mut Vec<u64>) -> u64 {
         let mut account = 0;
         while events.len() < quota
             && let Some(Spilled { event, weight }) = self.events.pop()
@@ -110,13 +111,19 @@ impl Spill {
             events.push(event);
             account += ONE | u64::from(weight);
         }
-        SpilledBatch { spill: self, account }
+        account
+    }
+
+    /// Subtracts a batch from the account. Returns whether more events are pending.
+    pub fn release(&self, taken: u64) -> bool {
+        let more = self.account.fetch_sub(taken, Relaxed) != taken;
+        more && !seeded("write-spill-forgets-the-rest")
     }
 
     /// How many events are pending.
     #[inline]
-    pub fn count(&self) -> u64 {
-        count_of(self.account.load(Relaxed))
+    pub fn count(&self) -> usize {
+        count_of(self.account.load(Relaxed)) as usize
     }
 
     /// The total weight of the pending events.
@@ -131,28 +138,4 @@ fn count_of(account: u64) -> u64 {
 
 fn weight_of(account: u64) -> u64 {
     account & (ONE - 1)
-}
-
-/// Events that were taken out but are still part of the account.
-pub struct SpilledBatch<'a> {
-    spill: &'a Spill,
-    account: u64,
-}
-
-impl SpilledBatch<'_> {
-    /// Subtracts the batch from the account. Returns whether more events are pending.
-    pub fn release(&mut self) -> bool {
-        let taken = std::mem::take(&mut self.account);
-        let more = self.spill.account.fetch_sub(taken, Relaxed) != taken;
-        more && !seeded("write-spill-forgets-the-rest")
-    }
-}
-
-impl Drop for SpilledBatch<'_> {
-    /// Runs after a panic of the code that processes the batch.
-    fn drop(&mut self) {
-        if self.account != 0 {
-            self.release();
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! A writer pushes an event into the stripe of its thread. A stripe never drops an event and never
 //! makes a writer wait. When the stripe is full, [`push`](WriteBuffer::push) returns the event as
-//! an error. The writer then applies events itself, or [spills](WriteBuffer::spill) its own event
+//! an error. The writer then applies events itself, or [spills](Spill::push) its own event
 //! while another thread runs a pass. Events of one stripe are drained in the order in which they
 //! were pushed. Between stripes there is no order, so events that concern one node may be drained
 //! in any order.
@@ -97,7 +97,8 @@ pub struct WriteBuffer {
     /// The pressure's thresholds. They order nothing: a stale one only moves a drain.
     batch: GuardedU64,
     weight_limit: GuardedU64,
-    spill: Spill,
+    /// Takes events that their stripes have refused; see rule 1.
+    pub spill: Spill,
 }
 
 /// The limits of a write buffer.
@@ -114,18 +115,20 @@ pub struct WriteLimits {
 }
 
 impl WriteBuffer {
-    /// Creates a buffer without a spill. A stripe asks for a drain at `batch` events, and insists
-    /// on one above `weight_limit`.
+    /// Creates an empty buffer.
     ///
     /// # Panics
     ///
     /// Unless `1 <= batch <= MAX_BATCH`.
-    pub fn new(batch: usize, weight_limit: u64) -> Self {
+    pub fn new(limits: WriteLimits) -> Self {
+        let WriteLimits { batch, weight, spilled_events, spilled_weight } = limits;
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
-        let stripes = Stripes::new(batch * BATCHES);
-        let spill = Spill::new(0, 0);
-        let (batch, weight_limit) = (GuardedU64::new(batch as u64), GuardedU64::new(weight_limit));
-        Self { stripes, batch, weight_limit, spill }
+        Self {
+            stripes: Stripes::new(batch * BATCHES),
+            batch: GuardedU64::new(batch as u64),
+            weight_limit: GuardedU64::new(weight),
+            spill: Spill::new(spilled_events, spilled_weight),
+        }
     }
 
     /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
@@ -137,12 +140,6 @@ impl WriteBuffer {
         self.spill.set_limits(limits.spilled_events, limits.spilled_weight);
     }
 
-    /// Adds a spill for at most `most` events with a total weight of at most `heaviest`.
-    #[must_use]
-    pub fn spilling(self, most: u64, heaviest: u64) -> Self {
-        Self { spill: Spill::new(most, heaviest), ..self }
-    }
-
     /// Stores the event, any number but 0. Returns what the caller must do then; see rule 1.
     ///
     /// # Errors
@@ -152,29 +149,6 @@ impl WriteBuffer {
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
         Ok(self.pressure(before, now))
-    }
-
-    /// Spills an event that its stripe has refused. Returns false if the spill has no room for it.
-    /// See rule 1.
-    pub fn spill(&self, event: u64, weight: u32) -> bool {
-        self.spill.push(event, weight)
-    }
-
-    /// [`spill`](Self::spill) of an event that changes no weight, and whose caller must not wait.
-    /// There is room for [`MAX_EVENTS`](super::spill::MAX_EVENTS), whatever the limits.
-    pub fn spill_weightless(&self, event: u64) -> bool {
-        self.spill.push_weightless(event)
-    }
-
-    /// How many events are pending in the spill.
-    #[inline]
-    pub fn spilled(&self) -> usize {
-        self.spill.count() as usize
-    }
-
-    /// The total weight of the pending events in the spill.
-    pub fn spilled_weight(&self) -> u64 {
-        self.spill.weight()
     }
 
     /// Whether an event of this weight is urgent whatever else its stripe holds.
@@ -211,21 +185,20 @@ impl WriteBuffer {
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
         let mut drained = Drained { count: 0, more: false };
-        if self.spilled() > 0 {
+        if self.spill.count() > 0 {
             scratch.clear();
-            let mut taken = self.spill.take_batch(limits.spill, scratch);
-            apply(scratch);
-            drained = Drained { count: scratch.len(), more: taken.release() };
+            let taken = self.spill.take_batch(limits.spill, scratch);
+            let more = apply_batch(scratch, &mut apply, || self.spill.release(taken));
+            drained = Drained { count: scratch.len(), more };
         }
         let mut left = limits.stripes;
         for stripe in self.stripes.rotate() {
             let limit = left.min(self.stripes.ring_capacity());
             scratch.clear();
-            let mut taken = stripe.take_batch(limit, patience, scratch);
-            apply(scratch);
+            let taken = stripe.take_batch(limit, patience, scratch);
+            let more = apply_batch(scratch, &mut apply, || stripe.release(taken));
             left -= scratch.len();
             drained.count += scratch.len();
-            let more = taken.release();
             let forgotten = seeded("write-drain-forgets-the-rest") && scratch.len() < limit;
             drained.more |= more && !forgotten;
         }
@@ -235,7 +208,7 @@ impl WriteBuffer {
 
     /// Whether no event is pending. An event that is just being pushed may count already.
     pub fn is_empty(&self) -> bool {
-        self.spilled() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
+        self.spill.count() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
     /// How many events all stripes can hold together.
@@ -254,4 +227,22 @@ impl WriteBuffer {
         let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
         in_stripes + self.spill.weight()
     }
+}
+
+/// Applies a batch and releases it, also if `apply` panics. Returns whether more events are
+/// pending.
+#[inline(always)]
+fn apply_batch(batch: &[u64], apply: impl FnOnce(&[u64]), release: impl Fn() -> bool) -> bool {
+    struct OnUnwind<F: Fn() -> bool>(F);
+
+    impl<F: Fn() -> bool> Drop for OnUnwind<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+
+    let guard = OnUnwind(&release);
+    apply(batch);
+    std::mem::forget(guard);
+    release()
 }

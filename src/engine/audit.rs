@@ -34,9 +34,9 @@ impl<K, V, S> Engine<K, V, S> {
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be working on both at any time.
         let (notices, scheduled) = (&core.notices, core.upkeep.scheduled);
-        let may_wait = scheduled || notices.receiving().is_some();
-        ensure!(may_wait || notices.is_idle(), "removals are not announced");
-        ensure!(scheduled || notices.has_nothing_to_drop(), "keys and values wait to be dropped");
+        let may_wait = scheduled || notices.receiving.is_some();
+        ensure!(may_wait || notices.outbox.is_idle(), "removals are not announced");
+        ensure!(scheduled || notices.to_drop.is_empty(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 
@@ -85,7 +85,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// count then. The worker's job may have ended since the node was looked at.
     fn may_be_dropping(&self, id: NodeId) -> bool {
         let core = &self.core;
-        core.upkeep.scheduled && (core.notices.has_job() || core.pool.meta(id).life() == 0)
+        core.upkeep.scheduled && (core.notices.handoff.is_out() || core.pool.meta(id).life() == 0)
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.

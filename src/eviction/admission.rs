@@ -1,7 +1,6 @@
 //! Admission: the duel of a window candidate against a main victim, and the second chance of a
 //! rejected key that comes back.
 
-use crate::hash::Hash32;
 use crate::sketch::Sketch;
 use crate::sketch::blocks::Spread;
 
@@ -14,7 +13,9 @@ const WARM_CHANCE: u64 = 128;
 /// The frequency sketch and the source of random numbers.
 #[derive(Debug)]
 pub struct Admission {
-    sketch: Sketch,
+    /// It counts the requests. Its spread of a hash identifies a key here and in the memory of
+    /// rejections.
+    pub sketch: Sketch,
     dice: Dice,
     /// Whether every candidate takes the victim's room.
     admits_all: bool,
@@ -31,37 +32,6 @@ impl Admission {
         Self { admits_all: true, ..Self::new(seed) }
     }
 
-    /// Spreads a hash under a secret seed. The other methods and the memory of rejections identify
-    /// a key by the result.
-    #[inline]
-    pub fn spread(&self, hash: Hash32) -> Spread {
-        self.sketch.spread(hash)
-    }
-
-    /// Counts a request.
-    #[inline]
-    pub fn count(&mut self, spread: Spread) {
-        self.sketch.increment(spread);
-    }
-
-    #[inline]
-    pub fn frequency(&self, spread: Spread) -> u8 {
-        self.sketch.frequency(spread)
-    }
-
-    /// Prefetches the counters of a key.
-    #[inline]
-    pub fn prefetch(&self, spread: Spread) {
-        self.sketch.prefetch(spread);
-    }
-
-    /// Adjusts the sketch to the number of entries. Must be called whenever that number changes by
-    /// one.
-    #[inline]
-    pub fn fit(&mut self, entries: usize) {
-        self.sketch.fit(entries);
-    }
-
     /// Whether the candidate takes the victim's room. It does if its frequency is higher.
     ///
     /// The candidate loses a tie, because otherwise a scan would flush the cache. An attacker could
@@ -73,8 +43,9 @@ impl Admission {
         if self.admits_all {
             return true;
         }
-        let frequency = self.frequency(candidate);
-        frequency > self.frequency(victim) || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
+        let frequency = self.sketch.frequency(candidate);
+        frequency > self.sketch.frequency(victim)
+            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
     }
 
     /// Whether a newcomer that was rejected recently may go to the main region at once. `victim` is
@@ -83,22 +54,13 @@ impl Admission {
     /// longer than the cache would lose 2 to 3 points of hit ratio.
     #[inline]
     pub fn recalls(&mut self, newcomer: Spread, victim: Option<Spread>, chance: u64) -> bool {
-        victim.is_none_or(|victim| self.frequency(newcomer) > self.frequency(victim))
+        victim.is_none_or(|victim| self.sketch.frequency(newcomer) > self.sketch.frequency(victim))
             || self.dice.one_in(chance)
     }
 
     /// A random number.
     pub fn roll(&mut self) -> u64 {
         self.dice.roll()
-    }
-
-    /// Checks the sketch.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    pub fn validate(&self) -> Result<(), String> {
-        self.sketch.validate()
     }
 }
 

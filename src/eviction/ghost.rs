@@ -71,7 +71,7 @@ impl Ghost {
 
     /// Remembers a rejected key.
     pub fn put(&mut self, x: Spread) {
-        let (index, entries) = (self.lines.index(x), self.lines.entries());
+        let (index, entries) = (self.lines.index(x), self.lines.entries);
         let line = self.lines.get_mut(index);
         let cursor = usize::from(line[0]) % (PLACES + 1);
         line[cursor] = fingerprint(x);

@@ -144,22 +144,18 @@ impl Policy {
         self.queues.regions.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub fn max_weight(&self) -> u64 {
-        self.queues.max_weight()
+        self.queues.max_weight
     }
 
     /// The present target weight of the window. For tests.
     pub fn window_target(&self) -> u64 {
-        self.queues.window_target()
+        self.queues.window_target
     }
 
     /// The estimated number of recent requests for a key, at most 15. For tests.
     pub fn frequency(&self, hash: Hash32) -> u8 {
-        self.admission.frequency(self.admission.spread(hash))
+        self.admission.sketch.frequency(self.admission.sketch.spread(hash))
     }
 
     /// Changes the maximum weight. If the weight is over it now, [`Policy::take_victim`] returns
@@ -169,20 +165,12 @@ impl Policy {
         self.queues.set_max_weight(max_weight);
     }
 
-    /// Adds a new node. This counts as a request that missed.
-    pub fn add<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.add_node(store, (id, store.node(id)));
-    }
-
-    /// [`add`](Self::add) for a caller that already has the node.
-    pub fn add_node<'a, S: PolicyStore + ?Sized>(
-        &mut self,
-        store: &S,
-        node: (NodeId, S::Node<'a>),
-    ) {
+    /// Adds a new node. This counts as a request that missed. The caller passes the node that the
+    /// store would return.
+    pub fn add<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: (NodeId, S::Node<'a>)) {
         let hash = node.1.hash();
-        let spread = self.admission.spread(hash);
-        self.admission.count(spread);
+        let spread = self.admission.sketch.spread(hash);
+        self.admission.sketch.increment(spread);
         self.queues.arrive(store, node, spread, &mut self.admission);
         self.fit_sketch();
         self.feed_trial(store, hash);
@@ -196,7 +184,7 @@ impl Policy {
             Region::None if self.queues.regions.aside.remove(store, store.node(old)) => {
                 self.hit(store, (new, store.node(new)), self.queues.region_of_victims());
             }
-            Region::None => self.add(store, new),
+            Region::None => self.add(store, (new, store.node(new))),
             region => self.hit(store, (new, store.node(new)), region),
         }
     }
@@ -246,15 +234,15 @@ impl Policy {
     /// evicted.
     #[inline]
     pub fn prefetch(&self, hash: Hash32) {
-        let spread = self.admission.spread(hash);
-        self.admission.prefetch(spread);
-        self.queues.prefetch(spread);
+        let spread = self.admission.sketch.spread(hash);
+        self.admission.sketch.prefetch(spread);
+        self.queues.ghost.prefetch(spread);
     }
 
     /// Prefetches the frequency counters of a key that is about to be counted.
     #[inline]
     pub fn prefetch_frequency(&self, hash: Hash32) {
-        self.admission.prefetch(self.admission.spread(hash));
+        self.admission.sketch.prefetch(self.admission.sketch.spread(hash));
     }
 
     /// The next candidate and the next victim of the main region.
@@ -273,13 +261,8 @@ impl Policy {
         }
     }
 
-    /// Removes a node, if it is in the policy. For tests: the caches have the node already.
-    pub fn remove<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
-        self.remove_node(store, store.node(id));
-    }
-
-    /// [`remove`](Self::remove) for a caller that already has the node.
-    pub fn remove_node<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
+    /// Removes a node, if it is in the policy.
+    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
         if self.queues.remove(store, node) != Region::None
             || self.queues.regions.aside.remove(store, node)
         {
@@ -333,7 +316,7 @@ impl Policy {
         &'a self,
         store: &'a S,
     ) -> impl Iterator<Item = NodeId> + 'a {
-        order::coldest(&self.queues.regions, &self.admission, store)
+        order::coldest(&self.queues.regions, &self.admission.sketch, store)
     }
 
     /// The nodes, those with the best prospects first.
@@ -341,7 +324,7 @@ impl Policy {
         &'a self,
         store: &'a S,
     ) -> impl Iterator<Item = NodeId> + 'a {
-        order::hottest(&self.queues.regions, &self.admission, store)
+        order::hottest(&self.queues.regions, &self.admission.sketch, store)
     }
 
     /// Checks the module's rules by a recount.
@@ -351,7 +334,7 @@ impl Policy {
     /// Describes the first violation.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
         self.queues.validate(store)?;
-        self.admission.validate()?;
+        self.admission.sketch.validate()?;
         match &self.choice {
             Choice::ByTrial(trial) => trial.validate(),
             Choice::Fixed | Choice::Later(_) => Ok(()),
@@ -363,7 +346,7 @@ impl Policy {
     #[inline]
     fn fit_sketch(&mut self) {
         if !matches!(self.choice, Choice::Later(_)) {
-            self.admission.fit(self.queues.regions.len());
+            self.admission.sketch.fit(self.queues.regions.len());
         }
     }
 
@@ -374,7 +357,7 @@ impl Policy {
         from: Region,
     ) {
         let hash = node.1.hash();
-        self.admission.count(self.admission.spread(hash));
+        self.admission.sketch.increment(self.admission.sketch.spread(hash));
         self.queues.hit(store, node, from);
         self.feed_trial(store, hash);
     }
@@ -411,12 +394,12 @@ impl Policy {
             return;
         }
         let regions = &self.queues.regions;
-        let present = order::coldest(regions, &self.admission, store);
+        let present = order::coldest(regions, &self.admission.sketch, store);
         let hashes: Vec<_> = present
             .chain(regions.of(Region::Protected).list.iter_back(store))
             .map(|id| store.hash(id))
             .collect();
-        (1..=self.len()).for_each(|entries| self.admission.fit(entries));
+        (1..=self.len()).for_each(|entries| self.admission.sketch.fit(entries));
         self.choice = Choice::ByTrial(Box::new(Trial::new(secrets)));
         hashes.into_iter().for_each(|hash| self.feed_shadows(hash));
     }

@@ -1,9 +1,9 @@
 //! Iterators over the nodes in the order of their prospects, for inspection.
 
-use super::admission::Admission;
 use super::regions::Regions;
 use super::store::{PolicyStore, Region};
 use crate::links::NodeId;
+use crate::sketch::Sketch;
 
 /// The nodes, roughly in the order in which the policy would evict them:
 ///
@@ -13,10 +13,10 @@ use crate::links::NodeId;
 /// 4. Nodes of weight 0, which are never evicted.
 pub fn coldest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
-    admission: &'a Admission,
+    sketch: &'a Sketch,
     store: &'a S,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
+    let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
     let unproven = merge(
         regions.of(Region::Probation).list.iter_back(store),
         regions.of(Region::Window).list.iter_back(store),
@@ -31,10 +31,10 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
 /// Roughly the reverse order of [`coldest`], except that the nodes of weight 0 come last here too.
 pub fn hottest<'a, S: PolicyStore + ?Sized>(
     regions: &'a Regions,
-    admission: &'a Admission,
+    sketch: &'a Sketch,
     store: &'a S,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let heat = move |id| admission.frequency(admission.spread(store.hash(id)));
+    let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
     let unproven = merge(
         regions.of(Region::Probation).list.iter(store),
         regions.of(Region::Window).list.iter(store),

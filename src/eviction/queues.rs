@@ -30,10 +30,10 @@ struct DuelProgress {
 #[derive(Debug)]
 pub struct Queues {
     pub regions: Regions,
-    ghost: Ghost,
+    pub ghost: Ghost,
     rules: Rules,
-    max_weight: u64,
-    window_target: u64,
+    pub max_weight: u64,
+    pub window_target: u64,
     protected_target: u64,
     duel: DuelProgress,
 }
@@ -51,14 +51,6 @@ impl Queues {
         };
         queues.retarget();
         queues
-    }
-
-    pub fn max_weight(&self) -> u64 {
-        self.max_weight
-    }
-
-    pub fn window_target(&self) -> u64 {
-        self.window_target
     }
 
     /// Whether the window is all there is: a plain LRU.
@@ -91,13 +83,8 @@ impl Queues {
         self.retarget();
     }
 
-    /// Prefetches the remembered rejections of a key.
-    #[inline]
-    pub fn prefetch(&self, spread: Spread) {
-        self.ghost.prefetch(spread);
-    }
-
-    /// Adds a node that is on no list. `spread` is its hash after [`Admission::spread`].
+    /// Adds a node that is on no list. `spread` is its hash after
+    /// [`Sketch::spread`](crate::sketch::Sketch::spread).
     pub fn arrive<'a, S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
@@ -107,7 +94,7 @@ impl Queues {
     ) {
         let recalled = self.ghost.remove(spread) && {
             let victim = self.regions.main_victim();
-            let victim = victim.map(|victim| admission.spread(store.hash(victim)));
+            let victim = victim.map(|victim| admission.sketch.spread(store.hash(victim)));
             admission.recalls(spread, victim, self.rules.chance)
         };
         self.insert_into(
@@ -275,8 +262,8 @@ impl Queues {
             return victim;
         }
         let (of_c, of_v) = (store.node(c), store.node(v));
-        let spread = admission.spread(of_c.hash());
-        if !admission.admits(spread, admission.spread(of_v.hash())) {
+        let spread = admission.sketch.spread(of_c.hash());
+        if !admission.admits(spread, admission.sketch.spread(of_v.hash())) {
             self.ghost.put(spread);
             return candidate;
         }

@@ -40,12 +40,8 @@ impl Regions {
     }
 
     pub fn weight(&self) -> u64 {
-        self.of(Region::Window).weight + self.main_weight() + self.aside.weight()
-    }
-
-    /// The weight of probation and protected together.
-    pub fn main_weight(&self) -> u64 {
-        self.of(Region::Probation).weight + self.of(Region::Protected).weight
+        let [window, probation, protected, _weightless] = &self.lists;
+        window.weight + probation.weight + protected.weight + self.aside.weight()
     }
 
     pub fn len(&self) -> usize {

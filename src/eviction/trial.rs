@@ -127,7 +127,7 @@ impl Trial {
         for (number, Shadow { queues, deficit, .. }) in self.shadows.iter().enumerate() {
             let store = self.keys.store(number);
             queues.validate(&store).map_err(|error| format!("shadow {number}: {error}"))?;
-            let is_over = queues.regions.weight() > queues.max_weight() || *deficit > self.limit();
+            let is_over = queues.regions.weight() > queues.max_weight || *deficit > self.limit();
             ensure!(!is_over, "shadow {number} is beyond its bounds");
             held = held.max(queues.regions.len());
         }
@@ -158,7 +158,7 @@ impl Trial {
             return false;
         }
         let id = self.keys.get_or_insert(hash);
-        let spread = admission.spread(hash);
+        let spread = admission.sketch.spread(hash);
         for number in 0..self.shadows.len() {
             let (store, shadow) = (self.keys.store(number), &mut self.shadows[number]);
             let node = store.node(id);

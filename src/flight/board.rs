@@ -108,12 +108,6 @@ pub struct Board<F> {
 
 type Shards<F> = Box<[CachePadded<Shard<F>>]>;
 
-impl<F> Default for Board<F> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<F> Board<F> {
     /// Creates a board without flights.
     pub fn new() -> Self {

@@ -93,7 +93,7 @@ impl<'g, H: HashOf> Exact<'g, H> {
         let fingerprint = fingerprint_of(self.hash);
         let mut same = 0;
         let (mut hit, mut free) = (None, None);
-        let mut last = lock.home();
+        let mut last = lock.home;
         for bucket in Chain::locked(&lock) {
             last = bucket;
             let fingerprints = bucket.fingerprints();

@@ -36,7 +36,7 @@ impl Hint {
     }
 
     fn of(table: &Table) -> usize {
-        table.buckets().as_ptr().addr() | table.shift() as usize
+        table.buckets.as_ptr().addr() | table.shift as usize
     }
 
     #[inline(always)]

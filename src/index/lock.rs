@@ -15,7 +15,7 @@ pub struct BucketBusy;
 /// in registers.
 #[derive(Debug)]
 pub struct HomeLock<'g> {
-    home: &'g Bucket,
+    pub home: &'g Bucket,
     /// 1 if anything was changed, else 0.
     changed: u64,
 }
@@ -52,11 +52,6 @@ impl<'g> HomeLock<'g> {
                 Patience::Skip => return Err(BucketBusy),
             }
         }
-    }
-
-    #[inline]
-    pub fn home(&self) -> &'g Bucket {
-        self.home
     }
 
     /// Must be called with each change: scans that began before the change must not lock.

@@ -35,7 +35,7 @@ impl<'g> Chain<'g> {
 
     /// The chain of a locked bucket. Being locked, the bucket has not moved.
     pub fn locked(lock: &HomeLock<'g>) -> Self {
-        Self(Some(lock.home()))
+        Self(Some(lock.home))
     }
 }
 
@@ -76,8 +76,8 @@ pub struct EmptyOverflow(ptr::NonNull<Bucket>);
 impl EmptyOverflow {
     /// Takes the overflow off a locked bucket, if it has one.
     pub fn take(lock: &HomeLock<'_>) -> Option<Self> {
-        debug_assert!(!lock.home().ctrl().overflows(), "the overflow has entries");
-        ptr::NonNull::new(lock.home().overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
+        debug_assert!(!lock.home.ctrl().overflows(), "the overflow has entries");
+        ptr::NonNull::new(lock.home.overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
     }
 }
 

@@ -50,11 +50,11 @@ impl Index {
     /// least [`moves_for`] that many additions. Otherwise chains grow long.
     pub fn resize_for(&self, guard: &Guard, entries: usize) -> bool {
         let table = self.root.current(guard);
-        if table.next().get(guard).is_some() {
+        if table.next.get(guard).is_some() {
             return true;
         }
         let mut preparation = self.preparation.lock();
-        if table.next().get(guard).is_some() {
+        if table.next.get(guard).is_some() {
             // Another caller was first.
             return true;
         }
@@ -63,7 +63,7 @@ impl Index {
             preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
         let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
         if begun.zero(PIECE) {
-            table.next().install(Table::of(begun.finish()), guard);
+            table.next.install(Table::of(begun.finish()), guard);
         } else {
             *preparation = Some(begun);
         }
@@ -89,12 +89,12 @@ impl Index {
         patience: Patience,
     ) -> bool {
         let table = self.root.current(guard);
-        let Some(next) = table.next().get(guard) else {
+        let Some(next) = table.next.get(guard) else {
             return false;
         };
         // Another helper is at work, and may be preempted.
         let Some(mut moving) = table.moving(patience) else { return true };
-        let len = table.buckets().len();
+        let len = table.buckets.len();
         if !moving.has_more(len) {
             return false;
         }
@@ -140,7 +140,7 @@ impl Index {
 /// full, so that a number of entries that hovers around the limit does not begin it again and
 /// again. A shrink goes on while the table wants to be no larger than that.
 fn is_of_use(begun: usize, wanted: Option<usize>, table: &Table, entries: usize) -> bool {
-    let len = table.buckets().len();
+    let len = table.buckets.len();
     if begun > len {
         return wanted == Some(begun) || entries > len * LOAD / 8 * 7;
     }
@@ -156,14 +156,14 @@ fn move_bucket<'g>(
     wait: &mut (Patience, ShortWait),
     guard: &'g Guard,
 ) -> Result<(), BucketBusy> {
-    let lock = HomeLock::acquire(&table.buckets()[position], wait.0, &mut wait.1)?;
+    let lock = HomeLock::acquire(&table.buckets[position], wait.0, &mut wait.1)?;
     let chain = Chain::locked(&lock);
     let copy = || match table.merges_into(next) {
         false => {
-            split(chain, next, &next.buckets()[2 * position..][..2], store);
+            split(chain, next, &next.buckets[2 * position..][..2], store);
             Ok(())
         }
-        true => merge(chain, &next.buckets()[position / table.sources_of(next)], wait),
+        true => merge(chain, &next.buckets[position / table.sources_of(next)], wait),
     };
     if seeded("index-moved-before-copy") {
         retire_moved(lock, guard);

@@ -5,7 +5,7 @@ use super::memory::Preparation;
 use super::table::{Root, Table, bits_for};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
-use crate::primitives::Mutex;
+use crate::primitives::{Mutex, Patience};
 
 /// The index; see the [module](super).
 ///
@@ -35,12 +35,12 @@ impl Index {
 
     /// The number of home buckets in the current table.
     pub fn buckets(&self, guard: &Guard) -> usize {
-        self.root.current(guard).buckets().len()
+        self.root.current(guard).buckets.len()
     }
 
     /// The number of home buckets that have an overflow, with or without entries in it. For tests.
     pub fn overflows(&self, guard: &Guard) -> usize {
-        self.root.current(guard).buckets().iter().filter(|bucket| bucket.has_overflow()).count()
+        self.root.current(guard).buckets.iter().filter(|bucket| bucket.has_overflow()).count()
     }
 
     /// Begins to load the home bucket of a hash. Needs no guard, because it follows no pointer.
@@ -51,22 +51,23 @@ impl Index {
 
     /// Whether there is work for [`Index::help`].
     pub fn is_moving(&self, guard: &Guard) -> bool {
-        self.root.current(guard).next().get(guard).is_some()
+        self.root.current(guard).next.get(guard).is_some()
     }
 
     /// Whether the index is moving, and a helper left a bucket because another thread held it.
     pub fn is_held_up(&self, guard: &Guard) -> bool {
-        self.root.current(guard).is_held_up()
+        let moving = self.root.current(guard).moving(Patience::Skip);
+        moving.is_some_and(|moving| !moving.held.is_empty())
     }
 
     /// The number of tables that the index has moved from, and whose memory is not all freed.
     pub fn retired_tables(&self) -> usize {
-        self.root.retired_tables().count()
+        self.root.retired_tables.count()
     }
 
     /// Gives a piece of a retired table's memory back to the system; true if there is more. After
     /// the last buckets have moved, the epoch must advance before there is something to give back.
     pub fn free_retired(&self) -> bool {
-        self.root.retired_tables().free_retired()
+        self.root.retired_tables.free_retired()
     }
 }

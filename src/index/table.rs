@@ -55,9 +55,11 @@ const MAX_STEP: u32 = 4;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Table {
-    buckets: Buckets,
-    shift: u32,
-    next: Link,
+    pub buckets: Buckets,
+    /// The number of bits by which a hash is shifted right to get the position of its home bucket;
+    /// 32 at most.
+    pub shift: u32,
+    pub next: Link,
     moving: Mutex<Moving>,
 }
 
@@ -135,17 +137,6 @@ impl Table {
         1 << next.shift.saturating_sub(self.shift)
     }
 
-    #[inline]
-    pub fn buckets(&self) -> &[Bucket] {
-        &self.buckets
-    }
-
-    /// The number of bits by which a hash is shifted right to get the position of its home bucket;
-    /// 32 at most.
-    pub fn shift(&self) -> u32 {
-        self.shift
-    }
-
     /// The position of the home bucket of a hash.
     #[inline]
     pub fn position(&self, hash: Hash32) -> usize {
@@ -163,19 +154,9 @@ impl Table {
         (position as u64 + 1) << self.shift
     }
 
-    #[inline]
-    pub fn next(&self) -> &Link {
-        &self.next
-    }
-
     /// The table that holds the entries of a moved bucket.
     pub fn successor<'g>(&'g self, guard: &'g Guard) -> &'g Table {
         self.next.get(guard).expect("a bucket moves only if there is a next table")
-    }
-
-    /// Whether a helper left a bucket because another thread held it.
-    pub fn is_held_up(&self) -> bool {
-        self.moving(Patience::Skip).is_some_and(|moving| !moving.held.is_empty())
     }
 
     /// Locks and returns the state of the moving. `None` if another helper holds the lock and
@@ -186,19 +167,14 @@ impl Table {
             Patience::Skip => self.moving.try_lock(),
         }
     }
-
-    /// Whether all buckets have moved.
-    pub fn is_finished(&mut self) -> bool {
-        let len = self.buckets.len();
-        self.moving.get_mut().moved == len
-    }
 }
 
 impl Drop for Table {
     /// A table is retired only when all of its buckets have moved. So the thread that frees a
     /// retired table does not walk it, and does not read memory that was given back.
     fn drop(&mut self) {
-        if !self.is_finished() {
+        let is_finished = self.moving.get_mut().moved == self.buckets.len();
+        if !is_finished {
             free_chains(&mut self.buckets);
         }
     }
@@ -232,16 +208,12 @@ impl Link {
 #[derive(Debug)]
 pub struct Root {
     current: Link,
-    retired_tables: Arc<RetiredTables>,
+    pub retired_tables: Arc<RetiredTables>,
 }
 
 impl Root {
     pub fn new(table: Table) -> Self {
         Self { current: Link(Atomic::new(table)), retired_tables: Arc::new(RetiredTables::new()) }
-    }
-
-    pub fn retired_tables(&self) -> &RetiredTables {
-        &self.retired_tables
     }
 
     /// The table at which every search begins.
@@ -265,7 +237,8 @@ impl Root {
         if seeded("index-free-without-grace") {
             done.buckets.iter().for_each(wipe);
         }
-        self.retired_tables.begin();
+        // Readers may still be in it.
+        self.retired_tables.count.fetch_add(1, Relaxed);
         let retired_tables = Arc::clone(&self.retired_tables);
         // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
         // pinned now can know it, and this thread is the one that retires it. The closure runs when
@@ -310,11 +283,6 @@ impl RetiredTables {
 
     fn new() -> Self {
         Self { count: AtomicUsize::new(0), tables: SegQueue::new() }
-    }
-
-    /// Counts one more retired table. Readers may still be in it.
-    pub fn begin(&self) {
-        self.count.fetch_add(1, Relaxed);
     }
 
     /// Takes over a table that the last reader has left.

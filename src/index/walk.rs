@@ -51,7 +51,7 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: Hash32) -> Place<'g> {
         if !seeded("index-walk-strides-the-last") {
             end = end.min(table.end_of(position));
         }
-        if let Some((_, chain)) = Chain::open(&table.buckets()[position]) {
+        if let Some((_, chain)) = Chain::open(&table.buckets[position]) {
             let hashes = u64::from(cursor.raw())..end.min(table.end_of(position));
             return Place { table, position, chain, hashes };
         }
@@ -114,7 +114,7 @@ impl Index {
         while let Some(first) = cursor {
             let place = open_at(&self.root, guard, first);
             let Place { table, position, .. } = place;
-            let ctrl = table.buckets()[position].ctrl();
+            let ctrl = table.buckets[position].ctrl();
             ensure!(!ctrl.is_locked(), "bucket {position} is locked");
             let mut overflow = place.chain.clone().skip(1);
             let overflows =
@@ -135,10 +135,10 @@ impl Index {
 
 /// Returns an error if the next table has entries of a bucket that has not moved there.
 fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
-    let Some(next) = place.table.next().get(guard) else { return Ok(()) };
+    let Some(next) = place.table.next.get(guard) else { return Ok(()) };
     let position = |hash: u64| next.position(Hash32::from_raw(hash as u32));
     let (first, last) = (position(place.hashes.start), position(place.hashes.end - 1));
-    for home in &next.buckets()[first..=last] {
+    for home in &next.buckets[first..=last] {
         let Some((_, chain)) = Chain::open(home) else {
             return Err(String::from("a bucket has moved on from a table that is not current"));
         };

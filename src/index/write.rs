@@ -9,7 +9,7 @@ use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::state::Index;
 use crate::links::NodeId;
-use crate::primitives::{ShortWait, Spin, seeded};
+use crate::primitives::{Patience, ShortWait, Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 
@@ -17,7 +17,7 @@ use std::ptr;
 /// soon.
 const MIN_FREE_SLOTS: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
-/// [`Index::try_lock_id`] searches a bucket this many times if other threads keep changing it.
+/// A caller that does not wait searches a bucket this many times if other threads keep changing it.
 const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
 /// The bucket changed between a search and the attempt to lock it. The caller must search again.
@@ -141,46 +141,24 @@ impl Index {
     /// if the index does not contain the id.
     #[inline]
     pub fn lock_id<'g>(&'g self, guard: &'g Guard, hash: Hash32, id: NodeId) -> Option<Locked<'g>> {
-        let first = self.search_home(guard, hash, |other| other == id);
-        if let Some(found) = first {
-            found.id()?;
-            if let Ok(locked) = found.lock() {
-                return Some(locked);
-            }
-        }
-        self.lock_id_slow(guard, hash, id)
+        // A caller that waits is never told that the bucket is busy.
+        self.lock_id_with(guard, hash, id, Patience::Wait).ok().flatten()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn lock_id_slow<'g>(
-        &'g self,
-        guard: &'g Guard,
-        hash: Hash32,
-        id: NodeId,
-    ) -> Option<Locked<'g>> {
-        loop {
-            let found = self.search(guard, hash, |other| other == id);
-            found.id()?;
-            if let Ok(locked) = found.lock() {
-                return Some(locked);
-            }
-        }
-    }
-
-    /// [`lock_id`](Self::lock_id) for callers that must not wait for a preempted writer. Gives up
-    /// after a short spin, and never yields.
+    /// [`lock_id`](Self::lock_id), also for callers that must not wait for a preempted writer. With
+    /// [`Patience::Skip`] it gives up after a short spin, and never yields.
     ///
     /// # Errors
     ///
     /// [`BucketBusy`] if another thread has locked the bucket, or keeps changing it. In that case
     /// it is unknown whether the index contains the id.
     #[inline(always)]
-    pub fn try_lock_id<'g>(
+    pub fn lock_id_with<'g>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         id: NodeId,
+        patience: Patience,
     ) -> Result<Option<Locked<'g>>, BucketBusy> {
         let first = self.search_home(guard, hash, |other| other == id);
         if let Some(found) = first {
@@ -191,26 +169,31 @@ impl Index {
                 return Ok(Some(locked));
             }
         }
-        self.try_lock_id_slow(guard, hash, id)
+        self.lock_id_slow(guard, hash, id, patience)
     }
 
     #[cold]
     #[inline(never)]
-    fn try_lock_id_slow<'g>(
+    fn lock_id_slow<'g>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         id: NodeId,
+        patience: Patience,
     ) -> Result<Option<Locked<'g>>, BucketBusy> {
-        let mut wait = ShortWait::default();
-        for _ in 0..ATTEMPTS {
-            let found = self.search_while(
-                guard,
-                hash,
-                |other| other == id,
-                || if wait.pause() { Ok(()) } else { Err(BucketBusy) },
-            );
-            let found = match found {
+        let (mut short, mut attempts) = (ShortWait::default(), 0);
+        while patience == Patience::Wait || attempts < ATTEMPTS {
+            attempts += 1;
+            let mut spin = Spin::default();
+            let pause = || match patience {
+                Patience::Wait => {
+                    spin.pause();
+                    Ok(())
+                }
+                Patience::Skip if short.pause() => Ok(()),
+                Patience::Skip => Err(BucketBusy),
+            };
+            let found = match self.search_while(guard, hash, |other| other == id, pause) {
                 Err(BucketBusy) if seeded("index-held-is-absent") => return Ok(None),
                 found => found?,
             };
@@ -307,12 +290,12 @@ impl<'g> Locked<'g> {
         }
         self.lock.mark_changed();
         if self.is_in_overflow() && !seeded("index-overflow-marked-late") {
-            self.lock.home().set_overflows(true);
+            self.lock.home.set_overflows(true);
         }
         self.seen.bucket.put(self.seen.slot as usize, self.fingerprint as u8, id);
         self.seen.id = id;
         if self.is_in_overflow() && seeded("index-overflow-marked-late") {
-            self.lock.home().set_overflows(true);
+            self.lock.home.set_overflows(true);
         }
     }
 
@@ -356,7 +339,7 @@ impl<'g> Locked<'g> {
     /// and gets an overflow. Without this call it would keep the overflow from then on.
     #[inline(always)]
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
-        let home = self.lock.home();
+        let home = self.lock.home;
         // `has_overflow`: there are overflow buckets. `overflows`: they have entries.
         let is_empty_overflow = home.has_overflow() && !home.ctrl().overflows();
         if is_empty_overflow && !seeded("index-keeps-its-overflows") {
@@ -368,7 +351,7 @@ impl<'g> Locked<'g> {
 
     #[cold]
     fn take_overflow(&mut self) -> Option<EmptyOverflow> {
-        let home = self.lock.home();
+        let home = self.lock.home;
         let fingerprints = home.fingerprints();
         let slot = fingerprints
             .free()
@@ -384,7 +367,7 @@ impl<'g> Locked<'g> {
 
     #[inline(always)]
     fn is_in_overflow(&self) -> bool {
-        !ptr::eq(self.seen.bucket, self.lock.home())
+        !ptr::eq(self.seen.bucket, self.lock.home)
     }
 
     /// Clears the `OVERFLOWS` bit if the overflow is empty. The caller has removed an entry from
@@ -393,7 +376,7 @@ impl<'g> Locked<'g> {
     fn update_overflow_bit(&mut self) {
         let overflow = Chain::locked(&self.lock).skip(1);
         if overflow.flat_map(|bucket| bucket.fingerprints().occupied()).next().is_none() {
-            self.lock.home().set_overflows(false);
+            self.lock.home.set_overflows(false);
         }
     }
 }

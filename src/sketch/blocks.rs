@@ -35,11 +35,11 @@ pub struct Blocks<T> {
     /// Full chunks of [`CHUNK`] blocks. The last chunk in use may be shorter, and the chunks after
     /// it are empty.
     chunks: Vec<Vec<Block<T>>>,
-    count: usize,
+    pub count: usize,
     /// `count` rounded up to a power of two, minus one.
     mask: usize,
     /// The number of entries that the size is for: the recent maximum.
-    entries: usize,
+    pub entries: usize,
     /// The number of blocks for a number of entries.
     size_for: fn(usize) -> usize,
 }
@@ -57,17 +57,6 @@ impl<T: Copy> Blocks<T> {
             entries: 0,
             size_for,
         }
-    }
-
-    #[inline]
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The number of entries that the size is for.
-    #[inline]
-    pub fn entries(&self) -> usize {
-        self.entries
     }
 
     /// The index of the block that holds `x`. Only the low bits of `x` matter.

@@ -173,7 +173,7 @@ impl<T> Core<T> {
                 continue;
             };
             *budget -= looks as u32;
-            if (end.raw() + 1).trailing_zeros() >= LEVELS[self.reach + 1].shift() {
+            if (end.raw() + 1).trailing_zeros() >= LEVELS[self.reach + 1].shift {
                 self.reach = MAX_REACH.min(self.reach + 1);
             }
             return true;
@@ -268,7 +268,7 @@ impl<T> Core<T> {
 
     /// Whether an item of this deadline may be in a bucket of the finest level, or overdue.
     fn may_be_finest(&self, deadline: u64) -> bool {
-        let reach = u64::from(LEVELS[0].buckets());
+        let reach = u64::from(LEVELS[0].buckets);
         self.slab.tick_of(deadline).raw() < self.wheel.clock().raw() + reach
     }
 

@@ -97,7 +97,7 @@ impl<T> Chunk<T> {
     fn fill(&mut self, deadline: u64, value: T) -> (usize, u32) {
         self.room -= 1;
         let Some(index) = (self.free as usize).checked_sub(1) else {
-            let (links, generation) = (Links::new(), self.base);
+            let (links, generation) = (Links::default(), self.base);
             self.slots.push(Slot { links, deadline, generation, value: Some(value) });
             return (self.slots.len() - 1, generation);
         };

@@ -57,7 +57,7 @@ impl Ring {
 
     /// The head of this ring while it is empty.
     fn empty_head(self) -> Links {
-        let links = Links::new();
+        let links = Links::default();
         links.set_prev(self.head());
         links.set_next(self.head());
         links
@@ -111,17 +111,8 @@ impl<const LANES: usize> Buckets<LANES> {
         self.levels[self.levels()].occupied
     }
 
-    pub fn is_backlog(&self, ring: Ring) -> bool {
-        ring.level() == self.levels()
-    }
-
     fn levels(&self) -> usize {
         self.levels.len() / LANES - 1
-    }
-
-    /// The level of a ring, whichever its lane is.
-    pub fn level_of(&self, ring: Ring) -> usize {
-        ring.level() % (self.levels() + 1)
     }
 
     /// The rings of a bucket, or the backlog. Rings of further lanes of a backlog are empty.
@@ -245,7 +236,9 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     fn empty(&mut self, ring: Ring) {
-        self.reset(ring);
+        let head = self.head(ring);
+        head.set_prev(ring.head());
+        head.set_next(ring.head());
         self.unmark(ring);
     }
 
@@ -261,14 +254,6 @@ impl<const LANES: usize> Buckets<LANES> {
             Some(first) => self.join(store, backlog.head(), first),
             None => self.empty(backlog),
         }
-    }
-
-    /// The ring of `id`, found by following the links to the head.
-    pub fn ring_of<S: TimerStore + ?Sized>(&self, store: &S, mut id: NodeId) -> Ring {
-        while id < NodeId::FIRST_RESERVED {
-            id = store.links(id).next();
-        }
-        Ring::of_head(id)
     }
 
     /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
@@ -341,12 +326,6 @@ impl<const LANES: usize> Buckets<LANES> {
     fn join<S: TimerStore + ?Sized>(&self, store: &S, before: NodeId, after: NodeId) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
-    }
-
-    fn reset(&self, ring: Ring) {
-        let head = self.head(ring);
-        head.set_prev(ring.head());
-        head.set_next(ring.head());
     }
 
     fn unmark(&mut self, ring: Ring) {

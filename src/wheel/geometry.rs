@@ -26,24 +26,16 @@ const COARSEST_SHIFT: u32 = 30;
 /// One level: a circle of buckets, each of which serves one tick of 2^shift ns at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    shift: u32,
-    buckets: u32,
+    /// log2 of the tick in nanoseconds.
+    pub shift: u32,
+    /// The number of buckets, which is a power of two.
+    pub buckets: u32,
 }
 
 impl Level {
     /// A level of `buckets` buckets with ticks of 2^`shift` ns. [`Geometry::new`] checks both.
     pub const fn new(shift: u32, buckets: u32) -> Self {
         Self { shift, buckets }
-    }
-
-    /// log2 of the tick in nanoseconds.
-    pub fn shift(self) -> u32 {
-        self.shift
-    }
-
-    /// The number of buckets, which is a power of two.
-    pub fn buckets(self) -> u32 {
-        self.buckets
     }
 
     /// The length of one tick.

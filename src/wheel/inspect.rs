@@ -1,10 +1,10 @@
-//! Looking at a wheel: its ids in the order of their buckets, where an id is, and the recount of
-//! all that must hold.
+//! Looking at a wheel: its ids in the order of their buckets, and the recount of all that must
+//! hold.
 
-use super::buckets::{Ring, is_linked};
+use super::buckets::Ring;
 use super::geometry::time_left;
 use super::store::TimerStore;
-use super::{Location, Wheel, bits};
+use super::{Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 use crate::macros::ensure;
@@ -42,8 +42,8 @@ impl<const LANES: usize> Wheel<LANES> {
         let first = u32::from(number > 0);
         let from = from.max(first);
         let ahead = level.ahead(self.buckets.occupied(number), self.clock);
-        let is_occupied = |offset: &u32| ahead >> (offset % level.buckets()) & 1 == 1;
-        let offset = (from..first + level.buckets()).find(is_occupied)?;
+        let is_occupied = |offset: &u32| ahead >> (offset % level.buckets) & 1 == 1;
+        let offset = (from..first + level.buckets).find(is_occupied)?;
         let is_overdue = offset == 0;
         let bound = if is_overdue {
             Timestamp::from_raw(0)
@@ -65,30 +65,6 @@ impl<const LANES: usize> Wheel<LANES> {
         })
     }
 
-    /// All ids, soonest first: the backlogs, then level by level, bucket by bucket. The order is
-    /// rough within a bucket, and where the levels overlap.
-    pub fn soonest<'a, S: TimerStore + ?Sized>(
-        &'a self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
-        let levels = 0..self.geometry.levels().len();
-        let buckets = levels.clone().flat_map(|level| self.in_order(level));
-        levels
-            .map(|level| self.buckets.backlog(level))
-            .chain(buckets)
-            .flat_map(move |ring| self.ids_of(store, ring))
-    }
-
-    /// The place of `id`, if it is in the wheel. For tests: it follows the ring of `id` to the end.
-    pub fn location<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<Location> {
-        let ring = is_linked(store.links(id)).then(|| self.buckets.ring_of(store, id))?;
-        Some(if self.buckets.is_backlog(ring) {
-            Location::Backlog { level: ring.index() as usize }
-        } else {
-            Location::Bucket { level: self.buckets.level_of(ring), index: ring.index() }
-        })
-    }
-
     /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds
     /// once every id with a shortened deadline has been scheduled again.
     ///
@@ -101,7 +77,7 @@ impl<const LANES: usize> Wheel<LANES> {
         for (number, &level) in self.geometry.levels().iter().enumerate() {
             let backlog = self.buckets.backlog(number);
             count += self.buckets.validate(store, backlog, self.len - count, |_| Ok(()))?;
-            for offset in 0..level.buckets() {
+            for offset in 0..level.buckets {
                 let bucket = Ring::of(number, level.index_after(self.clock, offset));
                 let delay = level.delay(self.clock, offset);
                 for ring in self.buckets.lanes(bucket) {
@@ -121,15 +97,5 @@ impl<const LANES: usize> Wheel<LANES> {
         }
         ensure!(count == self.len, "the wheel counts {}, its rings {count}", self.len);
         Ok(())
-    }
-
-    /// The buckets of a level, soonest first. At the finest level, the current bucket comes first.
-    /// At the other levels it comes last: the entries of the current tick have cascaded, and the
-    /// bucket holds only entries that are a whole turn ahead.
-    fn in_order(&self, number: usize) -> impl Iterator<Item = Ring> + '_ {
-        let level = self.geometry.levels()[number];
-        let first = u32::from(number > 0);
-        (first..first + level.buckets())
-            .map(move |offset| Ring::of(number, level.index_after(self.clock, offset)))
     }
 }

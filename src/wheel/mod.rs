@@ -115,23 +115,6 @@ pub enum Poll {
     Idle,
 }
 
-/// The place of an id in the wheel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// In this bucket of this level. Level 0 is the finest.
-    Bucket {
-        /// The level.
-        level: usize,
-        /// The bucket in its level.
-        index: u32,
-    },
-    /// In the backlog of this level. The wheel has yet to look at it: it is due, or cascades.
-    Backlog {
-        /// The level.
-        level: usize,
-    },
-}
-
 /// A hierarchical timer wheel; see the [module](self). Its buckets have so many *lanes*: more than
 /// one is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
 ///
@@ -174,11 +157,6 @@ impl<const LANES: usize> Wheel<LANES> {
         self.len
     }
 
-    /// Whether no id is in the wheel.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Whether [`poll`](Self::poll) has an id to look at.
     pub fn has_backlog(&self) -> bool {
         self.buckets.backlogs() != 0
@@ -195,7 +173,8 @@ impl<const LANES: usize> Wheel<LANES> {
     ) {
         self.cancel(store, links);
         if let Some(deadline) = deadline {
-            self.link_by_deadline(store, (id, links), deadline);
+            self.push_by_deadline(store, (id, links), deadline);
+            self.len += 1;
         }
     }
 
@@ -409,18 +388,7 @@ impl<const LANES: usize> Wheel<LANES> {
         self.next_delay().map(|delay| self.clock.wrapping_add(delay))
     }
 
-    #[inline]
-    fn link_by_deadline<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        node: (NodeId, &Links),
-        deadline: Timestamp,
-    ) {
-        self.push_by_deadline(store, node, deadline);
-        self.len += 1;
-    }
-
-    /// Links an id that `len` counts already.
+    /// Links an id. The caller keeps `len` right.
     #[inline(always)]
     fn push_by_deadline<S: TimerStore + ?Sized>(
         &mut self,

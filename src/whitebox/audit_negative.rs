@@ -143,9 +143,9 @@ const DAMAGES: &[Damage] = &[
         s.recorder().inserted();
     }),
     ("a batch of nodes that is not dropped", "wait to be dropped", |s, look| {
-        s.core().notices.drop_later(Vec::new());
+        s.core().notices.to_drop.push(Vec::new());
         look();
-        s.core().notices.next_to_drop();
+        s.core().notices.to_drop.pop();
     }),
     ("index: an id in the place of another one", "id ", |s, look| {
         s.misplace(s.indexed[0], s.indexed[1]);
@@ -255,10 +255,10 @@ const DAMAGES: &[Damage] = &[
         meta.set_region(region);
     }),
     ("policy: a missing entry", "policy holds 29 of 30", |s, look| {
-        let (id, _) = s.one();
-        s.policy(|policy| policy.remove(s.pool(), id));
+        let (id, meta) = s.one();
+        s.policy(|policy| policy.remove(s.pool(), meta));
         look();
-        s.policy(|policy| policy.add(s.pool(), id));
+        s.policy(|policy| policy.add(s.pool(), (id, meta)));
     }),
     ("policy: a removed node in the place of an entry", "policy weighs 61, is 60", |s, look| {
         let (id, _) = s.one();
@@ -296,7 +296,7 @@ fn the_audit_notices_each_damage() {
 #[test]
 fn the_audit_notices_a_missing_count_in_a_scheduled_cache() {
     let subject = Subject::with_scheduler(true);
-    while subject.core().notices.has_job() {
+    while subject.core().notices.handoff.is_out() {
         std::thread::yield_now();
     }
     assert_eq!(subject.cache.engine().recount(), Ok(()));

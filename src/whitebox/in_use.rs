@@ -5,7 +5,6 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::compute::Op;
 use crate::config::EvictionPolicy;
-use crate::drain::Urge;
 use crate::engine::Core;
 use crate::entry::Entry;
 use crate::future;
@@ -33,7 +32,7 @@ fn named(cache: &Cache<u64, u64>) -> u64 {
 
 /// Runs passes as callers do, until none is required.
 fn settle(cache: &Cache<u64, u64>) {
-    while core(cache).upkeep.status.should_drain(Urge::Delayable) {
+    while core(cache).upkeep.status.is_required() {
         cache.engine().after_read();
     }
 }
@@ -70,7 +69,7 @@ fn a_victim_in_use_costs_one_attempt() {
     }
     assert_eq!(before, USED, "each entry in use was named once");
     assert_eq!(cache.entry_count(), USED);
-    assert!(!core(&cache).upkeep.status.should_drain(Urge::Delayable), "operations run passes");
+    assert!(!core(&cache).upkeep.status.is_required(), "operations run passes");
     // Another entry comes: it is a victim, and those in use are none.
     cache.insert(USED, USED);
     hand.advance(Duration::from_millis(1));
@@ -107,7 +106,7 @@ fn victims_in_use_of_one_hash_are_set_aside() {
         let policy = state.policy.as_ref().unwrap();
         assert!(policy.is_aside(&*core.pool, entry.node().id()), "{} is a candidate", entry.key());
     }
-    assert!(!core.upkeep.status.should_drain(Urge::Delayable), "operations run passes");
+    assert!(!core.upkeep.status.is_required(), "operations run passes");
     drop(computations);
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 0);

@@ -45,7 +45,7 @@ fn writers_go_on_while_a_pass_is_held_up() {
         assert!(!core(&cache).upkeep.has_lock_waiters(), "the writer waits for the lock");
         thread::yield_now();
     }
-    assert!(core(&cache).upkeep.writes.spilled() >= MANY as usize - 512, "nothing was spilled");
+    assert!(core(&cache).upkeep.writes.spill.count() >= MANY as usize - 512, "nothing was spilled");
     assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(20)));
     drop(lock);
     writer.join().expect("no panic");
@@ -57,7 +57,7 @@ fn writers_go_on_while_a_pass_is_held_up() {
 /// The recorded writes have requested passes, so operations run them, one after another.
 fn run_requested_passes(cache: &Cache<u32, u32>) {
     while !core(cache).upkeep.writes.is_empty() {
-        let is_due = core(cache).upkeep.status.should_drain(crate::drain::Urge::Delayable);
+        let is_due = core(cache).upkeep.status.is_required();
         assert!(is_due, "no pass is due");
         let _ = cache.get(&0);
     }
@@ -87,7 +87,7 @@ fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
     for (threads, keys) in [(1, 10_000), (1, 513), (2, 600), (16, 600)] {
         let cache = cache(LARGE, 50_000);
         hold_up(&cache, 0, (threads, keys));
-        assert!(core(&cache).upkeep.writes.spilled() > 0, "nothing was spilled");
+        assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
         cache.run_pending_tasks();
         assert!(core(&cache).upkeep.writes.is_empty(), "{threads} threads of {keys}");
         assert_eq!(cache.entry_count(), 50_000 + u64::from(threads * keys));
@@ -160,7 +160,7 @@ fn updates_and_removals_wait_later() {
         assert!(!writer.is_finished(), "the writer does not wait");
         thread::yield_now();
     }
-    assert_eq!(core(&cache).upkeep.writes.spilled() as u64, most);
+    assert_eq!(core(&cache).upkeep.writes.spill.count() as u64, most);
     drop(lock);
     writer.join().expect("no panic");
     cache.audit();
@@ -272,7 +272,7 @@ fn readers_that_shorten_lives_go_on_while_a_pass_is_held_up() {
         assert!(!core(&cache).upkeep.has_lock_waiters(), "the reader waits for the lock");
         thread::yield_now();
     }
-    assert!(core(&cache).upkeep.writes.spilled() > 0, "nothing was spilled");
+    assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
     drop(lock);
     reader.join().expect("no panic");
     cache.run_pending_tasks();

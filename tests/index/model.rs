@@ -124,11 +124,12 @@ impl Model {
         let Some(&old) = self.entries.get(&key) else {
             let hash = self.store.shape.hash(key);
             assert!(self.index.lock_id(&guard, hash, id).is_none());
-            assert!(self.index.try_lock_id(&guard, hash, id).unwrap().is_none());
+            assert!(self.index.lock_id_with(&guard, hash, id, Patience::Skip).unwrap().is_none());
             return;
         };
         let hash = self.store.shape.hash(key);
-        let mut locked = self.index.try_lock_id(&guard, hash, old).unwrap().unwrap();
+        let mut locked =
+            self.index.lock_id_with(&guard, hash, old, Patience::Skip).unwrap().unwrap();
         assert_eq!(locked.id(), Some(old));
         assert_eq!(locked.remove(), old);
         locked.insert(id);
@@ -189,7 +190,10 @@ impl Model {
         let before = self.index.is_moving(&guard);
         let left = self.index.help(&guard, &self.store, buckets, Patience::Skip);
         assert!(!left || before, "there is nothing to do");
-        assert_eq!(self.index.try_lock_id(&guard, hash, FIRST).unwrap_err(), BucketBusy);
+        assert_eq!(
+            self.index.lock_id_with(&guard, hash, FIRST, Patience::Skip).unwrap_err(),
+            BucketBusy
+        );
         drop(held);
     }
 
@@ -323,14 +327,21 @@ fn trying_to_lock_an_id_does_not_wait() {
         let (hash, last) = (Shape::One.hash(0), NodeId::from_raw(keys as u32));
         let absent = NodeId::from_raw(keys as u32 + 1);
         let held = model.index.lock_id(&guard, hash, FIRST).unwrap();
-        assert_eq!(model.index.try_lock_id(&guard, hash, last).unwrap_err(), BucketBusy);
-        assert_eq!(model.index.try_lock_id(&guard, hash, absent).unwrap_err(), BucketBusy);
+        assert_eq!(
+            model.index.lock_id_with(&guard, hash, last, Patience::Skip).unwrap_err(),
+            BucketBusy
+        );
+        assert_eq!(
+            model.index.lock_id_with(&guard, hash, absent, Patience::Skip).unwrap_err(),
+            BucketBusy
+        );
         drop(held);
-        assert!(model.index.try_lock_id(&guard, hash, absent).unwrap().is_none());
-        let mut locked = model.index.try_lock_id(&guard, hash, last).unwrap().unwrap();
+        assert!(model.index.lock_id_with(&guard, hash, absent, Patience::Skip).unwrap().is_none());
+        let mut locked =
+            model.index.lock_id_with(&guard, hash, last, Patience::Skip).unwrap().unwrap();
         assert_eq!(locked.remove(), last);
         drop(locked);
-        assert!(model.index.try_lock_id(&guard, hash, last).unwrap().is_none());
+        assert!(model.index.lock_id_with(&guard, hash, last, Patience::Skip).unwrap().is_none());
     }
 }
 

@@ -153,7 +153,7 @@ impl World {
             return;
         };
         // Another may have removed or replaced it since, or be at work there.
-        let locked = match self.index.try_lock_id(&guard, hash, id) {
+        let locked = match self.index.lock_id_with(&guard, hash, id, Patience::Skip) {
             Ok(locked) => locked,
             Err(BucketBusy) => self.index.lock_id(&guard, hash, id),
         };

@@ -11,7 +11,7 @@
 
 use crate::support::explore::model;
 use cortado::internals::buffer::read::{Push, ReadBuffer};
-use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer};
+use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer, WriteLimits};
 use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{
@@ -62,7 +62,12 @@ struct Client {
 impl Client {
     fn new(batch: usize, spilled: u64) -> Arc<Self> {
         Arc::new(Self {
-            buffer: WriteBuffer::new(batch, u64::MAX).spilling(spilled, spilled),
+            buffer: WriteBuffer::new(WriteLimits {
+                batch,
+                weight: u64::MAX,
+                spilled_events: spilled,
+                spilled_weight: spilled,
+            }),
             required: AtomicBool::new(false),
             applied: Mutex::new(Vec::new()),
         })
@@ -93,7 +98,7 @@ impl Client {
                     assert_eq!(refused, event);
                     match self.applied.try_lock() {
                         Some(applied) => self.drain(applied, usize::MAX),
-                        None if self.buffer.spill(event, 1) => {
+                        None if self.buffer.spill.push(event, 1) => {
                             self.required.swap(true, AcqRel);
                             return;
                         }
@@ -174,7 +179,7 @@ fn spill(last: u64) {
             set_thread_stripe(0);
             for event in 1..=last {
                 writer.write(event);
-                assert!(writer.buffer.spilled() <= 1, "more than the limit");
+                assert!(writer.buffer.spill.count() <= 1, "more than the limit");
             }
         });
         let passer = thread::spawn(move || passer.pass(usize::MAX));

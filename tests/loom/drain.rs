@@ -7,8 +7,8 @@
 //! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain-finish-overwrites-required`, `drain-request-is-relaxed` |
 
 use crate::support::explore::model;
-use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer};
-use cortado::internals::drain::{DrainStatus, Remaining, Status, Urge};
+use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer, WriteLimits};
+use cortado::internals::drain::DrainStatus;
 use cortado::internals::sync::Patience;
 use cortado::internals::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use cortado::internals::sync::{Arc, Mutex, set_thread_stripe, thread};
@@ -23,8 +23,13 @@ struct Client {
 impl Client {
     fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
-            status: DrainStatus::new(),
-            buffer: WriteBuffer::new(2, u64::MAX),
+            status: DrainStatus::default(),
+            buffer: WriteBuffer::new(WriteLimits {
+                batch: 2,
+                weight: u64::MAX,
+                spilled_events: 0,
+                spilled_weight: 0,
+            }),
             limit,
             applied: Mutex::new(Vec::new()),
         })
@@ -37,19 +42,17 @@ impl Client {
         let apply = |batch: &[u64]| applied.extend_from_slice(batch);
         let limits = DrainLimits { stripes: self.limit, spill: 0 };
         let drained = self.buffer.drain(&mut Vec::new(), limits, Patience::Wait, apply);
-        let _ = pass.finish(if drained.more { Remaining::More } else { Remaining::Nothing });
+        pass.finish(drained.more);
         true
     }
 
     fn write(&self, event: u64) {
         match self.buffer.push(event, 1).expect("two batches are enough here") {
             Pressure::Low => {}
-            Pressure::First => {
-                let _ = self.status.request();
-            }
+            Pressure::First => self.status.request(),
             Pressure::Drain | Pressure::Urgent => {
                 if !self.try_pass() {
-                    let _ = self.status.request();
+                    self.status.request();
                 }
             }
         }
@@ -57,12 +60,11 @@ impl Client {
 
     fn check(&self, events: &[u64]) {
         if !self.buffer.is_empty() {
-            assert_eq!(self.status.status(), Status::Required, "an event is forgotten");
+            assert!(self.status.is_required(), "an event is forgotten");
         }
-        while self.status.should_drain(Urge::Delayable) {
+        while self.status.is_required() {
             assert!(self.try_pass());
         }
-        assert_eq!(self.status.status(), Status::Idle);
         let mut applied = self.applied.lock().clone();
         applied.sort_unstable();
         assert_eq!(applied, events);
@@ -105,24 +107,24 @@ fn a_bounded_pass_is_required_again() {
 #[test]
 fn begin_sees_what_was_left_before_the_request() {
     model(|| {
-        let status = Arc::new(DrainStatus::new());
+        let status = Arc::new(DrainStatus::default());
         let work: Arc<[AtomicUsize; 2]> = Arc::default();
         let writers: Vec<_> = (0..2)
             .map(|t| {
                 let (status, work) = (Arc::clone(&status), Arc::clone(&work));
                 thread::spawn(move || {
                     work[t].store(1, Relaxed);
-                    let _ = status.request();
+                    status.request();
                 })
             })
             .collect();
         let pass = status.begin();
         let seen = [work[0].load(Relaxed), work[1].load(Relaxed)];
-        let _ = pass.finish(Remaining::Nothing);
+        pass.finish(false);
         for writer in writers {
             writer.join().unwrap();
         }
-        if status.status() == Status::Idle {
+        if !status.is_required() {
             assert_eq!(seen, [1, 1], "a request was taken back without its work");
         }
     });

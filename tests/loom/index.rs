@@ -6,7 +6,7 @@
 
 use crate::support::index_world::{LOW, World, hash_of, model, model_at};
 use cortado::internals::epoch::pin;
-use cortado::internals::index::BucketBusy;
+use cortado::internals::index::{BucketBusy, Patience};
 use cortado::internals::links::NodeId;
 use loom::thread;
 
@@ -147,7 +147,8 @@ fn try_lock_id_vs_write() {
         });
         let guard = pin();
         let mut left = 2;
-        match world.index.try_lock_id(&guard, hash_of(LOW[1]), NodeId::from_raw(2)) {
+        match world.index.lock_id_with(&guard, hash_of(LOW[1]), NodeId::from_raw(2), Patience::Skip)
+        {
             Ok(Some(mut locked)) => {
                 assert_eq!(locked.remove().raw(), 2);
                 left -= 1;

@@ -21,7 +21,7 @@ struct Client {
 impl Client {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            outbox: Outbox::new(),
+            outbox: Outbox::with_limit(usize::MAX, false),
             got: Mutex::new(Vec::new()),
             inside: AtomicBool::new(false),
             told_more: AtomicUsize::new(0),
@@ -92,7 +92,7 @@ fn a_limit_tells_that_more_is_left() {
 #[test]
 fn callbacks_follow_each_other() {
     model(|| {
-        let outbox = Arc::new(Outbox::new());
+        let outbox = Arc::new(Outbox::with_limit(usize::MAX, false));
         let calls = Arc::new(AtomicUsize::new(0));
         let deliver = |outbox: &Outbox<u32>, calls: &AtomicUsize| {
             outbox.push(1);

@@ -28,6 +28,14 @@ fn push(buffer: &ReadBuffer, id: u32) -> Push {
     buffer.push(NodeId::from_raw(id))
 }
 
+fn limits(batch: usize, weight: u64, (spilled_events, spilled_weight): (u64, u64)) -> WriteLimits {
+    WriteLimits { batch, weight, spilled_events, spilled_weight }
+}
+
+fn spilling(batch: usize, weight: u64, spill: (u64, u64)) -> WriteBuffer {
+    WriteBuffer::new(limits(batch, weight, spill))
+}
+
 fn within(stripes: usize, spill: usize) -> DrainLimits {
     DrainLimits { stripes, spill }
 }
@@ -91,7 +99,7 @@ fn there_is_a_stripe_for_each_hardware_thread_up_to_sixteen() {
     let threads: usize = forced.unwrap_or(threads);
     let stripes = threads.clamp(1, 16).next_power_of_two();
     assert_eq!(ReadBuffer::new().capacity(), stripes * 64);
-    assert_eq!(WriteBuffer::new(3, u64::MAX).capacity(), stripes * 6);
+    assert_eq!(spilling(3, u64::MAX, (0, 0)).capacity(), stripes * 6);
 }
 
 #[test]
@@ -140,7 +148,7 @@ fn drained_reads_are_the_stored_reads() {
 
 #[test]
 fn pressure_rises_with_count_and_weight() {
-    let buffer = WriteBuffer::new(3, 100);
+    let buffer = spilling(3, 100, (0, 0));
     assert_eq!(buffer.push(1, 10), Ok(Pressure::First));
     assert_eq!(buffer.push(2, 10), Ok(Pressure::Low));
     assert_eq!(buffer.push(3, 10), Ok(Pressure::Drain));
@@ -160,11 +168,11 @@ fn pressure_rises_with_count_and_weight() {
 
 #[test]
 fn the_smallest_batch_wants_a_drain_at_once_and_the_largest_holds_the_greatest_weights() {
-    let buffer = WriteBuffer::new(1, u64::MAX);
+    let buffer = spilling(1, u64::MAX, (0, 0));
     assert_eq!(buffer.push(1, 0), Ok(Pressure::Drain));
     assert_eq!(write_all(&buffer, NO_LIMIT), (vec![1], false));
 
-    let buffer = WriteBuffer::new(MAX_BATCH, u64::MAX);
+    let buffer = spilling(MAX_BATCH, u64::MAX, (0, 0));
     let full = 2 * MAX_BATCH as u64;
     for event in 1..=full {
         assert!(buffer.push(event, u32::MAX).is_ok());
@@ -179,13 +187,13 @@ fn the_smallest_batch_wants_a_drain_at_once_and_the_largest_holds_the_greatest_w
 #[test]
 fn a_batch_out_of_range_is_refused() {
     for batch in [0, MAX_BATCH + 1] {
-        assert!(catch_unwind(|| WriteBuffer::new(batch, 0)).is_err());
+        assert!(catch_unwind(|| spilling(batch, 0, (0, 0))).is_err());
     }
 }
 
 #[test]
 fn a_panic_while_applying_loses_what_was_handed_over_and_no_account() {
-    let buffer = WriteBuffer::new(8, u64::MAX);
+    let buffer = spilling(8, u64::MAX, (0, 0));
     for event in 1..=6 {
         assert!(buffer.push(event, 100).is_ok());
     }
@@ -206,7 +214,7 @@ fn push_and_apply(batch: usize, weight_limit: u64) {
     const THREADS: u64 = 4;
     const EVENTS: u64 = 20_000;
     const EACH: u32 = 2;
-    let buffer = WriteBuffer::new(batch, weight_limit);
+    let buffer = spilling(batch, weight_limit, (0, 0));
     let stripes = (buffer.capacity() / (2 * batch)) as u64;
     let bound = weight_limit.saturating_mul(stripes).saturating_add(THREADS * u64::from(EACH));
     let applied = Mutex::new(Vec::new());
@@ -262,7 +270,7 @@ fn the_weight_that_waits_is_bounded() {
 /// same.
 #[test]
 fn a_limited_drain_starves_no_stripe() {
-    let buffer = WriteBuffer::new(4, u64::MAX);
+    let buffer = spilling(4, u64::MAX, (0, 0));
     let stripes = buffer.capacity() / 8;
     while buffer.push(2, 1).is_ok() {}
     let others = (0..8 * stripes).filter(|_| {
@@ -283,9 +291,9 @@ fn a_limited_drain_starves_no_stripe() {
 
 #[test]
 fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
-    let buffer = WriteBuffer::new(1, u64::MAX);
-    assert!(!buffer.spill(1, 0), "there is room only if it was asked for");
-    let buffer = buffer.spilling(4, 10);
+    let buffer = spilling(1, u64::MAX, (0, 0));
+    assert!(!buffer.spill.push(1, 0), "there is room only if it was asked for");
+    let buffer = spilling(1, u64::MAX, (4, 10));
     for (event, weight, fits) in [
         (1, 4, true),
         (2, 0, true),
@@ -294,12 +302,17 @@ fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
         (5, 6, true),
         (6, 1, false),
     ] {
-        assert_eq!(buffer.spill(event, weight), fits, "event {event}");
+        assert_eq!(buffer.spill.push(event, weight), fits, "event {event}");
     }
-    assert_eq!((buffer.spilled(), buffer.spilled_weight(), buffer.pending_weight()), (3, 10, 10));
+    assert_eq!((buffer.spill.count(), buffer.spill.weight(), buffer.pending_weight()), (3, 10, 10));
     assert!(!buffer.is_empty());
     assert_eq!(write_all(&buffer, 2), (vec![1, 2], true));
-    assert!(buffer.spill(7, 3) && buffer.spill(8, 0) && buffer.spill(9, 1) && !buffer.spill(10, 0));
+    assert!(
+        buffer.spill.push(7, 3)
+            && buffer.spill.push(8, 0)
+            && buffer.spill.push(9, 1)
+            && !buffer.spill.push(10, 0)
+    );
     assert_eq!(write_all(&buffer, 0), (vec![], true));
     assert_eq!(write_all(&buffer, NO_LIMIT), (vec![5, 7, 8, 9], false));
     assert!(buffer.is_empty());
@@ -310,7 +323,7 @@ fn what_is_spilled_is_bounded_and_comes_out_in_portions() {
 #[test]
 fn a_portion_of_the_spill_follows_the_stripes() {
     for batch in [1, 2, 7, MAX_BATCH / 16, MAX_BATCH] {
-        let buffer = WriteBuffer::new(batch, u64::MAX);
+        let buffer = spilling(batch, u64::MAX, (0, 0));
         let half = buffer.capacity() / 2;
         assert_eq!(half % batch, 0, "stripes of two batches");
         assert_eq!(buffer.portion(), half.min(2 * MAX_BATCH), "{batch} in a batch");
@@ -320,10 +333,9 @@ fn a_portion_of_the_spill_follows_the_stripes() {
 /// A batch may become as large as that with which the buffer was made, which stripes have room for.
 #[test]
 fn a_batch_grows_up_to_that_of_the_start() {
-    let buffer = WriteBuffer::new(4, u64::MAX);
+    let buffer = spilling(4, u64::MAX, (0, 0));
     for (batch, expected) in [(2, 2), (3, 3), (9, 4), (0, 1)] {
-        let limits = WriteLimits { batch, weight: u64::MAX, spilled_events: 0, spilled_weight: 0 };
-        buffer.set_limits(limits);
+        buffer.set_limits(limits(batch, u64::MAX, (0, 0)));
         let drains = |event: &u64| buffer.push(*event, 0) == Ok(Pressure::Drain);
         assert_eq!((1..).find(drains), Some(expected), "a batch of {batch}");
         write_all(&buffer, NO_LIMIT);
@@ -332,39 +344,39 @@ fn a_batch_grows_up_to_that_of_the_start() {
 
 #[test]
 fn stripes_are_drained_beside_what_was_spilled() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(9, 9);
+    let buffer = spilling(1, u64::MAX, (9, 9));
     assert_eq!((buffer.push(1, 1), buffer.push(2, 1)), (Ok(Pressure::Drain), Ok(Pressure::Drain)));
     assert_eq!(buffer.push(3, 1), Err(3));
-    assert!(buffer.spill(4, 1) && buffer.spill(5, 1) && buffer.spill(6, 1));
+    assert!(buffer.spill.push(4, 1) && buffer.spill.push(5, 1) && buffer.spill.push(6, 1));
     assert_eq!(write_all(&buffer, 1), (vec![4, 1], true));
     assert_eq!(write_all(&buffer, NO_LIMIT), (vec![5, 6, 2], false));
 }
 
 #[test]
 fn no_more_is_spilled_than_there_is_memory_for() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(u64::MAX, u64::MAX);
-    let fit = (1..).take_while(|&event| buffer.spill(event, 0)).count();
+    let buffer = spilling(1, u64::MAX, (u64::MAX, u64::MAX));
+    let fit = (1..).take_while(|&event| buffer.spill.push(event, 0)).count();
     assert_eq!(fit as u64, MAX_EVENTS);
     while !buffer.is_empty() {
         let _ = write_all(&buffer, NO_LIMIT);
     }
     // And weights do not run over into the count.
-    let heavy = (1..).take_while(|&event| buffer.spill(event, u32::MAX)).count();
-    assert_eq!(buffer.spilled(), heavy);
+    let heavy = (1..).take_while(|&event| buffer.spill.push(event, u32::MAX)).count();
+    assert_eq!(buffer.spill.count(), heavy);
     assert_eq!(buffer.pending_weight(), heavy as u64 * u64::from(u32::MAX));
 }
 
 #[test]
 fn a_panic_while_applying_what_was_spilled_leaves_no_account() {
-    let buffer = WriteBuffer::new(1, u64::MAX).spilling(2, 2);
-    assert!(buffer.spill(1, 1) && buffer.spill(2, 1));
+    let buffer = spilling(1, u64::MAX, (2, 2));
+    assert!(buffer.spill.push(1, 1) && buffer.spill.push(2, 1));
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let _ = buffer.drain(&mut Vec::new(), within(0, 1), Patience::Wait, |batch| {
             assert!(batch.is_empty(), "seeded")
         });
     }));
     assert!(panicked.is_err());
-    assert_eq!((buffer.spilled(), buffer.pending_weight()), (1, 1));
+    assert_eq!((buffer.spill.count(), buffer.pending_weight()), (1, 1));
 }
 
 #[derive(Clone, Debug)]
@@ -397,7 +409,7 @@ proptest! {
         weight_limit in 0..200_u64,
         steps in steps(),
     ) {
-        let buffer = WriteBuffer::new(batch, weight_limit);
+        let buffer = spilling(batch, weight_limit, (0, 0));
         let mut model: Vec<(u64, u32)> = Vec::new();
         for (event, step) in steps.into_iter().enumerate() {
             let event = event as u64 + 1;

@@ -4,56 +4,51 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use cortado::internals::drain::{DrainStatus, Remaining, Request, Status, Urge};
-
-fn asks(status: &DrainStatus) -> (bool, bool) {
-    (status.should_drain(Urge::Delayable), status.should_drain(Urge::Now))
-}
+use cortado::internals::drain::DrainStatus;
 
 #[test]
 fn every_transition() {
-    let status = DrainStatus::new();
-    assert_eq!(status.status(), Status::Idle);
-    assert_eq!(asks(&status), (false, true));
+    let status = DrainStatus::default();
+    assert!(!status.is_required(), "idle");
 
     let pass = status.begin();
-    assert_eq!(status.status(), Status::ProcessingToIdle);
-    assert_eq!(asks(&status), (false, false));
-    assert_eq!(pass.finish(Remaining::Nothing), Status::Idle);
-    assert_eq!(status.status(), Status::Idle);
+    assert!(!status.is_required(), "a pass is running");
+    pass.finish(false);
+    assert!(!status.is_required(), "idle again");
 
-    assert_eq!(status.request(), Request::Run);
-    assert_eq!(status.status(), Status::Required);
-    assert_eq!(asks(&status), (true, true));
-    assert_eq!(status.request(), Request::Run);
-    assert_eq!(status.status(), Status::Required);
+    for _ in 0..2 {
+        status.request();
+        assert!(status.is_required());
+    }
 
     let pass = status.begin();
-    assert_eq!(status.status(), Status::ProcessingToIdle);
-    assert_eq!(status.request(), Request::HandedOver);
-    assert_eq!(status.status(), Status::ProcessingToRequired);
-    assert_eq!(asks(&status), (false, false));
-    assert_eq!(status.request(), Request::HandedOver);
-    assert_eq!(pass.finish(Remaining::Nothing), Status::Required);
-    assert_eq!(status.status(), Status::Required);
+    assert!(!status.is_required(), "the pass takes care of both requests");
+    for _ in 0..2 {
+        status.request();
+        assert!(!status.is_required(), "a pass is running");
+    }
+    pass.finish(false);
+    assert!(status.is_required(), "requested meanwhile");
 
     let pass = status.begin();
-    assert_eq!(status.request(), Request::HandedOver);
-    assert_eq!(pass.finish(Remaining::More), Status::Required);
-    assert_eq!(status.begin().finish(Remaining::More), Status::Required);
-    assert_eq!(status.status(), Status::Required);
-    assert_eq!(status.begin().finish(Remaining::Nothing), Status::Idle);
+    status.request();
+    pass.finish(true);
+    assert!(status.is_required(), "requested meanwhile, and work is left");
+    status.begin().finish(true);
+    assert!(status.is_required(), "work is left");
+    status.begin().finish(false);
+    assert!(!status.is_required(), "idle at the end");
 }
 
 #[test]
 fn a_pass_that_unwinds_is_required_again() {
-    let status = DrainStatus::new();
+    let status = DrainStatus::default();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let _pass = status.begin();
         panic!("seeded");
     }));
     assert!(unwound.is_err());
-    assert_eq!(status.status(), Status::Required);
+    assert!(status.is_required());
 }
 
 /// In each round threads leave work in a counter and passes take at most two pieces of it. When a
@@ -63,7 +58,7 @@ fn work_left_is_work_required() {
     const ROUNDS: usize = 3_000;
     const THREADS: usize = 3;
     const PIECES: usize = 5;
-    let status = DrainStatus::new();
+    let status = DrainStatus::default();
     let left = AtomicUsize::new(0);
     let lock = Mutex::new(0_usize);
     let maintain = || {
@@ -74,9 +69,9 @@ fn work_left_is_work_required() {
             *done += taken;
             // Lets the others request between the last look and the end of the pass.
             thread::yield_now();
-            let _ = pass.finish(if before > taken { Remaining::More } else { Remaining::Nothing });
+            pass.finish(before > taken);
             drop(done);
-            if !status.should_drain(Urge::Delayable) {
+            if !status.is_required() {
                 return;
             }
         }
@@ -89,7 +84,8 @@ fn work_left_is_work_required() {
                     round.wait();
                     for _ in 0..PIECES {
                         left.fetch_add(1, Relaxed);
-                        if status.request() == Request::Run {
+                        status.request();
+                        if status.is_required() {
                             maintain();
                         }
                     }
@@ -101,7 +97,7 @@ fn work_left_is_work_required() {
         for _ in 0..ROUNDS {
             round.wait();
             round.wait();
-            if status.status() == Status::Idle {
+            if !status.is_required() {
                 forgotten += left.load(Relaxed);
             }
         }
@@ -111,5 +107,5 @@ fn work_left_is_work_required() {
     maintain();
     assert_eq!(left.load(Relaxed), 0);
     assert_eq!(*lock.lock().unwrap(), ROUNDS * THREADS * PIECES);
-    assert_eq!(status.status(), Status::Idle);
+    assert!(!status.is_required());
 }

@@ -22,7 +22,7 @@ fn ids() -> impl Iterator<Item = NodeId> {
 }
 
 fn store() -> Store {
-    Store((0..=IDS).map(|_| Links::new()).collect())
+    Store((0..=IDS).map(|_| Links::default()).collect())
 }
 
 /// One operation on two lists that share a store.

@@ -9,7 +9,7 @@ use cortado::internals::outbox::{Delivered, Outbox};
 const NO_LIMIT: usize = usize::MAX;
 
 fn filled(items: std::ops::Range<u32>) -> Outbox<u32> {
-    let outbox = Outbox::new();
+    let outbox = Outbox::with_limit(usize::MAX, false);
     items.for_each(|item| outbox.push(item));
     outbox
 }
@@ -74,7 +74,7 @@ fn a_callback_that_panics_loses_its_own_item_only() {
 #[test]
 fn what_is_not_delivered_is_dropped_with_the_outbox() {
     let item = std::sync::Arc::new(());
-    let outbox = Outbox::new();
+    let outbox = Outbox::with_limit(usize::MAX, false);
     outbox.push(std::sync::Arc::clone(&item));
     drop(outbox);
     assert_eq!(std::sync::Arc::strong_count(&item), 1);
@@ -84,7 +84,7 @@ fn what_is_not_delivered_is_dropped_with_the_outbox() {
 fn one_deliverer_at_a_time_and_nothing_is_stranded() {
     const THREADS: usize = 4;
     const ITEMS: usize = 10_000;
-    let outbox = Outbox::new();
+    let outbox = Outbox::with_limit(usize::MAX, false);
     let got = Mutex::new(vec![Vec::new(); THREADS]);
     let inside = AtomicBool::new(false);
     thread::scope(|scope| {

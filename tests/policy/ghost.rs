@@ -34,7 +34,7 @@ impl Full {
     fn add(&mut self, key: u64) -> NodeId {
         let id = self.store.alloc(key, 1);
         self.held.insert(id, key);
-        self.policy.add(&self.store, id);
+        self.policy.add(&self.store, (id, self.store.node(id)));
         id
     }
 
@@ -59,7 +59,7 @@ impl Full {
     }
 
     fn remove(&mut self, id: NodeId) {
-        self.policy.remove(&self.store, id);
+        self.policy.remove(&self.store, self.store.node(id));
         self.store.free(id);
         self.held.remove(&id);
     }
@@ -69,7 +69,7 @@ impl Full {
     fn empty(&mut self) {
         let ids: Vec<NodeId> = self.held.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove(id));
-        assert!(self.policy.is_empty());
+        assert!(self.policy.len() == 0);
         self.policy.validate(&self.store).unwrap();
     }
 
@@ -77,7 +77,7 @@ impl Full {
     fn known(&mut self, keys: &[u64]) -> Vec<u64> {
         let known = keys.iter().copied().filter(|&key| {
             let id = self.add(key);
-            assert!(!self.policy.is_empty());
+            assert!(self.policy.len() > 0);
             let region = self.store.region(id);
             self.remove(id);
             assert!([Region::Protected, Region::Window].contains(&region));
@@ -114,7 +114,7 @@ fn two_keys_of_one_hash_are_known() {
     for _ in 0..2 {
         let id = full.store.alloc_hashed(hash(1_000), 1);
         full.held.insert(id, 1_000);
-        full.policy.add(&full.store, id);
+        full.policy.add(&full.store, (id, full.store.node(id)));
         let victim = full.policy.take_victim(&full.store).unwrap();
         full.held.remove(&victim);
         full.store.free(victim);

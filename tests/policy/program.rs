@@ -106,7 +106,7 @@ impl Program {
         match *op {
             Op::Add { key, weight } => {
                 let id = self.create(key, weight);
-                self.policy.add(&self.store, id);
+                self.policy.add(&self.store, (id, self.store.node(id)));
             }
             Op::Access { rank } => {
                 if let Some((id, _)) = self.nth(rank) {
@@ -129,7 +129,7 @@ impl Program {
                     let old = self.store.alloc(key, 1);
                     let new = self.create(key, weight);
                     self.policy.record_hit(&self.store, old);
-                    self.policy.remove(&self.store, old);
+                    self.policy.remove(&self.store, self.store.node(old));
                     self.policy.replace(&self.store, old, new);
                     self.store.free(old);
                 }
@@ -226,7 +226,7 @@ impl Program {
 
     fn remove(&mut self, rank: usize) -> Option<u64> {
         let (id, key) = self.nth(rank)?;
-        self.policy.remove(&self.store, id);
+        self.policy.remove(&self.store, self.store.node(id));
         self.alive.remove(&id);
         self.store.free(id);
         Some(key)

@@ -11,7 +11,7 @@ const VISITS: usize = 5 * 12;
 
 fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> NodeId {
     let id = store.alloc(key, weight);
-    policy.add(store, id);
+    policy.add(store, (id, store.node(id)));
     id
 }
 
@@ -111,10 +111,10 @@ fn weightless_entries_neither_leave_nor_hinder() {
     for &id in &weightless {
         policy.record_hit(&store, id);
         assert_eq!(store.region(id), Region::Weightless);
-        policy.remove(&store, id);
-        policy.remove(&store, id);
+        policy.remove(&store, store.node(id));
+        policy.remove(&store, store.node(id));
     }
-    assert!(policy.is_empty());
+    assert!(policy.len() == 0);
     policy.validate(&store).unwrap();
 }
 

@@ -164,7 +164,7 @@ impl Sim {
         let id = self.store.alloc(key, weight);
         self.ids.insert(key, id);
         self.keys.insert(id, key);
-        self.policy.add(&self.store, id);
+        self.policy.add(&self.store, (id, self.store.node(id)));
         while let Some(victim) = self.policy.take_victim(&self.store) {
             let key = self.keys.remove(&victim).unwrap();
             self.ids.remove(&key);
@@ -177,7 +177,7 @@ impl Sim {
     pub fn remove(&mut self, key: u64) {
         if let Some(id) = self.ids.remove(&key) {
             self.keys.remove(&id);
-            self.policy.remove(&self.store, id);
+            self.policy.remove(&self.store, self.store.node(id));
             self.store.free(id);
         }
     }

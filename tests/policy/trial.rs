@@ -2,7 +2,7 @@
 
 use crate::store::{Random, Sim, Store, hit_ratio, mix};
 use cortado::internals::hash::Hash32;
-use cortado::internals::policy::Policy;
+use cortado::internals::policy::{Policy, PolicyStore};
 use std::collections::BTreeMap;
 
 const CAPACITY: u64 = 500;
@@ -132,7 +132,7 @@ fn taken_in(hash: impl Fn(u64, bool) -> u32) -> u32 {
             let id = store.alloc_hashed(Hash32::from_raw(hash(key, is_echo)), 1);
             held.insert(key, id);
             keys.insert(id, key);
-            policy.add(&store, id);
+            policy.add(&store, (id, store.node(id)));
             while let Some(victim) = policy.take_victim(&store) {
                 held.remove(&keys.remove(&victim).unwrap());
                 store.free(victim);

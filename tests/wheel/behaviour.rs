@@ -1,7 +1,7 @@
 //! What the wheel promises, one promise at a time.
 
-use crate::model::store::{Poll, Timers, Wheel, geometry};
-use cortado::internals::wheel::{Geometry, Location};
+use crate::model::store::{Location, Poll, Timers, Wheel, geometry};
+use cortado::internals::wheel::Geometry;
 use std::panic::catch_unwind;
 use std::time::Duration;
 
@@ -165,7 +165,7 @@ fn the_current_tick_is_recalled() {
 fn resolutions() {
     let shifts = |resolution| -> Vec<u32> {
         let geometry = Geometry::with_resolution(resolution);
-        geometry.levels().iter().map(|level| level.shift()).collect()
+        geometry.levels().iter().map(|level| level.shift).collect()
     };
     assert_eq!(shifts(Duration::ZERO), [19, 24, 30, 36, 41, 43]);
     assert_eq!(shifts(Duration::from_millis(1)), [19, 24, 30, 36, 41, 43]);

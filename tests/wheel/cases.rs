@@ -2,8 +2,8 @@
 //! `data/README.md` explains.
 
 use crate::facts::{int, ints, section};
-use crate::model::store::{Poll, Timers, Wheel};
-use cortado::internals::wheel::{Geometry, Location};
+use crate::model::store::{Location, Poll, Timers, Wheel};
+use cortado::internals::wheel::Geometry;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub struct Wheel {
 
 impl Wheel {
     fn with(geometry: Geometry, ids: u32) -> Self {
-        let node = || (Links::new(), Cell::new(u64::MAX));
+        let node = || (Links::default(), Cell::new(u64::MAX));
         let store = Store((0..=ids).map(|_| node()).collect());
         Self { store, wheel: Mechanism::new(geometry, Timestamp::from_raw(0)) }
     }

@@ -7,6 +7,7 @@ use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::Job;
 use crate::links::NodeId;
+use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 use std::sync::Weak;
@@ -58,11 +59,11 @@ impl Core {
     /// have no end.
     #[cold]
     pub fn refuse_closed(&self, id: NodeId, deadline: Timestamp, now: Timestamp) {
-        let has_end = self.notices.receiving().is_some_and(Receiving::is_ended);
+        let has_end = self.notices.receiving.as_ref().is_some_and(Receiving::is_ended);
         if !(has_end || reentrancy::notifies(self.id())) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
-        self.notices.count_refusal();
+        self.notices.refused_after_close.fetch_add(1, Ordering::Relaxed);
         if let Some(recorder) = &self.recorder {
             recorder.removed(RemovalCause::Explicit, Nanos::ZERO);
         }
@@ -70,26 +71,27 @@ impl Core {
 
     /// Leaves nodes without a count to the thread that delivers next.
     pub fn drop_later(&self, ids: Vec<NodeId>) {
-        self.notices.drop_later(ids);
+        self.notices.to_drop.push(ids);
     }
 
     /// Leaves what there is to deliver and to drop to the executor. For the scheduler's thread,
     /// which runs no code of the user's.
     pub fn submit_deliveries(&self) {
         if seeded("the-scheduler-wakes-receivers") {
-            self.notices.receiving().inspect(|receiving| receiving.wake());
+            self.notices.receiving.as_ref().inspect(|receiving| receiving.wake());
         }
         self.notices.submit_deliveries_elsewhere();
     }
 
     /// Hands a job to the executor. No lock may be held.
     pub fn execute(&self, job: Job) {
-        self.notices.execute(job);
+        self.notices.executor.execute(job);
     }
 
     /// The executor, for a task that hands it its jobs.
     pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
-        self.notices.executing()
+        let executor = self.notices.executor.clone();
+        Box::new(move |job| executor.execute(job))
     }
 
     /// Has this thread start the reloads of these nodes when its outermost callback, load or
@@ -100,27 +102,27 @@ impl Core {
 
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.
     pub fn needs_delivery(&self) -> bool {
-        self.notices.has_deliveries() && !self.notices.has_job()
+        self.notices.has_deliveries() && !self.notices.handoff.is_out()
     }
 
     /// Sets the cache on whose behalf others deliver.
     pub fn set_client(&self, client: Weak<dyn Deliver>) {
-        self.notices.set_client(client);
+        let _ = self.notices.client.set(client);
     }
 
     /// Tells the receiver, if there is one, that no more removals will come.
     pub fn end_receiving(&self) {
-        if let Some(receiving) = self.notices.receiving() {
+        if let Some(receiving) = &self.notices.receiving {
             receiving.end();
         }
     }
 
     /// Refuses new values from now on.
     pub fn close(&self) {
-        self.notices.close();
+        self.notices.closed.store(true, Ordering::Release);
     }
 
     pub fn is_closed(&self) -> bool {
-        self.notices.is_closed()
+        self.notices.closed.load(Ordering::Acquire)
     }
 }

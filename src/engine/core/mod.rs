@@ -13,7 +13,7 @@ mod shared;
 mod state;
 mod upkeep;
 
-pub use notices::{Notice, Notices};
+pub use notices::Notice;
 pub use receiving::Receiving;
 pub use shared::{Core, Search};
 pub use state::{Batch, Dead, Maintenance, Sweep};

@@ -6,15 +6,13 @@ use crate::config::{Config, Executor, Notifications, Overflow};
 use crate::engine::reentrancy::{self, Deferred, Deliver};
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
-use crate::outbox::{Delivered, Outbox};
+use crate::outbox::Outbox;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain;
 use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
-use crate::waiters::Wait;
 use std::sync::{OnceLock, Weak};
-use std::time::Duration;
 
 /// No pass takes out as many entries: those that it has units for, and one for each recorded write.
 const MOST_OF_A_PASS: usize = 1 << 14;
@@ -30,17 +28,17 @@ pub struct Notice {
 
 /// See the [module](self).
 pub struct Notices {
-    outbox: Outbox<Notice>,
-    has_listener: bool,
+    pub outbox: Outbox<Notice>,
+    pub has_listener: bool,
     /// The receiver of the notices, in place of listeners.
-    receiving: Option<Receiving>,
+    pub receiving: Option<Receiving>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
-    to_drop: SegQueue<Vec<NodeId>>,
+    pub to_drop: SegQueue<Vec<NodeId>>,
     /// The cache itself, for deliveries on its behalf.
-    client: OnceLock<Weak<dyn Deliver>>,
+    pub client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
-    handoff: Handoff,
-    executor: Executor,
+    pub handoff: Handoff,
+    pub executor: Executor,
     /// If the executor is the user's: what calls it for the scheduler. Callers, too, leave
     /// deliveries to the executor then.
     caller_of_own: Option<Box<Executor>>,
@@ -50,8 +48,8 @@ pub struct Notices {
     /// How many notices wait for each listener that awaits. They have left the outbox.
     backlogs: Box<[plain::Arc<AtomicUsize>]>,
     /// Values that the listener put back after the end, which were not announced.
-    refused_after_close: AtomicU64,
-    closed: AtomicBool,
+    pub refused_after_close: AtomicU64,
+    pub closed: AtomicBool,
 }
 
 impl Notices {
@@ -78,20 +76,6 @@ impl Notices {
             refused_after_close: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
-    }
-
-    /// Sets the cache on whose behalf others deliver.
-    pub fn set_client(&self, client: Weak<dyn Deliver>) {
-        let _ = self.client.set(client);
-    }
-
-    #[inline]
-    pub fn has_listener(&self) -> bool {
-        self.has_listener
-    }
-
-    pub fn receiving(&self) -> Option<&Receiving> {
-        self.receiving.as_ref()
     }
 
     /// Whether removals are announced: to listeners, or to a receiver, which may be gone.
@@ -135,12 +119,7 @@ impl Notices {
 
     #[inline(never)]
     fn exceeded_wait_limit(&self) -> Option<usize> {
-        self.wait_limit().filter(|&limit| self.waiting() > limit)
-    }
-
-    /// Notices that wait.
-    pub fn waiting(&self) -> usize {
-        self.outbox.len()
+        self.wait_limit().filter(|&limit| self.outbox.len() > limit)
     }
 
     /// Notices that wait here or for a listener that awaits. Of several such listeners, the slowest
@@ -150,60 +129,11 @@ impl Notices {
         self.outbox.len() + backlogs.max().unwrap_or(0)
     }
 
-    /// Whether no notice waits and nobody is delivering.
-    pub fn is_idle(&self) -> bool {
-        self.outbox.is_idle()
-    }
-
-    pub fn is_delivering(&self) -> bool {
-        self.outbox.is_delivering()
-    }
-
-    /// Hands at most `limit` notices to `tell`, unless another thread is at it.
-    pub fn deliver(&self, limit: usize, tell: impl FnMut(Notice)) -> Delivered {
-        self.outbox.deliver(limit, tell)
-    }
-
-    /// Blocks until `is_enough` holds, or for so long at most. It is asked when this thread is
-    /// woken (rule 5 of the outbox).
-    pub fn wait_until(&self, limit: Duration, is_enough: impl Fn(&Self) -> bool) {
-        self.outbox.waiters().wait_until(limit, || is_enough(self));
-    }
-
-    /// A task's wait for a delivery.
-    pub fn progress(&self) -> Wait<'_> {
-        self.outbox.waiters().wait()
-    }
-
-    /// Leaves nodes without a count to the thread that delivers next.
-    pub fn drop_later(&self, ids: Vec<NodeId>) {
-        self.to_drop.push(ids);
-    }
-
-    /// The next batch of nodes whose keys and values are to be dropped.
-    pub fn next_to_drop(&self) -> Option<Vec<NodeId>> {
-        self.to_drop.pop()
-    }
-
-    pub fn has_nothing_to_drop(&self) -> bool {
-        self.to_drop.is_empty()
-    }
-
-    /// Whether the executor has a job of this cache.
-    pub fn has_job(&self) -> bool {
-        self.handoff.is_out()
-    }
-
     /// Has the job that is running look once more, if another thread is not delivering.
     pub fn ask_for_more(&self) {
         if self.has_deliveries() && !self.outbox.is_delivering() {
             let _ = self.handoff.request();
         }
-    }
-
-    /// Whether the executor is shared with others, and runs no job inside another one.
-    pub fn shares_executor(&self) -> bool {
-        self.executor.is_shared()
     }
 
     /// Leaves what there is to deliver and to drop to the executor. The caller holds no lock.
@@ -243,17 +173,6 @@ impl Notices {
                 client.deliver_job(running);
             }
         }))
-    }
-
-    /// Hands a job to the executor. No lock may be held.
-    pub fn execute(&self, job: Job) {
-        self.executor.execute(job);
-    }
-
-    /// The executor, for a task that hands it its jobs.
-    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
-        let executor = self.executor.clone();
-        Box::new(move |job| executor.execute(job))
     }
 
     /// Has this thread deliver, and start the reloads of these nodes, when its outermost callback,
@@ -300,19 +219,5 @@ impl Notices {
         let limit = self.limit.of(Overflow::Discard).filter(|&limit| limit < MOST_OF_A_PASS)?;
         // A sweep finishes the bucket in which its units end.
         u32::try_from(limit.saturating_sub(16).max(8)).ok().map(|room| room.min(units))
-    }
-
-    /// Counts a value that the cache's own listener put back after the end.
-    pub fn count_refusal(&self) {
-        self.refused_after_close.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Refuses new values from now on.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-    }
-
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
     }
 }

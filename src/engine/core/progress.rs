@@ -2,8 +2,7 @@
 
 use super::shared::Core;
 use super::state::Maintenance;
-use crate::clock::{NEVER, Timestamp};
-use crate::node::Generation;
+use crate::clock::NEVER;
 use crate::primitives::MutexGuard;
 use crate::primitives::atomic::Ordering;
 use crate::scheduler::Alarm;
@@ -25,14 +24,9 @@ impl Core {
         self.upkeep.published.weight.load(Ordering::Relaxed)
     }
 
-    /// When, as of the last pass, a pass will have something to expire.
-    pub fn next_due(&self) -> Timestamp {
-        self.upkeep.published.next_due()
-    }
-
     /// How long until a pass has something to expire; `None` if nothing is to expire.
     pub fn next_expiration(&self) -> Option<Duration> {
-        let due = self.next_due();
+        let due = self.upkeep.published.next_due();
         (due != NEVER).then(|| due.saturating_since(self.ticker.now()).to_duration())
     }
 
@@ -43,7 +37,7 @@ impl Core {
 
     /// Writes that are spilled beside the stripes of the write buffer.
     pub fn spilled_writes(&self) -> usize {
-        self.upkeep.writes.spilled()
+        self.upkeep.writes.spill.count()
     }
 
     /// How many spilled writes a pass takes out.
@@ -58,16 +52,12 @@ impl Core {
 
     /// How many generations have begun since the last one up to which everything was swept.
     pub fn unswept(&self) -> u64 {
-        self.hot.generation().raw().saturating_sub(self.swept().raw())
+        self.hot.generation().raw().saturating_sub(self.upkeep.published.swept().raw())
     }
 
     /// Makes every node inserted before this call invisible. Does nothing and returns false if that
     /// would leave more than `unswept` generations to be swept.
     pub fn next_generation(&self, unswept: u64) -> bool {
-        self.hot.next_generation(self.swept(), unswept)
-    }
-
-    fn swept(&self) -> Generation {
-        self.upkeep.published.swept()
+        self.hot.next_generation(self.upkeep.published.swept(), unswept)
     }
 }

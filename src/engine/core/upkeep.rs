@@ -60,18 +60,13 @@ fn write_limits(weighs: bool, capacity: u64) -> WriteLimits {
     WriteLimits { batch, weight, spilled_events, spilled_weight }
 }
 
-fn write_buffer(limits: WriteLimits) -> WriteBuffer {
-    WriteBuffer::new(limits.batch, limits.weight)
-        .spilling(limits.spilled_events, limits.spilled_weight)
-}
-
 impl Upkeep {
     pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
         Self {
             reads: ReadBuffer::new(),
-            writes: write_buffer(write_limits(config.weighs, max_capacity)),
+            writes: WriteBuffer::new(write_limits(config.weighs, max_capacity)),
             weighs: config.weighs,
-            status: DrainStatus::new(),
+            status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
             published: Published::new(now),

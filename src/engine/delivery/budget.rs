@@ -79,19 +79,19 @@ impl Core {
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
             batches -= self.drop_reclaimed(batches);
-            if let Some(receiving) = notices.receiving() {
+            if let Some(receiving) = &notices.receiving {
                 receiving.wake();
                 if receiving.is_gone() {
                     self.drop_unreceived();
                 }
             }
-            let mut has_more = batches == 0 && !notices.has_nothing_to_drop();
+            let mut has_more = batches == 0 && !notices.to_drop.is_empty();
             let mut is_done = true;
-            if notices.has_listener() {
-                let delivered = notices.deliver(most, tell);
+            if notices.has_listener {
+                let delivered = notices.outbox.deliver(most, tell);
                 most -= delivered.count;
                 has_more |= delivered.more;
-                is_done = delivered.count == 0 && notices.has_nothing_to_drop();
+                is_done = delivered.count == 0 && notices.to_drop.is_empty();
             }
             if has_more {
                 self.require_pass();
@@ -108,7 +108,7 @@ impl Core {
     pub fn drop_reclaimed(&self, most: usize) -> usize {
         let mut batches = 0;
         while batches < most
-            && let Some(ids) = self.notices.next_to_drop()
+            && let Some(ids) = self.notices.to_drop.pop()
         {
             self.destroy(&ids);
             batches += 1;
@@ -140,8 +140,8 @@ impl Core {
             self.notices.count_discarded();
             self.drop_caught(RawHandle::from_count(self.pool.clone(), id));
         };
-        let Some(receiving) = self.notices.receiving() else { return };
-        while receiving.is_gone() && self.notices.deliver(1, drop_one).count > 0 {}
+        let Some(receiving) = &self.notices.receiving else { return };
+        while receiving.is_gone() && self.notices.outbox.deliver(1, drop_one).count > 0 {}
         // Another receiver may have parked because this thread was delivering.
         receiving.wake();
     }

@@ -61,7 +61,7 @@ where
             match running.finish() {
                 None => return core.trim_soon(),
                 // The next job comes after those of other caches, or not, if a runtime has ended.
-                Some(ticket) if core.notices.shares_executor() => {
+                Some(ticket) if core.notices.executor.is_shared() => {
                     return core.notices.submit(ticket);
                 }
                 // Another job might run inside this one.
@@ -162,10 +162,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// Delivers what is still to be announced when the cache is dropped. A receiver outlives the
     /// cache.
     pub fn announce_rest(&self) {
-        if self.core.notices.receiving().is_some_and(Receiving::is_taken) {
+        if self.core.notices.receiving.as_ref().is_some_and(Receiving::is_taken) {
             return;
         }
-        while self.core.notices.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
+        while self.core.notices.outbox.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0
+        {
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
 use super::budget::{DeliveryBudget, Tell};
-use crate::engine::core::{Core, Notices, Receiving};
+use crate::engine::core::{Core, Receiving};
 use crate::engine::reentrancy;
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ impl Core {
     #[cold]
     pub(super) fn apply_back_pressure(&self, limit: usize, tell: Tell<'_>) {
         let notices = &self.notices;
-        let receiving = notices.receiving();
+        let receiving = notices.receiving.as_ref();
         let mut is_patient = notices.has_own_executor();
-        while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
+        while notices.outbox.len() > limit && !reentrancy::is_anything_under_way() {
             if receiving.is_some_and(Receiving::is_gone) {
                 return;
             }
@@ -35,11 +35,11 @@ impl Core {
                 self.deliver_at_most(DeliveryBudget::CALLER, tell);
             }
             // A writer that is the only one to deliver does not sleep: nothing would wake it.
-            if submits || receiving.is_some() || notices.is_delivering() {
-                let is_enough = |notices: &Notices| notices.waiting() <= limit;
-                notices.wait_until(OTHERS_TURN, is_enough);
+            if submits || receiving.is_some() || notices.outbox.is_delivering() {
+                let is_enough = || notices.outbox.len() <= limit;
+                notices.outbox.waiters().wait_until(OTHERS_TURN, is_enough);
             }
-            is_patient = notices.has_own_executor() && notices.is_delivering();
+            is_patient = notices.has_own_executor() && notices.outbox.is_delivering();
         }
     }
 }

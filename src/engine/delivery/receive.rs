@@ -17,7 +17,7 @@ pub struct Receiver<K, V> {
 impl<K, V, S> Engine<K, V, S> {
     /// The receiver of the removals; `None` if another caller has it, or the cache has none.
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
-        let is_taken = self.core.notices.receiving().is_some_and(Receiving::take);
+        let is_taken = self.core.notices.receiving.as_ref().is_some_and(Receiving::take);
         is_taken.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
     }
 }
@@ -27,7 +27,8 @@ impl<K, V> Receiver<K, V> {
     pub fn try_receive(&mut self) -> Option<Removed<K, V>> {
         let mut received = None;
         let Self { core, pool } = self;
-        let _ = core.notices.deliver(1, |notice| received = Some(removed(core, pool, notice)));
+        let _ =
+            core.notices.outbox.deliver(1, |notice| received = Some(removed(core, pool, notice)));
         received
     }
 
@@ -37,27 +38,27 @@ impl<K, V> Receiver<K, V> {
             return Poll::Ready(Some(removed));
         }
         let core = Arc::clone(&self.core);
-        let Some(receiving) = core.notices.receiving() else { return Poll::Ready(None) };
+        let Some(receiving) = &core.notices.receiving else { return Poll::Ready(None) };
         receiving.park(context.waker());
         // The end comes after the last push. So it is read before the look at the outbox.
         let is_ended = receiving.is_ended();
         match self.try_receive() {
             Some(removed) => Poll::Ready(Some(removed)),
             // The end of an earlier receiver may be dropping a notice. It wakes this one then.
-            None if is_ended && core.notices.is_idle() => Poll::Ready(None),
+            None if is_ended && core.notices.outbox.is_idle() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
 
     /// How many removals wait.
     pub fn waiting(&self) -> usize {
-        self.core.notices.waiting()
+        self.core.notices.outbox.len()
     }
 }
 
 impl<K, V> Drop for Receiver<K, V> {
     fn drop(&mut self) {
-        if let Some(receiving) = self.core.notices.receiving() {
+        if let Some(receiving) = &self.core.notices.receiving {
             receiving.give_up();
         }
         self.core.drop_unreceived();

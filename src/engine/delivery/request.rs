@@ -91,13 +91,14 @@ impl Core {
         let mut trims = self.most_trims();
         loop {
             // A pass looks at the current tick once, when all earlier writes are on the wheel.
-            let exactly = owed == 0 && !is_exact;
-            let budget = match few_units {
-                Some(few) => Budget::of_units(few).strictly(),
-                None => Budget::of_units(PATIENT_UNITS),
+            let exact = owed == 0 && !is_exact;
+            let budget = Budget {
+                exact,
+                strict: few_units.is_some(),
+                ..Budget::of_units(few_units.unwrap_or(PATIENT_UNITS))
             };
-            let left = self.pass_within(&mut if exactly { budget.exactly() } else { budget });
-            is_exact |= exactly;
+            let left = self.pass_within(budget);
+            is_exact |= exact;
             if left.excess > 0 && left.excess >= excess {
                 // Passes of few units do not keep up with writers.
                 few_units = None;
@@ -122,11 +123,12 @@ impl Core {
     pub fn run_pending_within(&self, units: usize, tell: Tell<'_>) -> Pending {
         let left = self.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
         self.deliver_at_most(DeliveryBudget::of_units(units), tell);
+        let is_received = self.notices.receiving.is_some();
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
-            notifications: self.notices.receiving().map_or_else(|| self.notices.waiting(), |_| 0),
+            notifications: if is_received { 0 } else { self.notices.outbox.len() },
             reclamations: self.unreclaimed() + self.index.retired_tables(),
             other: left.writes || left.work || left.blocked || self.has_surplus(),
         }
@@ -137,13 +139,13 @@ impl Core {
     /// two threads might wait for each other.
     pub fn announce_all(&self, tell: Tell<'_>) {
         // A receiver takes its time, and may be this very thread.
-        let is_received = self.notices.receiving().is_some();
+        let is_received = self.notices.receiving.is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
         self.deliver_at_most(DeliveryBudget::ALL, tell);
         let notices = &self.notices;
-        while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
+        while waits && !notices.outbox.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
-            notices.wait_until(limit, |notices| !notices.is_delivering());
+            notices.outbox.waiters().wait_until(limit, || !notices.outbox.is_delivering());
             self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
     }

@@ -24,8 +24,8 @@ impl<K, V, S> Engine<K, V, S> {
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
-        while notices.waiting() > limit && may_wait() {
-            if notices.receiving().is_some() {
+        while notices.outbox.len() > limit && may_wait() {
+            if notices.receiving.is_some() {
                 self.another_receives(limit).await;
                 return;
             }
@@ -35,11 +35,11 @@ impl<K, V, S> Engine<K, V, S> {
                 notices.submit_deliveries();
                 yield_now().await;
             }
-            if notices.waiting() > limit && !notices.is_delivering() {
+            if notices.outbox.len() > limit && !notices.outbox.is_delivering() {
                 let _mark = ReentrancyMark::push(Frame::Task);
                 self.deliver_at_most(DeliveryBudget::CALLER);
             }
-            self.another_delivers(|| notices.waiting() <= limit).await;
+            self.another_delivers(|| notices.outbox.len() <= limit).await;
         }
     }
 
@@ -47,14 +47,14 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`announce_all`](Self::announce_all) does for a thread.
     pub async fn announce_all_async(&self) {
         let notices = &self.core.notices;
-        if notices.receiving().is_some() {
+        if notices.receiving.is_some() {
             // A receiver takes its time, and may be in this very task.
             let _mark = ReentrancyMark::push(Frame::Task);
             self.deliver_at_most(DeliveryBudget::ALL);
             return;
         }
-        while !notices.is_idle() && !reentrancy::is_in_user_code() {
-            self.another_delivers(|| !notices.is_delivering()).await;
+        while !notices.outbox.is_idle() && !reentrancy::is_in_user_code() {
+            self.another_delivers(|| !notices.outbox.is_delivering()).await;
             let _mark = ReentrancyMark::push(Frame::Task);
             self.deliver_at_most(DeliveryBudget::ALL);
         }
@@ -64,17 +64,18 @@ impl<K, V, S> Engine<K, V, S> {
     /// gone.
     async fn another_receives(&self, limit: usize) {
         let notices = &self.core.notices;
-        let Some(receiving) = notices.receiving() else { return };
+        let Some(receiving) = &notices.receiving else { return };
         receiving.wake();
-        let mut wait = notices.progress();
-        let is_enough = || notices.waiting() <= limit || receiving.is_gone();
+        let mut wait = notices.outbox.waiters().wait();
+        let is_enough = || notices.outbox.len() <= limit || receiving.is_gone();
         poll_fn(|context| wait.poll(context, is_enough)).await;
     }
 
     /// Waits while another thread delivers, until it has made progress.
     async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
         let notices = &self.core.notices;
-        let mut wait = notices.progress();
-        poll_fn(|context| wait.poll(context, || is_enough() || !notices.is_delivering())).await;
+        let mut wait = notices.outbox.waiters().wait();
+        poll_fn(|context| wait.poll(context, || is_enough() || !notices.outbox.is_delivering()))
+            .await;
     }
 }

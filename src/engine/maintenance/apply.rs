@@ -5,7 +5,6 @@
 //! line of the sketch and a line of the memory of rejections, all of them anywhere in memory.
 //! Without the prefetches these misses cost two to four times the rest.
 
-use super::budget::Budget;
 use super::pass::{Pass, drain_limit};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::write::{DrainLimits, Drained};
@@ -26,7 +25,7 @@ impl Pass<'_> {
     /// Applies what reads and writes recorded. Both buffers are bounded. Returns how many writes it
     /// applied, and whether more are left or came meanwhile.
     #[inline(never)]
-    pub fn drain(&mut self, budget: &Budget) -> Drained {
+    pub fn drain(&mut self) -> Drained {
         let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
@@ -41,17 +40,21 @@ impl Pass<'_> {
         }
         // Spilled writes come on top of the stripes only if a caller asked for all recorded writes.
         let portion = core.upkeep.writes.portion();
-        let spilled =
-            if budget.is_asked_for() { 0 } else { portion.min(core.upkeep.writes.spilled()) };
+        let spilled = if self.budget.is_asked_for() {
+            0
+        } else {
+            portion.min(core.upkeep.writes.spill.count())
+        };
         let capacity = core.upkeep.writes.capacity();
-        let limit = if budget.is_asked_for() { capacity } else { drain_limit(capacity) };
+        let limit = if self.budget.is_asked_for() { capacity } else { drain_limit(capacity) };
         let limits = DrainLimits {
             stripes: limit.saturating_sub(spilled),
             spill: portion.max(LEAST_SPILLED),
         };
-        let drained = core.upkeep.writes.drain(&mut events, limits, self.patience, |batch| {
-            self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
-        });
+        let drained =
+            core.upkeep.writes.drain(&mut events, limits, self.budget.patience, |batch| {
+                self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
+            });
         self.state.events = events;
         drained
     }
@@ -147,7 +150,7 @@ impl Pass<'_> {
         self.state.count += 1;
         self.state.weight += u64::from(meta.weight());
         if let Some(policy) = &mut self.state.policy {
-            policy.add_node(&*self.core.pool, (id, meta));
+            policy.add(&*self.core.pool, (id, meta));
         }
         self.schedule(id, meta);
         self.sweep_if_old(id, meta);
@@ -215,7 +218,7 @@ impl Pass<'_> {
     #[inline]
     fn sweep_if_old(&mut self, id: NodeId, meta: &Meta) {
         let is_old = self.core.hot.is_cleared(meta) && !seeded("added-skips-the-sweep");
-        if is_old && (self.is_strict || self.sweep_one(id).is_err()) {
+        if is_old && (self.budget.strict || self.sweep_one(id).is_err()) {
             self.sweep_again();
         }
     }
@@ -246,7 +249,7 @@ impl Pass<'_> {
         self.state.weight -= u64::from(meta.weight());
         self.state.wheel.cancel(&self.timers(), &meta.timer);
         if let Some(policy) = &mut self.state.policy {
-            policy.remove_node(&*self.core.pool, meta);
+            policy.remove(&*self.core.pool, meta);
         }
     }
 

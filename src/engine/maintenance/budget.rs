@@ -10,31 +10,40 @@ pub const LEAST_EVICTIONS: u32 = 64;
 /// Units that one look at the wheel may spend.
 pub const UNITS_PER_LOOK: u32 = 64;
 
+/// On whose behalf a pass runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub enum By {
+    /// A caller runs it beside its operation.
     Caller,
     Scheduler,
+    /// A caller asked for it, and for all that it can do.
     Request,
 }
 
 /// How much a pass may do.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    units: u32,
-    run_by: By,
-    exact: bool,
-    waits: bool,
-    yields: bool,
-    /// Whether evictions for recorded writes are within the units, not on top of them.
-    strict: bool,
+    /// The units that are left.
+    pub units: u32,
+    pub run_by: By,
+    /// Whether the pass looks at entries of the current tick.
+    pub exact: bool,
+    /// Whether the pass waits for a thread that holds a bucket, a shard of the flights or a slot
+    /// of the write buffer. That thread may be off its core.
+    pub patience: Patience,
+    /// Whether the caller may have to yield its core after the pass.
+    pub yields: bool,
+    /// Whether the pass takes out no more entries than it has units: evictions for recorded writes
+    /// are within the units, not on top of them.
+    pub strict: bool,
 }
 
 impl Budget {
     /// For a pass that a caller runs beside a read.
     pub fn of_reader() -> Self {
         let units = if seeded("passes-without-end") { u32::MAX } else { CALLER_UNITS };
-        let run_by = By::Caller;
-        Self { units, run_by, exact: false, waits: false, yields: false, strict: false }
+        let (run_by, patience) = (By::Caller, Patience::Skip);
+        Self { units, run_by, exact: false, patience, yields: false, strict: false }
     }
 
     /// For a pass that a caller runs beside a write. After it the caller may have to yield its
@@ -50,48 +59,7 @@ impl Budget {
 
     /// So many units, for a pass that a caller asked for.
     pub fn of_units(units: u32) -> Self {
-        Self { units, run_by: By::Request, waits: true, ..Self::of_reader() }
-    }
-
-    /// The same, for a pass that also looks at what is due within the current tick.
-    pub fn exactly(self) -> Self {
-        Self { exact: true, ..self }
-    }
-
-    /// The same, for a pass that takes out no more entries than it has units.
-    pub fn strictly(self) -> Self {
-        Self { strict: true, ..self }
-    }
-
-    /// Whether evictions for recorded writes are within the units, not on top of them.
-    pub fn is_strict(&self) -> bool {
-        self.strict
-    }
-
-    /// The same, for a pass that waits for writers in its way, since its caller needs their room.
-    pub fn patiently(self) -> Self {
-        Self { waits: true, ..self }
-    }
-
-    /// Whether the pass waits for a thread that holds a bucket or a slot of the write buffer. That
-    /// thread may be off its core.
-    pub fn patience(&self) -> Patience {
-        if self.waits { Patience::Wait } else { Patience::Skip }
-    }
-
-    /// Whether the pass looks at entries of the current tick.
-    pub fn includes_current_tick(&self) -> bool {
-        self.exact && !seeded("the-current-tick-stays")
-    }
-
-    /// Whether the caller may have to yield its core after the pass.
-    pub fn may_yield(&self) -> bool {
-        self.yields
-    }
-
-    /// Whether a caller runs the pass beside its operation.
-    pub fn is_of_caller(&self) -> bool {
-        self.run_by == By::Caller
+        Self { units, run_by: By::Request, patience: Patience::Wait, ..Self::of_reader() }
     }
 
     /// Whether a caller asked for the pass, and for all that it can do.
@@ -99,28 +67,18 @@ impl Budget {
         self.run_by == By::Request
     }
 
-    /// The units that are left.
-    pub fn units(&self) -> u32 {
-        self.units
-    }
-
-    /// Takes a unit; false if there is none left.
-    #[inline]
-    pub fn take_unit(&mut self) -> bool {
-        let left = self.units > 0;
-        self.units -= u32::from(left);
-        left
-    }
-
-    /// Returns a unit that was taken for work that was not there.
-    pub fn return_unit(&mut self) {
-        self.units += 1;
-    }
-
     /// Takes units for work that is done.
     pub fn spend(&mut self, units: u32) {
         self.units = self.units.saturating_sub(units);
     }
+}
+
+/// Takes a unit; false if there is none left.
+#[inline]
+pub fn take_unit(units: &mut u32) -> bool {
+    let left = *units > 0;
+    *units -= u32::from(left);
+    left
 }
 
 /// What keeps a pass from evicting all that exceeds the capacity.

@@ -6,7 +6,7 @@
 //! whose hash a computed key has costs an attempt per pass. (Hashes have 32 bits. If more entries
 //! have that hash than a pass may evict, a pass may meet nothing else.)
 
-use super::budget::{Budget, LEAST_EVICTIONS, Stuck};
+use super::budget::{LEAST_EVICTIONS, Stuck, take_unit};
 use super::pass::{Pass, drain_limit};
 use super::unlink::UnlinkIf;
 use crate::engine::flights::Kept;
@@ -23,28 +23,28 @@ impl Pass<'_> {
     /// Evicts. Evictions keep up with the writes that were drained, whatever the expirations cost.
     /// A pass that a caller asked for evicts no more than that and the rest of its units. Any
     /// other pass evicts more, since a capacity that was lowered, or a heavy entry, asks for that.
-    pub fn evict_within(&mut self, budget: &mut Budget, drained: usize) -> Stuck {
-        let (drained, rest) = (drained as u32, budget.units());
-        if !budget.is_asked_for() {
+    pub fn evict_within(&mut self, drained: usize) -> Stuck {
+        let (drained, rest) = (drained as u32, self.budget.units);
+        if !self.budget.is_asked_for() {
             let limit = drain_limit(self.core.upkeep.writes.capacity()) as u32;
-            return self.evict(&mut Budget::of_units(drained.max(limit) + LEAST_EVICTIONS));
+            return self.evict(&mut (drained.max(limit) + LEAST_EVICTIONS));
         }
-        let drained = if budget.is_strict() { 0 } else { drained };
-        let mut evictions = Budget::of_units(drained.saturating_add(rest));
-        let stuck = self.evict(&mut evictions);
-        budget.spend(rest.saturating_sub(evictions.units()));
+        let drained = if self.budget.strict { 0 } else { drained };
+        let mut units = drained.saturating_add(rest);
+        let stuck = self.evict(&mut units);
+        self.budget.spend(rest.saturating_sub(units));
         stuck
     }
 
-    /// Evicts until the policy's weight is within its maximum, or the budget is used up.
+    /// Evicts until the policy's weight is within its maximum, or the units are used up.
     ///
     /// A victim that has to stay for now is set aside for the rest of the pass. Otherwise two of
     /// them could be each other's successors, and the pass would meet nothing else.
     #[inline(never)]
-    fn evict(&mut self, budget: &mut Budget) -> Stuck {
-        self.restore_released(budget);
+    fn evict(&mut self, units: &mut u32) -> Stuck {
+        self.restore_released(units);
         let mut postponed = std::mem::take(&mut self.state.ids);
-        let stuck = self.evict_or_postpone(&mut postponed, budget);
+        let stuck = self.evict_or_postpone(&mut postponed, units);
         if let Some(policy) = &mut self.state.policy {
             postponed.drain(..).for_each(|id| policy.restore(&*self.core.pool, id));
         }
@@ -53,7 +53,7 @@ impl Pass<'_> {
     }
 
     /// Evicts, and leaves the victims that have to stay for now in `postponed`.
-    fn evict_or_postpone(&mut self, postponed: &mut Vec<NodeId>, budget: &mut Budget) -> Stuck {
+    fn evict_or_postpone(&mut self, postponed: &mut Vec<NodeId>, units: &mut u32) -> Stuck {
         let core = self.core;
         // Whether the policy has fewer candidates for the next pass than it had for this one.
         let mut progress = false;
@@ -64,7 +64,7 @@ impl Pass<'_> {
             if policy.weight() <= policy.max_weight() {
                 return Stuck::Not;
             }
-            if !budget.take_unit() {
+            if !take_unit(units) {
                 return if progress || postponed.is_empty() { Stuck::Not } else { stuck(busy) };
             }
             let Some(id) = policy.take_victim(&*core.pool) else { return stuck(busy) };
@@ -100,10 +100,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes entries candidates again when their computations have ended, within the budget.
-    fn restore_released(&mut self, budget: &mut Budget) {
+    /// Makes entries candidates again when their computations have ended, within the units.
+    fn restore_released(&mut self, units: &mut u32) {
         let core = self.core;
-        while core.flights.has_released() && budget.take_unit() {
+        while core.flights.has_released() && take_unit(units) {
             if let (Some(id), Some(policy)) = (core.flights.next_released(), &mut self.state.policy)
             {
                 policy.restore(&*core.pool, id);

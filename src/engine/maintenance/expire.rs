@@ -1,6 +1,6 @@
 //! Expiration: the pass removes entries that are due.
 
-use super::budget::{Budget, UNITS_PER_LOOK};
+use super::budget::{UNITS_PER_LOOK, take_unit};
 use super::pass::Pass;
 use super::unlink::UnlinkIf;
 use crate::links::NodeId;
@@ -16,7 +16,7 @@ const EXPIRY_BATCH: usize = 16;
 impl Pass<'_> {
     /// Brings the wheel to the present and removes the entries that are due, within the budget.
     #[inline(never)]
-    pub fn expire(&mut self, budget: &mut Budget) {
+    pub fn expire(&mut self) {
         let timers = self.timers();
         let wheel = &mut self.state.wheel;
         // The wheel's time is a circle: a single step must stay within a quarter of it.
@@ -24,7 +24,7 @@ impl Pass<'_> {
             wheel.advance(&timers, wheel.clock() + FARTHEST);
         }
         wheel.advance(&timers, self.now);
-        if budget.includes_current_tick() {
+        if self.budget.exact && !seeded("the-current-tick-stays") {
             wheel.recall_current(&timers);
         }
         let mut due = [NodeId::NONE; EXPIRY_BATCH];
@@ -32,7 +32,7 @@ impl Pass<'_> {
         while count == due.len() {
             count = 0;
             while count < due.len()
-                && let Some(id) = self.next_due(&timers, budget)
+                && let Some(id) = self.next_due(&timers)
             {
                 self.prefetch_unlink(id);
                 due[count] = id;
@@ -43,17 +43,17 @@ impl Pass<'_> {
     }
 
     /// The next id that is due, if the budget suffices to find it.
-    fn next_due(&mut self, timers: &Timers<'_>, budget: &mut Budget) -> Option<NodeId> {
-        while budget.take_unit() {
+    fn next_due(&mut self, timers: &Timers<'_>) -> Option<NodeId> {
+        while take_unit(&mut self.budget.units) {
             let mut visits = UNITS_PER_LOOK;
             let poll = self.state.wheel.poll(timers, &mut visits);
-            budget.spend(UNITS_PER_LOOK - visits);
+            self.budget.spend(UNITS_PER_LOOK - visits);
             match poll {
                 Poll::Due(id) => return Some(id),
                 Poll::Exhausted => {}
                 Poll::Idle => {
                     // A look that finds nothing costs nothing: a pass of one unit still evicts.
-                    budget.return_unit();
+                    self.budget.units += 1;
                     break;
                 }
             }

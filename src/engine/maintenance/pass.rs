@@ -14,11 +14,10 @@
 use super::budget::{Budget, Leftover, Stuck};
 use super::run::QUIET;
 use crate::clock::{Nanos, Timestamp};
-use crate::drain::Remaining;
 use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
-use crate::primitives::{Patience, seeded};
+use crate::primitives::seeded;
 
 /// A pass takes out at most this many events, unless a caller asked for all. Two stripes hold this
 /// many events. More cores mean more stripes, but not longer passes.
@@ -42,16 +41,12 @@ pub struct Pass<'a> {
     pub now: Timestamp,
     /// Whether something was handed to the epoch.
     pub deferred: bool,
-    /// Whether the pass waits for a thread that holds a bucket, a shard of the flights or a slot
-    /// of the write buffer.
-    pub patience: Patience,
+    pub budget: Budget,
     /// Whether the pass skipped a bucket that another thread had locked, or an event that its
     /// writer was still storing.
     pub skipped_busy: bool,
     /// See [`Leftover::kept`].
     pub kept: bool,
-    /// Whether the pass takes out no more entries than it has units.
-    pub is_strict: bool,
 }
 
 impl Core {
@@ -68,26 +63,15 @@ impl Core {
         guard: &Guard,
         state: &mut Maintenance,
         (now, refused): (Timestamp, Option<u64>),
-        budget: &mut Budget,
+        budget: Budget,
     ) -> Leftover {
         let running = self.upkeep.status.begin();
         self.hot.clear_pass_requests();
         let unreclaimed = self.unreclaimed();
-        let (patience, is_strict) = (budget.patience(), budget.is_strict());
         let (deferred, skipped_busy, kept) = (false, false, false);
-        let mut pass = Pass {
-            core: self,
-            state,
-            guard,
-            now,
-            deferred,
-            patience,
-            skipped_busy,
-            kept,
-            is_strict,
-        };
+        let mut pass = Pass { core: self, state, guard, now, budget, deferred, skipped_busy, kept };
         pass.follow_clock_back();
-        let drained = pass.drain(budget);
+        let drained = pass.drain();
         // A drain that takes out nothing and leaves events has most likely met an event that its
         // writer is still storing. (Or the event came after the drain had looked.)
         pass.skipped_busy |= drained.more && drained.count == 0;
@@ -95,11 +79,11 @@ impl Core {
             pass.apply(event);
         }
         let mut left = Leftover { writes: drained.more, ..Leftover::default() };
-        pass.expire(budget);
-        let stuck = pass.evict_within(budget, drained.count);
+        pass.expire();
+        let stuck = pass.evict_within(drained.count);
         left.blocked = stuck != Stuck::Not;
         left.work |= pass.resize_index(drained.count);
-        left.work |= pass.sweep(budget);
+        left.work |= pass.sweep();
         left.expirations = pass.state.wheel.has_backlog();
         left.excess = pass.excess();
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
@@ -117,11 +101,11 @@ impl Core {
         let reclaimable = self.reclaim(state, added);
         left.work |= reclaimable;
         // Nodes that a pass may reclaim wait for passes, not for guards.
-        left.yields = budget.may_yield() && !reclaimable && self.take_yield(state);
+        left.yields = budget.yields && !reclaimable && self.take_yield(state);
         self.request_grace_check(now);
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.
-            left.surplus = self.trim(budget);
+            left.surplus = self.trim(budget.run_by);
         }
         if stuck == Stuck::ByComputations {
             // Their ends ask for a pass, unless they are cancelled.
@@ -129,7 +113,7 @@ impl Core {
         }
         let has_more = left.writes || left.work || stuck == Stuck::ByThreads;
         // Whoever requested a pass meanwhile finds the request in the status.
-        let _ = running.finish(if has_more { Remaining::More } else { Remaining::Nothing });
+        running.finish(has_more);
         left
     }
 }

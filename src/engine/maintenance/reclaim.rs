@@ -5,7 +5,7 @@
 //! If its key and value have nothing to drop, the pass frees it at once. Otherwise the thread that
 //! ran the pass drops key and value after the lock.
 
-use super::budget::Budget;
+use super::budget::By;
 use super::pass::Pass;
 use super::run::GRACE_CHECK_DELAY;
 use crate::clock::{Nanos, Timestamp};
@@ -133,12 +133,12 @@ impl Pass<'_> {
 
 impl Core {
     /// Gives back memory of free nodes that are many. Returns whether there is more of it.
-    pub fn trim(&self, budget: &Budget) -> bool {
+    pub fn trim(&self, run_by: By) -> bool {
         // The pool has models of its own.
         if cfg!(cortado_loom) {
             return false;
         }
-        self.pool.trim(if budget.is_of_caller() { CALLER_TRIM } else { TRIM })
+        self.pool.trim(if run_by == By::Caller { CALLER_TRIM } else { TRIM })
     }
 
     /// Whether more nodes are free than the pool keeps at hand.

@@ -5,7 +5,6 @@ use super::run::QUIET;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
 use crate::clock::Timestamp;
-use crate::drain::Urge;
 use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
 use crate::links::NodeId;
@@ -30,18 +29,18 @@ impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
     #[inline(always)]
     pub fn is_maintenance_due(&self, now: Timestamp) -> bool {
-        self.hot.is_pass_due(now) || self.upkeep.status.should_drain(Urge::Delayable)
+        self.hot.is_pass_due(now) || self.is_pass_required()
     }
 
     /// Whether a pass is required and not begun.
     #[inline]
     pub fn is_pass_required(&self) -> bool {
-        self.upkeep.status.should_drain(Urge::Delayable)
+        self.upkeep.status.is_required()
     }
 
     /// Requires a pass after this call.
     pub fn require_pass(&self) {
-        let _ = self.upkeep.status.request();
+        self.upkeep.status.request();
     }
 
     /// Requires a pass if a computation that has ended has kept an entry from being evicted.
@@ -123,7 +122,7 @@ impl Core {
         let refused = match self.upkeep.writes.push(event, 0) {
             Ok(Pressure::Low) => return,
             Ok(_) => false,
-            Err(_) => !self.upkeep.writes.spill_weightless(event),
+            Err(_) => !self.upkeep.writes.spill.push_weightless(event),
         };
         if refused {
             self.pass_now(now, Some(event));
@@ -167,6 +166,6 @@ impl Core {
         let writes = &self.upkeep.writes;
         // Where events may be spilled, an entry weighs 1. Only a new entry needs room.
         let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
-        writes.spilled_weight() < self.entries() && writes.spill(event, weight)
+        writes.spill.weight() < self.entries() && writes.spill.push(event, weight)
     }
 }

@@ -13,7 +13,7 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::epoch::Guard;
 use crate::primitives::atomic::Ordering;
-use crate::primitives::{MutexGuard, seeded, thread};
+use crate::primitives::{MutexGuard, Patience, seeded, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
 
@@ -51,11 +51,11 @@ impl Core {
 
     /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
     /// event that the write buffer has refused. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), mut budget: Budget) -> bool {
+    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), budget: Budget) -> bool {
         self.hasten_due_grace(at.0);
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let left = self.pass_under(&guard, state, at, &mut budget);
+        let left = self.pass_under(&guard, state, at, budget);
         drop(guard);
         Self::yield_to_guards(&left);
         true
@@ -64,10 +64,11 @@ impl Core {
     /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
     pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) -> Leftover {
         self.hasten_due_grace(now);
-        let mut budget = Budget::of_writer().patiently();
+        // Its caller needs the room of writers that are in its way.
+        let budget = Budget { patience: Patience::Wait, ..Budget::of_writer() };
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        let left = self.pass_under(&guard, state, (now, refused), &mut budget);
+        let left = self.pass_under(&guard, state, (now, refused), budget);
         drop(guard);
         Self::yield_to_guards(&left);
         left
@@ -109,7 +110,7 @@ impl Core {
         guard: &Guard,
         mut state: MutexGuard<'_, Maintenance>,
         (now, refused): (Timestamp, Option<u64>),
-        budget: &mut Budget,
+        budget: Budget,
     ) -> Leftover {
         if state.ended {
             return Leftover::default();
@@ -129,11 +130,11 @@ impl Core {
 
     /// Runs a pass of so many units that a caller asked for.
     pub fn pass_of_units(&self, units: u32) -> Leftover {
-        self.pass_within(&mut Budget::of_units(units))
+        self.pass_within(Budget::of_units(units))
     }
 
     /// Runs a pass, after waiting for the maintenance lock.
-    pub fn pass_within(&self, budget: &mut Budget) -> Leftover {
+    pub fn pass_within(&self, budget: Budget) -> Leftover {
         let now = self.ticker.now();
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
@@ -218,7 +219,7 @@ impl Scheduled for Core {
     /// caches had their turn.
     fn run(&self) -> Option<Duration> {
         let _retry = Retry(self);
-        let left = self.pass_within(&mut Budget::of_scheduler(PATIENT_UNITS));
+        let left = self.pass_within(Budget::of_scheduler(PATIENT_UNITS));
         self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may be off its core.
@@ -262,7 +263,7 @@ impl Core {
 
     /// How long, in real time, until the wheel has something to expire.
     fn until_due(&self) -> Option<Duration> {
-        let due = self.next_due();
+        let due = self.upkeep.published.next_due();
         (due != NEVER).then(|| self.until(due))
     }
 

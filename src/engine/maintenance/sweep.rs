@@ -1,6 +1,6 @@
 //! The pass's share of growing the index and of sweeping it, and what the pass publishes.
 
-use super::budget::Budget;
+use super::budget::take_unit;
 use super::pass::{MAX_DRAINED, Pass};
 use crate::clock::NEVER;
 use crate::engine::core::Sweep;
@@ -29,14 +29,14 @@ impl Pass<'_> {
         let core = self.core;
         let retired_tables = core.index.retired_tables();
         // Spilled additions are entries that later passes drain.
-        let entries = self.state.count + core.upkeep.writes.spilled_weight();
+        let entries = self.state.count + core.upkeep.writes.spill.weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
         let mut left = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
         let (mut prepares, mut moves);
         loop {
             let size = core.index.buckets(self.guard);
             prepares = self.prepare_index(wanted, additions);
-            moves = core.index.help(self.guard, &*core.pool, left, self.patience);
+            moves = core.index.help(self.guard, &*core.pool, left, self.budget.patience);
             left = left.saturating_sub(size);
             // After many additions, a small table that was moved at once is too small again.
             if moves || left == 0 || core.index.buckets(self.guard) <= size {
@@ -64,7 +64,7 @@ impl Pass<'_> {
 
     /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
     #[inline(never)]
-    pub fn sweep(&mut self, budget: &mut Budget) -> bool {
+    pub fn sweep(&mut self) -> bool {
         let core = self.core;
         loop {
             let generation = core.hot.generation();
@@ -74,7 +74,7 @@ impl Pass<'_> {
                 None => Sweep { generation, cursor: Hash32::FIRST },
             };
             self.state.sweep = Some(sweep);
-            if !budget.take_unit() {
+            if !take_unit(&mut self.budget.units) {
                 return true;
             }
             let mut is_held = false;
@@ -82,7 +82,7 @@ impl Pass<'_> {
             let next = core.index.ids_at(self.guard, &*core.pool, sweep.cursor, &mut ids);
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != generation.mark() {
-                    budget.take_unit();
+                    self.budget.spend(1);
                     is_held |= self.sweep_one(id).is_err();
                 }
             }

@@ -97,7 +97,8 @@ impl<'a> Pass<'a> {
         let hash = meta.hash();
         let victim = (cause == RemovalCause::Size).then_some(id);
         // Must outlive the bucket's lock.
-        let _permit = self.core.flights.permit_without_computation(hash, self.patience, victim)?;
+        let _permit =
+            self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
         if let Some(locked) = self.lock_home(hash, id) {
             return self.unlink_locked(locked, (id, meta), cause, condition);
         }
@@ -111,18 +112,11 @@ impl<'a> Pass<'a> {
     /// Locks the bucket of a node that is in the index, as patiently as the pass is.
     #[inline(always)]
     fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, BucketBusy> {
-        let index = &self.core.index;
-        match self.patience {
-            Patience::Wait => Ok(index.lock_id(self.guard, hash, id)),
-            Patience::Skip if seeded("passes-wait-for-buckets") => {
-                Ok(index.lock_id(self.guard, hash, id))
-            }
-            Patience::Skip => {
-                let locked = index.try_lock_id(self.guard, hash, id);
-                self.skipped_busy |= locked.is_err();
-                locked
-            }
-        }
+        let waits = seeded("passes-wait-for-buckets");
+        let patience = if waits { Patience::Wait } else { self.budget.patience };
+        let locked = self.core.index.lock_id_with(self.guard, hash, id, patience);
+        self.skipped_busy |= locked.is_err();
+        locked
     }
 
     /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on

@@ -197,7 +197,7 @@ impl Model {
 
     fn note_advance(&mut self, now: i128) {
         let now = now.min(self.start + REACH);
-        let shift = self.geometry.levels()[0].shift();
+        let shift = self.geometry.levels()[0].shift;
         if now >> shift != self.clock >> shift {
             self.moment += 1;
             self.ticked = (self.moment, now);

@@ -4,7 +4,7 @@
 
 use cortado::internals::clock::{Nanos, Timestamp};
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::wheel::{self, Geometry, Level, Location, TimerStore};
+use cortado::internals::wheel::{self, Geometry, Level, TimerStore};
 use std::cell::Cell;
 
 /// The geometry of these levels: log2 of the tick, and the number of buckets.
@@ -22,7 +22,7 @@ pub struct Timers {
 
 impl Timers {
     pub fn new(n: u32) -> Self {
-        let timers = (0..=n).map(|_| (Links::new(), Cell::new(None))).collect();
+        let timers = (0..=n).map(|_| (Links::default(), Cell::new(None))).collect();
         Self { timers, reads: Cell::new(0) }
     }
 
@@ -79,6 +79,15 @@ macro_rules! with {
     };
 }
 
+/// The place of a timer in the wheel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In this bucket of this level. Level 0 is the finest.
+    Bucket { level: usize, index: u32 },
+    /// In the backlog of this level. The wheel has yet to look at it: it is due, or cascades.
+    Backlog { level: usize },
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum Poll {
     Due(u32),
@@ -108,7 +117,7 @@ impl Wheel {
     }
 
     pub fn is_empty(&self) -> bool {
-        with!(self, wheel => wheel.is_empty())
+        self.len() == 0
     }
 
     pub fn has_backlog(&self) -> bool {
@@ -124,15 +133,37 @@ impl Wheel {
     }
 
     pub fn location(&self, timers: &Timers, id: u32) -> Option<Location> {
-        with!(self, wheel => wheel.location(timers, NodeId::from_raw(id)))
+        self.places(timers).into_iter().find(|(_, ids)| ids.contains(&id)).map(|(place, _)| place)
+    }
+
+    /// The places that are not empty, soonest first, with their timers: the backlogs, then level by
+    /// level, bucket by bucket.
+    pub fn places(&self, timers: &Timers) -> Vec<(Location, Vec<u32>)> {
+        let levels = self.geometry().levels().len();
+        let mut places: Vec<(Location, Vec<u32>)> = with!(self, wheel => wheel
+            .rings()
+            .map(|(_, ring)| {
+                let place = match ring.level() {
+                    level if level == levels => Location::Backlog { level: ring.index() as usize },
+                    level => Location::Bucket { level, index: ring.index() },
+                };
+                (place, wheel.ids_of(timers, ring).map(NodeId::raw).collect())
+            })
+            .collect());
+        places.sort_by_key(|(place, _)| match *place {
+            Location::Backlog { .. } => None,
+            Location::Bucket { level, .. } => Some(level),
+        });
+        places
     }
 
     pub fn validate(&self, timers: &Timers) -> Result<(), String> {
         with!(self, wheel => wheel.validate(timers))
     }
 
+    /// All timers, soonest first. The order is rough within a bucket, and where the levels overlap.
     pub fn soonest(&self, timers: &Timers) -> Vec<u32> {
-        with!(self, wheel => wheel.soonest(timers).map(NodeId::raw).collect())
+        self.places(timers).into_iter().flat_map(|(_, ids)| ids).collect()
     }
 
     pub fn schedule(&mut self, timers: &Timers, id: u32) {

@@ -184,7 +184,7 @@ impl Simulation {
     /// Takes a node from the policy, if it is there, and frees it, if there is one.
     fn discard(&mut self, id: NodeId) {
         if id != NodeId::NONE {
-            self.policy.remove(&self.store, id);
+            self.policy.remove(&self.store, self.store.node(id));
             self.free.push(id);
         }
     }
@@ -209,7 +209,7 @@ impl Simulation {
         }
         for (id, old) in std::mem::take(&mut self.writes) {
             if old == NodeId::NONE {
-                self.policy.add(&self.store, id);
+                self.policy.add(&self.store, (id, self.store.node(id)));
             } else {
                 self.policy.replace(&self.store, old, id);
                 self.discard(old);
