@@ -60,5 +60,7 @@ mod workers;
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
 pub use pool::Workers;
-pub use task::{Host, spawn, start};
+pub use task::spawn;
+#[cfg(feature = "timer")]
+pub use task::{Host, start};
 pub use workers::{Counts, Limits};

@@ -101,12 +101,13 @@ impl<H: Host> Drop for Task<H> {
     }
 }
 
-/// Runs a future by jobs of `host`.
-pub fn spawn(work: Work, host: impl Host) {
-    submit(&Task::new(work, host));
+/// Runs a future by jobs that `execute` is given.
+pub fn spawn(work: Work, execute: Box<dyn Fn(Job) + Send + Sync>) {
+    submit(&Task::new(work, execute));
 }
 
-/// The same for a caller that is itself a job of `host`: polls the future at once.
+/// Runs a future by jobs of `host`. The caller is one, and polls the future at once.
+#[cfg(feature = "timer")]
 pub fn start(work: Work, host: impl Host) {
     Ticket(Some(Task::new(work, host))).run();
 }
