@@ -180,9 +180,11 @@ impl EvictionPolicy {
     }
 
     /// Segmented LRU: the least recently used entry goes, and entries that were read or written
-    /// again since they were inserted go after those that were not. Of those, as many are kept
-    /// apart as fill four fifths of the capacity: beyond that, the ones that were used least
-    /// recently count as never read. A use is what it is for [`lru`](Self::lru).
+    /// again since they were inserted go after those that were not. Such entries may fill four
+    /// fifths of the capacity: beyond that, the ones that were used least recently count as never
+    /// read. The entry that was written last goes after all others. (If several threads have
+    /// written since the last maintenance pass, the pass chooses which write is the last.) A use is
+    /// what it is for [`lru`](Self::lru).
     #[must_use]
     pub fn segmented_lru() -> Self {
         Self(Eviction::SegmentedLru)

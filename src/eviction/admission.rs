@@ -17,19 +17,12 @@ pub struct Admission {
     /// rejections.
     pub sketch: Sketch,
     dice: Dice,
-    /// Whether every candidate takes the victim's room.
-    admits_all: bool,
 }
 
 impl Admission {
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        Self { sketch: Sketch::new(dice.roll()), dice, admits_all: false }
-    }
-
-    /// An admission that rejects no candidate.
-    pub fn of_all(seed: u64) -> Self {
-        Self { admits_all: true, ..Self::new(seed) }
+        Self { sketch: Sketch::new(dice.roll()), dice }
     }
 
     /// Whether the candidate takes the victim's room. It does if its frequency is higher.
@@ -40,9 +33,6 @@ impl Admission {
     /// from time to time.
     #[inline]
     pub fn admits(&mut self, candidate: Spread, victim: Spread) -> bool {
-        if self.admits_all {
-            return true;
-        }
         let frequency = self.sketch.frequency(candidate);
         frequency > self.sketch.frequency(victim)
             || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))

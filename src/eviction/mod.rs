@@ -43,13 +43,16 @@
 //! 5. **Room by weight.** A candidate must beat victims until their weight makes room for its own.
 //!    The candidate is evicted at the first victim that it does not beat. A node that is heavier
 //!    than the window's target goes to the end of the window. So it duels at once instead of
-//!    flushing the window. A segmented LRU, which rejects nothing, has no such exception.
-//! 6. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
+//!    flushing the window.
+//! 6. **A segmented LRU**, which rejects nothing, has no duels and no such exception. Its victims
+//!    are the last node of probation, then of the window, then of protected. The node that was
+//!    written last is a victim only if it is the only one left.
+//! 7. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
 //!    nodes. It touches at most 24 cache lines of the sketch and of the ghosts, 16 of them only
 //!    while the sketch ages. The rest of the work waits for the next call. The shadows of a sampled
 //!    request cost extra (see `trial`). So does the request with which the trial begins: it plays
 //!    up to 48 requests to the shadows.
-//! 7. **Determinism.** The same seed and the same calls give the same victims. The seed should be
+//! 8. **Determinism.** The same seed and the same calls give the same victims. The seed should be
 //!    secret. It decides which keys share counters, which keys are in the sample, and which
 //!    rejected candidates are admitted by chance.
 
@@ -118,7 +121,7 @@ impl Policy {
     /// Creates a policy that never rejects a newcomer: a segmented LRU.
     pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
         let rules = Rules { rejects_newcomers: false, ..Rules::OPEN };
-        Self::with_rules(max_weight, rules, Choice::Fixed, Admission::of_all(seed))
+        Self::with_rules(max_weight, rules, Choice::Fixed, Admission::new(seed))
     }
 
     fn with_rules(max_weight: u64, rules: Rules, choice: Choice, admission: Admission) -> Self {
@@ -180,6 +183,7 @@ impl Policy {
     /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, `new` is hit
     /// as the victim that it was.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
+        self.queues.newest = new;
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None if self.queues.regions.aside.remove(store, store.node(old)) => {
                 self.hit(store, (new, store.node(new)), self.queues.region_of_victims());
@@ -212,6 +216,9 @@ impl Policy {
         new: NodeId,
     ) {
         let (from, to) = (store.node(old), store.node(new));
+        if self.queues.newest == old {
+            self.queues.newest = new;
+        }
         if self.replace_uncounted(store, from, (new, to)) {
             return;
         }
@@ -286,7 +293,8 @@ impl Policy {
     /// chosen.
     ///
     /// The caller must bound its attempts: if no node can be evicted, `take_victim` returns all of
-    /// them in turn.
+    /// them in turn. (A segmented LRU may choose the node before those of the window, and before
+    /// the one that was written last.)
     pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
         self.queues.readmit(store, id);
         self.fit_sketch();

@@ -8,6 +8,7 @@ use super::ghost::Ghost;
 use super::regions::{End, Regions};
 use super::rules::Rules;
 use super::store::{PolicyNode, PolicyStore, Region};
+use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
 use crate::sketch::blocks::Spread;
@@ -22,7 +23,8 @@ const PROTECTED_SHARE: f64 = 0.8;
 /// The candidate that has won duels but not yet enough room. There may be none.
 #[derive(Clone, Copy, Debug, Default)]
 struct DuelProgress {
-    candidate: NodeId,
+    /// The hash of its key, not its id: after an eviction, the id may name another key's node.
+    candidate: Hash32,
     /// The weight that it has won.
     won: u64,
 }
@@ -36,6 +38,8 @@ pub struct Queues {
     pub window_target: u64,
     protected_target: u64,
     duel: DuelProgress,
+    /// The node that was written last. A segmented LRU evicts it after all others.
+    pub newest: NodeId,
 }
 
 impl Queues {
@@ -48,6 +52,7 @@ impl Queues {
             window_target: 0,
             protected_target: 0,
             duel: DuelProgress::default(),
+            newest: NodeId::NONE,
         };
         queues.retarget();
         queues
@@ -92,6 +97,7 @@ impl Queues {
         spread: Spread,
         admission: &mut Admission,
     ) {
+        self.newest = id;
         let recalled = self.ghost.remove(spread) && {
             let victim = self.regions.main_victim();
             let victim = victim.map(|victim| admission.sketch.spread(store.hash(victim)));
@@ -114,9 +120,6 @@ impl Queues {
         node: (NodeId, S::Node<'a>),
         from: Region,
     ) {
-        if !self.rules.rejects_newcomers && self.duel.candidate == node.0 {
-            self.duel = DuelProgress::default();
-        }
         let to = match from {
             Region::Probation => Region::Protected,
             Region::Window | Region::Weightless if !self.rules.rejects_newcomers => {
@@ -249,12 +252,21 @@ impl Queues {
         }
     }
 
-    /// Selects the node to evict. A candidate that has won enough room moves to probation.
+    /// Selects the node to evict. A candidate that has won enough room moves to probation. Without
+    /// duels, the regions give up their nodes in turn, and the node that was written last stays if
+    /// there is another one.
     fn loser<S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
         admission: &mut Admission,
     ) -> Option<NodeId> {
+        if !self.rules.rejects_newcomers {
+            let mut nodes = [Region::Probation, Region::Window, Region::Protected]
+                .into_iter()
+                .flat_map(|region| self.regions.of(region).list.iter_back(store));
+            let first = nodes.next();
+            return if first == Some(self.newest) { nodes.next().or(first) } else { first };
+        }
         let (candidate, victim) =
             (self.regions.of(Region::Window).list.back(), self.regions.main_victim());
         let (Some(c), Some(v)) = (candidate, victim) else { return candidate.or(victim) };
@@ -267,9 +279,9 @@ impl Queues {
             self.ghost.put(spread);
             return candidate;
         }
-        let before = if self.duel.candidate == c { self.duel.won } else { 0 };
+        let before = if self.duel.candidate == of_c.hash() { self.duel.won } else { 0 };
         let won = before + u64::from(of_v.weight());
-        self.duel = DuelProgress { candidate: c, won };
+        self.duel = DuelProgress { candidate: of_c.hash(), won };
         if won >= u64::from(of_c.weight()) {
             self.duel = DuelProgress::default();
             self.regions.move_to_front(store, c, Region::Probation);

@@ -13,9 +13,9 @@ pub struct Rules {
     /// One in this many of the keys that come back is let in although its frequency is not higher
     /// than the victim's.
     pub chance: u64,
-    /// Whether a newcomer may be rejected. If so, a node that is heavier than the window's target
-    /// duels at once. If not, it must not, since nodes that came before it would outlive it; and a
-    /// hit in the window counts for as much as one in probation.
+    /// Whether a newcomer may be rejected. If so, candidates duel, and a node that is heavier than
+    /// the window's target duels at once. If not, there are no duels, and a hit in the window
+    /// counts for as much as one in probation.
     pub rejects_newcomers: bool,
 }
 

@@ -103,6 +103,43 @@ fn they_refuse_no_heavy_entry() {
     }
 }
 
+/// Whatever was read or written again before, the entry that was written last is there.
+#[test]
+fn they_keep_what_was_written_last() {
+    let mut state = 7;
+    let mut below = |bound: u64| draw(&mut state) % bound;
+    for policy in [EvictionPolicy::lru(), EvictionPolicy::segmented_lru()] {
+        for round in 0..600 {
+            let (weighs, resizes) = (round % 2 == 0, round % 4 < 2);
+            let mut capacity = [1, 2, 3, 10, 100, 1_000][below(6) as usize];
+            let builder = Cache::builder().max_capacity(capacity).eviction_policy(policy.clone());
+            let weigher = move |_: &u64, &weight: &u32| if weighs { weight } else { 1 };
+            let cache = audited(builder.weigher(weigher).build());
+            let keys = 2 + below(8);
+            let mut program = Vec::new();
+            for _ in 0..40 {
+                let (op, key, weight) = (below(8), below(keys), below(capacity + 2) as u32);
+                match op {
+                    0 | 1 => drop(cache.get(&key)),
+                    2 => cache.invalidate(&key),
+                    3 if resizes => {
+                        capacity = 1 + below(2 * capacity);
+                        cache.set_max_capacity(capacity);
+                    }
+                    _ => cache.insert(key, weight),
+                }
+                program.push((op, key, weight, capacity));
+                if op > 4 {
+                    cache.run_pending_tasks();
+                    let fits = !weighs || u64::from(weight) <= capacity;
+                    let is_there = cache.contains_key(&key);
+                    assert_eq!(is_there, fits, "{policy:?}: {key} after {program:?}");
+                }
+            }
+        }
+    }
+}
+
 /// The keys that left, in the order of their removals.
 fn evicted(tested: &Tested<u64, u64>) -> Vec<u64> {
     tested.told().iter().map(|told| told.key).collect()

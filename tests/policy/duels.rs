@@ -265,8 +265,10 @@ fn who_has_won_its_room_is_on_probation() {
         assert_eq!((store.weight(victim), store.region(first)), (1, Region::Window), "{won} of 20");
     }
     policy.remove(&store, store.node(first));
+    store.free(first);
     policy.set_max_weight(policy.weight());
     let second = heavy(&mut store, &mut policy, 1_001);
+    assert_eq!(second, first, "another key gets the id");
     for won in 1..=20 {
         assert_eq!(store.region(second), Region::Window, "{won} of 20");
         let victim = policy.take_victim(&store).unwrap();

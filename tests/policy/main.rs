@@ -1,6 +1,7 @@
 //! The eviction policy by itself, on a [`store`] of the tests' own.
 //!
 //! * [`rules`], [`duels`]: bounded work, weights, second chances; who stays and who goes.
+//! * [`newest`]: what was written last, in the policies that refuse nothing.
 //! * [`ghost`]: what is remembered of keys that were turned away.
 //! * [`sketch`]: the frequency sketch.
 //! * [`sample`], [`trial`]: the sample of the keys by which the rules are chosen, and the choice.
@@ -16,6 +17,7 @@ mod damage;
 mod duels;
 mod ghost;
 mod hit_ratio;
+mod newest;
 mod program;
 mod properties;
 mod rules;

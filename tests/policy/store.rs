@@ -162,15 +162,45 @@ impl Sim {
             return true;
         }
         let id = self.store.alloc(key, weight);
-        self.ids.insert(key, id);
-        self.keys.insert(id, key);
+        self.put(key, id);
         self.policy.add(&self.store, (id, self.store.node(id)));
+        self.evict();
+        false
+    }
+
+    /// Inserts or updates an entry, and makes no room for it.
+    pub fn write(&mut self, key: u64, weight: u32) {
+        let id = self.store.alloc(key, weight);
+        match self.ids.get(&key) {
+            Some(&old) => self.policy.replace(&self.store, old, id),
+            None => self.policy.add(&self.store, (id, self.store.node(id))),
+        }
+        self.put(key, id);
+    }
+
+    /// Reloads an entry that is there, and makes no room for it.
+    pub fn reload(&mut self, key: u64, weight: u32) {
+        let id = self.store.alloc(key, weight);
+        self.policy.replace_reloaded(&self.store, self.ids[&key], id);
+        self.put(key, id);
+    }
+
+    /// The key has this node from now on.
+    fn put(&mut self, key: u64, id: NodeId) {
+        self.keys.insert(id, key);
+        if let Some(old) = self.ids.insert(key, id) {
+            self.keys.remove(&old);
+            self.store.free(old);
+        }
+    }
+
+    /// Makes room.
+    pub fn evict(&mut self) {
         while let Some(victim) = self.policy.take_victim(&self.store) {
             let key = self.keys.remove(&victim).unwrap();
             self.ids.remove(&key);
             self.store.free(victim);
         }
-        false
     }
 
     /// The entry leaves by another way than eviction, if it is there.
