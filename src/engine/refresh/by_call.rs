@@ -15,10 +15,7 @@ use std::sync::{Arc, Weak};
 
 /// A loader's result as that of a reload. If the loader made no value, `failure` gets the reason,
 /// for the loader's call.
-pub fn answer<V, N: Reason>(
-    result: Result<Loaded<V>, N>,
-    failure: &mut Option<N>,
-) -> Answer<V> {
+pub fn answer<V, N: Reason>(result: Result<Loaded<V>, N>, failure: &mut Option<N>) -> Answer<V> {
     result.map(Reloaded::from).map_err(|reason| Some(failure.insert(reason).share()))
 }
 
@@ -43,8 +40,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's entry after a reload that this call has run, which has made `made`. The reload may
-    /// have lasted, so the entry that triggered it may have ended or been removed. If the key has no
-    /// entry now, the entry that the reload made: the cache need not have kept it.
+    /// have lasted, so the entry that triggered it may have ended or been removed. If the key has
+    /// no entry now, the entry that the reload made: the cache need not have kept it.
     #[cold]
     pub fn entry_after_reload<Q>(
         &self,
@@ -92,9 +89,9 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Reloads a stale entry on this thread, by the call's own loader. Returns the key's entry after
-    /// that. If it has none, and the loader has not run, loads the key. A panic of the loader
-    /// reaches the caller.
+    /// Reloads a stale entry on this thread, by the call's own loader. Returns the key's entry
+    /// after that. If it has none, and the loader has not run, loads the key. A panic of the
+    /// loader reaches the caller.
     ///
     /// # Errors
     /// The reason, if the loader made no value and the key has no entry.

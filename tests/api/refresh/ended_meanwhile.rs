@@ -108,8 +108,7 @@ fn the_call_gets_the_error_of_the_load() {
         works.advance(HARD);
         Err::<Loaded<u32>, _>("down")
     };
-    let cache =
-        loading_audited(builder.refresh_inline(true).clock(clock).build_with_loader(load));
+    let cache = loading_audited(builder.refresh_inline(true).clock(clock).build_with_loader(load));
     let stale = || {
         cache.insert(7, 1);
         hand.advance(SOFT);
@@ -157,9 +156,7 @@ const LOADS: [(&str, Failing); 9] = [
         cache.optionally_get_with_by_ref(&7, || down(act).ok())
     }),
     ("load", |cache, act| cache.load(7, || down(act).map(Loaded::new)).ok()),
-    ("load_refreshing", |cache, act| {
-        cache.load_refreshing(7, || down(act).map(Loaded::new)).ok()
-    }),
+    ("load_refreshing", |cache, act| cache.load_refreshing(7, || down(act).map(Loaded::new)).ok()),
     ("or_try_insert_with", |cache, act| {
         cache.entry(7).or_try_insert_with(|| down(act)).ok().map(|entry| *entry)
     }),

@@ -18,9 +18,7 @@ type Get = for<'a> fn(&'a Bench) -> Boxed<'a, u32>;
 const GETS: [(&str, Get); 4] = [
     ("get", |b| Box::pin(async { b.cache.get(&7).await.unwrap() })),
     ("get_entry", |b| Box::pin(async { b.cache.get_entry(&7).await.unwrap().into_value() })),
-    ("get_within", |b| {
-        Box::pin(async { b.cache.get_within(&7, pending::<()>()).await.unwrap() })
-    }),
+    ("get_within", |b| Box::pin(async { b.cache.get_within(&7, pending::<()>()).await.unwrap() })),
     ("refresh", |b| Box::pin(async { b.cache.refresh(&7).await.unwrap() })),
 ];
 
@@ -108,9 +106,7 @@ type Failing = for<'a> fn(&'a Cache<u32, u32>, Act) -> Boxed<'a, Option<u32>>;
 
 /// Loads by a future of the call that makes nothing. `None` stands for the future's own reason.
 const LOADS: [(&str, Failing); 7] = [
-    ("try_get_with", |cache, act| {
-        Box::pin(async { cache.try_get_with(7, down(act)).await.ok() })
-    }),
+    ("try_get_with", |cache, act| Box::pin(async { cache.try_get_with(7, down(act)).await.ok() })),
     ("optionally_get_with", |cache, act| {
         Box::pin(cache.optionally_get_with(7, async { down(act).await.ok() }))
     }),
@@ -129,9 +125,7 @@ const LOADS: [(&str, Failing); 7] = [
     }),
     ("or_optionally_insert_with", |cache, act| {
         let load = async { down(act).await.ok() };
-        Box::pin(async {
-            cache.entry(7).or_optionally_insert_with(load).await.map(|entry| *entry)
-        })
+        Box::pin(async { cache.entry(7).or_optionally_insert_with(load).await.map(|entry| *entry) })
     }),
     ("or_load_with", |cache, act| {
         let load = async { down(act).await.map(Loaded::new) };
