@@ -45,7 +45,9 @@
 //! # Guarantees
 //!
 //! 1. No lookup, iteration or [`Cache::contains_key`] finds an entry at or after its deadline, by
-//!    the cache's [`Clock`]. Deadlines may be early: [precision](#precision-of-the-clock).
+//!    the cache's [`Clock`]. Deadlines may be early: [precision](#precision-of-the-clock). A call
+//!    may do other work after its lookup ([waiting](#waiting)), and returns what it found before. A
+//!    call whose own loader reloads the entry looks again after that.
 //! 2. Every value given to the cache leaves it **exactly once**, with exactly one [`RemovalCause`].
 //!    The listener sees the values of a key in the order of their removals. The exceptions:
 //!    [`Builder::removal_listener`].

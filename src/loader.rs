@@ -328,7 +328,8 @@ impl<V> Reloaded<V> {
     }
 
     /// There is no value any more: the entry is removed, as
-    /// [`Explicit`](crate::RemovalCause::Explicit).
+    /// [`Explicit`](crate::RemovalCause::Explicit). A call of a loading cache that runs this reload
+    /// goes on as for a key without a value: it [loads](Loader::load) the key.
     #[must_use]
     pub fn gone() -> Self {
         Self::of(ReloadOutcome::Gone, Lifetime::Policy)

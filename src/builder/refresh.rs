@@ -99,10 +99,11 @@ impl<K, V, C> Builder<K, V, C> {
     /// Sets whether reloads run on the thread of the read that triggered them, at its end. By
     /// default they run on the [`executor`](Self::executor).
     ///
-    /// That read takes as long as the loader. `get` and `get_entry` of a
-    /// [`LoadingCache`] return the new value then, also one that the cache does not keep. Those of
-    /// a [`Cache`] and other reads return the old one, which they have found before the loader
-    /// runs. Other readers do not wait.
+    /// That read takes as long as the loader. `get` and `get_entry` of a [`LoadingCache`] look at
+    /// the key again then, and return the new value, also one that the cache does not keep
+    /// ([terms](LoadingCache::get)). Those of a [`Cache`] and other reads return the old one, which
+    /// they have found before the loader runs, even if it ends meanwhile. Other readers do not
+    /// wait.
     ///
     /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
     /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,

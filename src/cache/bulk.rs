@@ -40,7 +40,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
     /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each
     /// other: each call ends its own loads before it waits. Each load is like one of
-    /// [`get_with`](Self::get_with).
+    /// [`get_with`](Self::get_with). A value that is there is read before `loader` runs, and
+    /// returned even if it ends or is removed while `loader` works.
     ///
     /// # Panics
     /// A panic of `loader` reaches the caller, and all keys are as before.

@@ -13,6 +13,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
     /// counts as a read, like [`get`](Self::get). A stale value is returned; or, with
     /// [`refresh_inline`](crate::Builder::refresh_inline), one caller makes it anew by its `init`.
+    /// If an `init` that may fail does so then, the call returns the stale value, unless that has
+    /// ended or was removed meanwhile.
     ///
     /// *Atomicity*: the value enters the cache as by [`insert`](Self::insert), with two exceptions:
     ///

@@ -47,16 +47,18 @@ where
     ///
     /// A stale value is returned at once, and one of its readers triggers a reload
     /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If this very call runs the
-    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it returns the new value, which
-    /// the cache need not have kept, or the stale one if the reload fails. A load is one of
-    /// [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
+    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it looks at the key again, and
+    /// returns the new value, which the cache need not have kept. If the reload has failed, it
+    /// returns the stale value; but if that has ended or was removed while the loader worked, or is
+    /// [gone](crate::Reloaded::gone), the call loads the key, as one without a value. A load is one
+    /// of [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
     /// way, if the key has no value. A hit waits for nothing, except for the loader if this
     /// very read triggered a reload that runs inline.
     ///
     /// # Errors
-    /// The loader's error. A failed reload is none: the old value is returned.
+    /// The loader's error in a load. A failed reload is none.
     ///
     /// # Panics
     /// If the loader panics in a load, or asks for the very key that it loads.
@@ -75,12 +77,13 @@ where
         match self.cache.engine().read_clone_only(key) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
-                let made = self.cache.engine().after_own_read();
-                let Some(renewed) = self.renewed(key, made) else { return Ok(value) };
-                // Before the new value is the return value: a panic of its destructor would leak
+                let Some(made) = self.cache.engine().after_own_read() else { return Ok(value) };
+                // Before another value is the return value: a panic of its destructor would leak
                 // that.
                 drop(value);
-                return Ok(renewed.into_value());
+                if let Some(present) = self.after_reload(key, made) {
+                    return Ok(present.into_value());
+                }
             }
             (None, true) => self.cache.engine().after_read(),
             (None, false) => {}
@@ -106,34 +109,27 @@ where
     where
         Q: ToKey<K> + Hash + ?Sized,
     {
-        let [found, made] = self.cache.read_entry(key);
-        if let Some(mut entry) = found {
-            if !self.cache.engine().is_over(entry.node()) {
-                // Before the entry is the return value: a panic of a destructor would leak it.
-                drop(made);
-            } else if let Some(renewed) = self.renewed(key, made) {
-                entry = renewed;
+        match self.cache.read_entry(key) {
+            (Some(entry), None) => return Ok(entry),
+            (Some(entry), Some(made)) => {
+                // As in `get`.
+                drop(entry);
+                if let Some(present) = self.after_reload(key, made) {
+                    return Ok(present);
+                }
             }
-            return Ok(entry);
+            (None, _) => {}
         }
         self.load_uncounted(key.to_key())
     }
 
-    /// The key's entry after a read that may have reloaded it on this thread. If the cache has none
-    /// now, the entry that the reload made: the cache need not have kept it.
-    #[cold]
-    fn renewed<Q>(&self, key: &Q, made: Option<Entry<K, V>>) -> Option<Entry<K, V>>
+    /// See [`entry_after_reload`](crate::engine::Engine::entry_after_reload).
+    fn after_reload<Q>(&self, key: &Q, made: Option<Entry<K, V>>) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        if !self.cache.engine().reloads_inline() {
-            return None;
-        }
-        let Some(present) = self.cache.peek(key) else {
-            return made.filter(|made| key.equivalent(made.key()));
-        };
-        drop(made);
-        Some(present)
+        let engine = self.cache.engine();
+        engine.entry_after_reload((engine.hash(key), key), made)
     }
 
     /// Loads a key that a read has just found without a value.
@@ -248,16 +244,13 @@ where
         let begun = Instant::now();
         let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
         let engine = self.cache.engine();
-        let [found, made] = self.cache.read_entry(key);
+        let (found, made) = self.cache.read_entry(key);
         if let Some(entry) = found {
             // A time limit that is `None` never comes.
             engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
             drop(entry);
-            if let Some(present) = self.cache.peek(key) {
+            if let Some(present) = self.after_reload(key, made.flatten()) {
                 return Ok(present.into_value());
-            }
-            if let Some(made) = self.renewed(key, made) {
-                return Ok(made.into_value());
             }
         }
         let loader = Arc::clone(&self.loader);

@@ -75,14 +75,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
     }
 
-    /// [`get_entry`](Self::get_entry), and the entry of the value that a reload, which the read has
-    /// triggered and run, has made. It may be that of another key.
-    pub(super) fn read_entry<Q>(&self, key: &Q) -> [Option<Entry<K, V>>; 2]
+    /// [`get_entry`](Self::get_entry), and what a reload, which the read has triggered and run, has
+    /// made. It may be that of another key.
+    pub(super) fn read_entry<Q>(
+        &self,
+        key: &Q,
+    ) -> (Option<Entry<K, V>>, Option<Option<Entry<K, V>>>)
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let (entry, due) = self.look_up(key);
-        [entry, if due { self.engine().after_own_read() } else { None }]
+        (entry, if due { self.engine().after_own_read() } else { None })
     }
 
     /// Returns a handle on the key's living entry, without a trace.

@@ -50,14 +50,14 @@ where
     /// See [`crate::LoadingCache::get`].
     ///
     /// Where reloads run inline ([`refresh_inline`](crate::Builder::refresh_inline)), the task that
-    /// finds the value stale awaits the reload and returns the new value, or the stale one if the
-    /// reload fails. Other tasks get the stale value meanwhile.
+    /// finds the value stale awaits the reload, and returns what the key has then; if it has no
+    /// value, the task loads one. Other tasks get the stale value meanwhile.
     ///
     /// *Cancellation*: a load is given up if this future is dropped, and so is a reload that runs
     /// inline: another reader triggers it then. A reload on the executor goes on.
     ///
     /// # Errors
-    /// The loader's error. A failed reload is none: the old value is returned.
+    /// The loader's error in a load. A failed reload is none.
     ///
     /// ```
     /// use cortado::{Loaded, future::Cache};
@@ -110,26 +110,31 @@ where
         Q: ToKey<K> + Hash + ?Sized,
     {
         let engine = self.cache.engine();
-        let Some(mut entry) = self.cache.get_entry(key).await else {
-            return self.load_missing(key.to_key()).await;
-        };
-        if let Some(reloading) = engine.take_stale_inline(&entry, OnStale::Reload)
-            && let Some(renewed) = self.reload(reloading, &entry).await
-        {
-            // Drops the old one, before the new one is the return value.
-            entry = renewed;
+        if let Some(entry) = self.cache.get_entry(key).await {
+            let Some(reloading) = engine.take_stale_inline(&entry, OnStale::Reload) else {
+                return Ok(entry);
+            };
+            if let Some(present) = self.reload(reloading, entry).await {
+                return Ok(present);
+            }
         }
-        Ok(entry)
+        self.load_missing(key.to_key()).await
     }
 
-    /// Reloads the value of this entry in this task.
-    async fn reload(&self, mut reloading: Reloading, entry: &Entry<K, V>) -> Option<Entry<K, V>> {
+    /// Reloads the value of this entry in this task. Returns the key's entry after that.
+    async fn reload(&self, mut reloading: Reloading, entry: Entry<K, V>) -> Option<Entry<K, V>> {
         reloading.leave_no_trace();
-        let answer = pin!(Some(asked(self.loader.reload(entry.key(), entry))));
-        let made = self.cache.engine().reload_by(Box::new(reloading), K::clone, answer).await;
+        let engine = self.cache.engine();
+        let made = {
+            let answer = pin!(Some(asked(self.loader.reload(entry.key(), &entry))));
+            engine.reload_by(Box::new(reloading), K::clone, answer).await
+        };
         // Its caller may be a read, and the task that receives the notices.
         self.cache.tell_listeners().await;
-        made
+        let present = engine.entry_after_reload((entry.hash(), entry.key()), made);
+        // Before the new one is the return value: a panic of a destructor would leak it.
+        drop(entry);
+        present
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
@@ -229,10 +234,10 @@ where
             match engine.take_stale_inline(&entry, OnStale::Reload) {
                 None => engine.await_reload_async(entry.node(), soft).await,
                 Some(reloading) => {
-                    let reload = pin!(self.reload(reloading, &entry));
+                    let reload = pin!(self.reload(reloading, entry));
                     // The cache need not have kept the new value.
-                    if let Some(Some(made)) = until(reload, soft).await {
-                        return Ok(made.into_value());
+                    if let Some(Some(present)) = until(reload, soft).await {
+                        return Ok(present.into_value());
                     }
                 }
             }
@@ -263,7 +268,9 @@ where
     /// that waited for it returns the old value then.
     ///
     /// # Errors
-    /// The loader's error, if the key has no value. A failed reload returns the old value.
+    /// The loader's error in a load. A failed reload is none: the call returns the old value. If
+    /// that has ended or was removed meanwhile, or is [gone](crate::Reloaded::gone), the call loads
+    /// the key.
     ///
     /// ```
     /// use cortado::{Loaded, future::Cache};
@@ -286,17 +293,21 @@ where
     {
         let engine = self.cache.engine();
         let Some(entry) = self.cache.peek(key) else { return self.get(key).await };
-        let Some(reloading) = engine.take_reload(entry.node()) else {
-            engine.join_reload_async(entry.node()).await;
-            return match self.cache.peek(key) {
-                Some(present) => Ok(present.into_value()),
-                None => self.get(key).await,
-            };
+        let present = match engine.take_reload(entry.node()) {
+            Some(reloading) => {
+                let present = self.reload(reloading, entry).await;
+                self.cache.tell().await;
+                present
+            }
+            None => {
+                engine.join_reload_async(entry.node()).await;
+                self.cache.peek(key)
+            }
         };
-        let made = self.reload(reloading, &entry).await;
-        self.cache.tell().await;
-        // "Not modified" makes no entry, and a removal leaves none.
-        Ok(made.unwrap_or(entry).into_value())
+        match present {
+            Some(present) => Ok(present.into_value()),
+            None => self.get(key).await,
+        }
     }
 
     /// See [`crate::LoadingCache::last_failure`].

@@ -167,7 +167,7 @@ fn panics(place: Place, nth: u32, (name, operation): Operation, brings: Brings) 
     let stats = subject.cache.stats();
     let planned = u64::from(brings == Brings::Error);
     // After a reload, or its failure, the same call may go on to a load.
-    let of_several = ["get_many", "get_within", "load replaces", "load in a load"];
+    let of_several = ["loading get", "get_many", "get_within", "load replaces", "load in a load"];
     let is_several = of_several.contains(&name);
     match (&result, tripped) {
         (Err(panic), _) => {

@@ -78,11 +78,11 @@ impl<K, V, S> Engine<K, V, S> {
         drop(self.after_own_read());
     }
 
-    /// [`after_read`](Self::after_read) for a reader that wants the value of the reload that its
-    /// read has triggered, if the reload was run here and brought one. It may be that of another
-    /// key.
+    /// [`after_read`](Self::after_read) for a reader that wants to know of the reload that its read
+    /// has triggered: whether it was run here, and the value that it brought, if it did. It may be
+    /// that of another key.
     #[cold]
-    pub fn after_own_read(&self) -> Option<Entry<K, V>> {
+    pub fn after_own_read(&self) -> Option<Option<Entry<K, V>>> {
         let core = &self.core;
         let own = self.reloads.as_ref().map_or_else(Vec::new, |it| it.take_own_or_defer(core));
         if reentrancy::has_deferred() {
@@ -95,7 +95,7 @@ impl<K, V, S> Engine<K, V, S> {
         if !reloads.settings.inline {
             reloads.take_waiting().for_each(|reloading| drop(reloads.start(reloading)));
         }
-        own.into_iter().map(|reloading| reloads.start(reloading)).last().flatten()
+        own.into_iter().map(|reloading| reloads.start(reloading)).last()
     }
 
     /// Runs the caller's share of the maintenance, after a write.

@@ -114,7 +114,7 @@ where
         (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
-        let Some(mut entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
+        let Some(entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
             let loaded = self.load_missing(key.into_key(), init, &mut replaces);
             // It may have the last count on the entry that it judged.
             drop(replaces);
@@ -122,12 +122,12 @@ where
         };
         if let Some(reloading) = self.take_stale_inline(&entry, on_stale) {
             let mut key = once(|| key.into_key());
-            entry = self.reload_by_call(reloading, entry, &mut key, init);
+            let loaded = self.reload_by_call(reloading, entry, &mut key, init);
             drop(key);
-        } else {
-            // As in `load`.
-            drop(key);
+            return loaded;
         }
+        // As in `load`.
+        drop(key);
         Ok(entry)
     }
 
@@ -184,7 +184,7 @@ where
         Some(loaded)
     }
 
-    pub(super) fn load_missing<N: Reason>(
+    pub fn load_missing<N: Reason>(
         &self,
         key: K,
         init: Init<'_, V, N>,

@@ -5,18 +5,18 @@ use crate::engine::Engine;
 use crate::engine::loads::{Init, OnStale, Replaces, once};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
+use crate::hash::Hash32;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::loader::Reloaded;
 use crate::primitives::catch_user_panic;
+use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 
-/// A loader's result as that of a reload.
-pub fn answer<V, N: Reason>(result: Result<Loaded<V>, N>) -> Answer<V> {
-    match result {
-        Ok(loaded) => Ok(Reloaded::from(loaded)),
-        Err(reason) => Err(Some(reason.share())),
-    }
+/// A loader's result as that of a reload. If the loader made no value, `failure` gets the reason,
+/// for the loader's call.
+pub fn answer<V, N: Reason>(result: Result<Loaded<V>, N>, failure: &mut Option<N>) -> Answer<V> {
+    result.map(Reloaded::from).map_err(|reason| Some(failure.insert(reason).share()))
 }
 
 impl<K, V, S> Engine<K, V, S> {
@@ -37,6 +37,35 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn take_stale_inline(&self, entry: &Entry<K, V>, on_stale: OnStale) -> Option<Reloading> {
         let may_reload = on_stale == OnStale::Reload && self.reloads_inline();
         if may_reload { self.take_stale(entry) } else { None }
+    }
+
+    /// The key's entry after a reload that this call has run, which has made `made`. The reload may
+    /// have lasted, so the entry that triggered it may have ended or been removed. If the key has
+    /// no entry now, the entry that the reload made: the cache need not have kept it.
+    #[cold]
+    pub fn entry_after_reload<Q>(
+        &self,
+        (hash, key): (Hash32, &Q),
+        made: Option<Entry<K, V>>,
+    ) -> Option<Entry<K, V>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let made = made.filter(|made| key.equivalent(made.key()));
+        let present = {
+            let guard = crate::epoch::pin();
+            self.peek_at(&guard, hash, key).map(|node| self.entry_of(node))
+        };
+        let id = made.as_ref().map(|made| made.node().id());
+        match present {
+            Some(present) if id != Some(present.node().id()) => {
+                // Before the entry is the return value: a panic of a destructor would leak it.
+                drop(made);
+                Some(present)
+            }
+            // Only `made` says that this call has made it.
+            _ => made,
+        }
     }
 }
 
@@ -60,8 +89,12 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Reloads a stale entry on this thread, by the call's own loader. Returns the new value's
-    /// entry, or `entry` if the loader made no value. A panic of the loader reaches the caller.
+    /// Reloads a stale entry on this thread, by the call's own loader. Returns the key's entry
+    /// after that. If it has none, and the loader has not run, loads the key. A panic of the
+    /// loader reaches the caller.
+    ///
+    /// # Errors
+    /// The reason, if the loader made no value and the key has no entry.
     #[cold]
     pub fn reload_by_call<N: Reason>(
         &self,
@@ -69,11 +102,19 @@ where
         entry: Entry<K, V>,
         key: &mut dyn FnMut() -> K,
         init: Init<'_, V, N>,
-    ) -> Entry<K, V> {
-        let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
+    ) -> Result<Entry<K, V>, N> {
+        let mut failure = None;
+        let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init(), &mut failure));
         let made = self.reload_with(reloading, call, Panics::Reach(None));
         self.hold_back_writer();
-        made.unwrap_or(entry)
+        let present = self.entry_after_reload((entry.hash(), entry.key()), made);
+        // As in `entry_after_reload`.
+        drop(entry);
+        match (present, failure) {
+            (Some(present), _) => Ok(present),
+            (None, Some(reason)) => Err(reason),
+            (None, None) => self.load_missing(key(), init, &mut Replaces::none()),
+        }
     }
 }
 
@@ -104,14 +145,14 @@ where
         };
         let Some(engine) = self.executed() else {
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
-            let entry = self.reload_by_call(reloading, entry, &mut key, &mut init);
+            let loaded = self.reload_by_call(reloading, entry, &mut key, &mut init);
             drop((key, init));
-            return Ok(entry);
+            return loaded;
         };
         self.core.execute(Box::new(move || {
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
-            let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init()));
+            let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init(), &mut None));
             drop(engine.reload_with(reloading, call, Panics::Count));
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));

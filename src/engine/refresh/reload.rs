@@ -9,7 +9,7 @@ use crate::engine::flights::{
 use crate::engine::loads::{LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::{Reloading, Start};
-use crate::entry::Entry;
+use crate::entry::{Entry, Origin};
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
@@ -47,8 +47,8 @@ impl Panics<'_> {
     }
 }
 
-/// The outcome of a reload, and the entry of its new value, if it brought one. If another write
-/// took the old node out first, that write's entry, or a value that was not cached.
+/// The outcome of a reload, and the entry of the value that it brought or found not modified, if it
+/// did. If another operation overtook it, that one's entry, or a value that was not cached.
 pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
 /// Starts reloads by a stored loader: inline, or on the executor.
@@ -109,8 +109,8 @@ where
     S: BuildHasher,
 {
     /// Reloads a node's value on this thread. If the key has a load or a computation in flight,
-    /// this does nothing: it leaves the entry to that flight. Returns the new value's entry, if the
-    /// reload brought a value.
+    /// this does nothing: it leaves the entry to that flight. Returns the entry of the value that
+    /// the reload brought or found not modified, if it did.
     ///
     /// Applies no back-pressure: a read may run this, or the thread of an executor that receives
     /// the notices.
@@ -302,14 +302,11 @@ where
                 let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
-                land_entry(flight, &entry, ends);
-                if self.is_over(node) {
-                    return (Ended::Done, Some(entry));
-                }
                 // `entry` may have the last count on the new value, whose destructor may use the
                 // key. So it is dropped after the flight has left the board.
-                drop(entry);
-                (Ended::Overtaken, None)
+                land_entry(flight, &entry, ends);
+                let is_over = self.is_over(node);
+                (if is_over { Ended::Done } else { Ended::Overtaken }, Some(entry))
             }
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
@@ -323,7 +320,10 @@ where
                     is_made: false,
                 });
                 flight.land_with(|| outcome.map(LoadOutcome::Value));
-                if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
+                let now = node.meta().created();
+                let confirmed =
+                    prolonged.map(|ends| Entry::new(node.clone(), now, ends, Origin::Found));
+                (if is_over { Ended::Done } else { Ended::Overtaken }, confirmed)
             }
             ReloadOutcome::Gone => {
                 let is_removed = self.core.remove_node(node.id(), &flight);

@@ -126,11 +126,16 @@ where
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let (draft, begun) = match unmade.take().expect("it is taken once") {
-            Unmade::Stale { reloading, entry, key } => {
-                // Boxed, as it is rare and larger than all the rest.
-                return Ok(Box::pin(self.reload_asking((reloading, entry, key), exchange)).await);
+        let mut unmade = unmade.take().expect("it is taken once");
+        if let Unmade::Stale { reloading, entry, key } = unmade {
+            // Boxed, as it is rare and larger than all the rest.
+            match Box::pin(self.reload_asking((reloading, entry, key), exchange)).await {
+                Ok(loaded) => return loaded,
+                Err(key) => unmade = Unmade::Missing { key, replaces: OwnedReplaces::new(None) },
             }
+        }
+        let (draft, begun) = match unmade {
+            Unmade::Stale { .. } => unreachable!("it was reloaded"),
             Unmade::Leading(flight, draft) => {
                 replaces = OwnedReplaces::new(None);
                 (draft, Begun::Leading(flight))
@@ -174,20 +179,32 @@ where
         loaded
     }
 
-    /// Reloads a stale entry in this task.
+    /// [`reload_by_call`](Self::reload_by_call) in this task.
+    ///
+    /// # Errors
+    /// The key, if it has no entry now, and the future was not asked.
     async fn reload_asking<N: Reason>(
         &self,
         (reloading, entry, key): (Box<Reloading>, Entry<K, V>, K),
         exchange: &MadeValue<V, N>,
-    ) -> Entry<K, V> {
-        let mut key = once(|| key);
-        let ask = async |flight| answer(exchange.ask(flight, ()).await);
-        let made = self
-            .reload_async(reloading, |_| key(), (ask, Panics::Reach(Some(exchange.is_polling()))))
-            .await;
+    ) -> Result<Result<Entry<K, V>, N>, K> {
+        let (mut key, mut failure) = (Some(key), None);
+        let made = {
+            let ask = async |flight| answer(exchange.ask(flight, ()).await, &mut failure);
+            let panics = Panics::Reach(Some(exchange.is_polling()));
+            let take = |_: &K| key.take().expect("a reload makes one value");
+            self.reload_async(reloading, take, (ask, panics)).await
+        };
+        let present = self.entry_after_reload((entry.hash(), entry.key()), made);
         // As in `read_or_unmade`.
+        drop(entry);
+        let loaded = match (present, failure) {
+            (Some(present), _) => Ok(present),
+            (None, Some(reason)) => Err(reason),
+            (None, None) => return Err(key.expect("only a new value takes it")),
+        };
         drop(key);
-        made.unwrap_or(entry)
+        Ok(loaded)
     }
 }
 
@@ -232,7 +249,7 @@ where
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
             let mut key = once(|| key);
-            let answer = pin!(Some(caught(async { answer(init.await.into_result()) })));
+            let answer = pin!(Some(caught(async { answer(init.await.into_result(), &mut None) })));
             drop(engine.reload_by(reloading, |_| key(), answer).await);
         };
         spawn(Box::pin(reload), execute);

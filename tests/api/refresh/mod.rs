@@ -3,6 +3,7 @@
 mod bench;
 mod by_call;
 mod caffeine;
+mod ended_meanwhile;
 mod failing;
 mod inline;
 mod inline_limits;

@@ -336,10 +336,15 @@ fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
             let (made, got) = (b.next_made(), b.cache.get(&key));
             let reloaded = !model.jobs.is_empty() && model.is_inline;
             run_inline(model, value);
-            let not_kept = matches!(model.brings, Some(Brings::NewFor(_))).then_some(value);
+            // The call that has reloaded returns what that brought, and loads what is gone.
+            let found = match (model.value(key), model.brings) {
+                _ if !reloaded => found,
+                (Some(value), _) => Some(value),
+                (None, Some(Brings::Gone)) => None,
+                (None, Some(Brings::NewFor(_))) => Some(value),
+                (None, _) => found,
+            };
             let expected = match found {
-                // The call that has reloaded returns what that brought.
-                Some(found) if reloaded => model.value(key).or(not_kept).unwrap_or(found),
                 Some(found) => found,
                 None => {
                     model.overtake(|of| of == key);

@@ -1,6 +1,7 @@
 //! Refresh for tasks.
 
 mod bench;
+mod ended_meanwhile;
 mod jobs;
 mod limits;
 mod loaders;

@@ -1,0 +1,242 @@
+//! The call that runs a reload looks at the entry again when the loader has made nothing: by then
+//! the entry may have ended, or another operation may have taken it out.
+
+use super::bench::{Bench, HARD, SOFT};
+use super::inline::stale;
+use crate::common::audited::{audited, loading_audited};
+use cortado::{Builder, Cache, Clock, LoadError, LoadLimits, Loaded, Reloaded, RemovalCause};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+/// What happens to the entry while the loader works, in another thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Amid {
+    Nothing,
+    Deadline,
+    Invalidation,
+    Clearing,
+    Write,
+}
+
+const ENDS: [Amid; 3] = [Amid::Deadline, Amid::Invalidation, Amid::Clearing];
+
+/// Does it to the key 7.
+fn meanwhile(amid: Amid, cache: &Cache<u32, u32>, advance: &dyn Fn()) {
+    let cache = cache.clone();
+    match amid {
+        Amid::Nothing => {}
+        Amid::Deadline => advance(),
+        Amid::Invalidation => thread::spawn(move || cache.invalidate(&7)).join().unwrap(),
+        Amid::Clearing => thread::spawn(move || cache.invalidate_all()).join().unwrap(),
+        Amid::Write => thread::spawn(move || cache.insert(7, 50)).join().unwrap(),
+    }
+}
+
+type Get = fn(&Bench) -> u32;
+
+/// The calls that return what the stored loader makes.
+const GETS: [(&str, Get); 3] = [
+    ("get", |b| b.cache.get(&7).unwrap()),
+    ("get_entry", |b| *b.cache.get_entry(&7).unwrap()),
+    ("get_within", |b| {
+        let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+        b.cache.get_within(&7, limits).unwrap()
+    }),
+];
+
+/// A stale entry, and what happens during the reload.
+fn stale_until(amid: Amid) -> Bench {
+    let b = stale();
+    let (cache, hand) = (b.cache.cache().clone(), b.hand.clone());
+    let act = move || meanwhile(amid, &cache, &|| hand.advance(HARD));
+    *b.upstream.1.lock().unwrap() = Some(Box::new(act));
+    b
+}
+
+#[test]
+fn an_entry_that_ends_while_its_reload_makes_nothing_is_loaded() {
+    for (name, get) in GETS {
+        for amid in ENDS {
+            for plan in [Err("down"), Err("panic"), Ok(Reloaded::not_modified())] {
+                let b = stale_until(amid);
+                b.plan(plan);
+                assert_eq!(get(&b), 2, "{name}, {amid:?}, {plan:?}");
+                assert_eq!(b.asked(), [(7, Some(1)), (7, None)], "{name}, {amid:?}, {plan:?}");
+                let cause = match amid {
+                    Amid::Deadline => RemovalCause::Expired,
+                    _ => RemovalCause::Explicit,
+                };
+                assert_eq!(b.told(), [(7, 1, cause)], "{name}, {amid:?}, {plan:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn otherwise_a_reload_that_makes_nothing_returns_what_is_there() {
+    for (name, get) in GETS {
+        for (amid, left) in [(Amid::Nothing, 1), (Amid::Write, 50)] {
+            for plan in [Err("down"), Err("panic"), Ok(Reloaded::not_modified())] {
+                let b = stale_until(amid);
+                b.plan(plan);
+                assert_eq!((get(&b), b.asked()), (left, vec![(7, Some(1))]), "{name}, {amid:?}");
+            }
+        }
+    }
+}
+
+/// The same as that of a key that never had a value.
+#[test]
+fn a_value_that_is_gone_is_loaded() {
+    for (name, get) in GETS {
+        let b = stale();
+        b.plan(Ok(Reloaded::gone()));
+        assert_eq!((get(&b), b.asked()), (2, vec![(7, Some(1)), (7, None)]), "{name}");
+        assert_eq!(b.told(), [(7, 1, RemovalCause::Explicit)], "{name}");
+        assert_eq!(b.cache.stats().reloads, 1, "{name}");
+    }
+}
+
+#[test]
+fn the_call_gets_the_error_of_the_load() {
+    let (clock, hand) = Clock::manual();
+    let works = hand.clone();
+    let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
+    let load = move |_: &u32| {
+        works.advance(HARD);
+        Err::<Loaded<u32>, _>("down")
+    };
+    let cache = loading_audited(builder.refresh_inline(true).clock(clock).build_with_loader(load));
+    let stale = || {
+        cache.insert(7, 1);
+        hand.advance(SOFT);
+    };
+    stale();
+    assert_eq!(cache.get(&7), Err(Arc::new("down")));
+    stale();
+    assert_eq!(cache.get_entry(&7).map(|entry| *entry), Err(Arc::new("down")));
+    stale();
+    let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
+    assert_eq!(cache.get_within(&7, limits), Err(LoadError::Failed(Arc::new("down"))));
+}
+
+#[test]
+fn the_entry_tells_that_the_call_has_made_it() {
+    let facts = |b: &Bench| {
+        let entry = b.cache.get_entry(&7).unwrap();
+        (*entry, entry.is_fresh(), entry.is_old_value_replaced(), entry.age())
+    };
+    let b = stale();
+    assert_eq!(facts(&b), (2, true, true, Duration::ZERO));
+    assert_eq!(facts(&b), (2, false, false, Duration::ZERO));
+    let b = stale();
+    b.plan(Ok(Reloaded::not_modified()));
+    assert_eq!(facts(&b), (1, false, false, Duration::ZERO));
+    let b = stale();
+    b.plan(Err("down"));
+    assert_eq!(facts(&b), (1, false, false, SOFT));
+    let b = stale_until(Amid::Write);
+    assert_eq!(facts(&b), (50, false, false, Duration::ZERO));
+    // A new entry, since the old one has ended.
+    let b = stale_until(Amid::Deadline);
+    assert_eq!(facts(&b), (2, true, false, Duration::ZERO));
+}
+
+type Act = Arc<dyn Fn() + Send + Sync>;
+type Failing = fn(&Cache<u32, u32>, Act) -> Option<u32>;
+
+/// Loads by a loader of the call that makes nothing. `None` stands for the loader's own reason.
+const LOADS: [(&str, Failing); 9] = [
+    ("try_get_with", |cache, act| cache.try_get_with(7, || down(act)).ok()),
+    ("try_get_with_by_ref", |cache, act| cache.try_get_with_by_ref(&7, || down(act)).ok()),
+    ("optionally_get_with", |cache, act| cache.optionally_get_with(7, || down(act).ok())),
+    ("optionally_get_with_by_ref", |cache, act| {
+        cache.optionally_get_with_by_ref(&7, || down(act).ok())
+    }),
+    ("load", |cache, act| cache.load(7, || down(act).map(Loaded::new)).ok()),
+    ("load_refreshing", |cache, act| cache.load_refreshing(7, || down(act).map(Loaded::new)).ok()),
+    ("or_try_insert_with", |cache, act| {
+        cache.entry(7).or_try_insert_with(|| down(act)).ok().map(|entry| *entry)
+    }),
+    ("or_optionally_insert_with", |cache, act| {
+        cache.entry(7).or_optionally_insert_with(|| down(act).ok()).map(|entry| *entry)
+    }),
+    ("or_load_with", |cache, act| {
+        cache.entry(7).or_load_with(|| down(act).map(Loaded::new)).ok().map(|entry| *entry)
+    }),
+];
+
+fn down(act: Act) -> Result<u32, &'static str> {
+    act();
+    Err("down")
+}
+
+fn builder() -> Builder<u32, u32> {
+    Cache::builder().time_to_live(HARD).refresh_after_write(SOFT).refresh_inline(true)
+}
+
+#[test]
+fn a_loader_of_the_call_that_makes_nothing_leaves_what_lives() {
+    for (name, load) in LOADS {
+        for amid in [ENDS.as_slice(), &[Amid::Nothing, Amid::Write]].concat() {
+            let (clock, hand) = Clock::manual();
+            let cache = audited(builder().clock(clock).build());
+            cache.insert(7, 1);
+            hand.advance(SOFT);
+            let amid_load = cache.clone();
+            let act = move || meanwhile(amid, &amid_load, &|| hand.advance(HARD));
+            let left = match amid {
+                Amid::Nothing => Some(1),
+                Amid::Write => Some(50),
+                _ => None,
+            };
+            assert_eq!(load(&cache, Arc::new(act)), left, "{name}, {amid:?}");
+            assert_eq!(cache.get(&7), left, "{name}, {amid:?}");
+        }
+    }
+}
+
+/// A clock that passes the hard deadline at its nth reading from [`arm`](Self::arm) on.
+#[derive(Clone, Default)]
+struct Jumping(Arc<AtomicU64>, Arc<AtomicI64>);
+
+impl Jumping {
+    fn clock(&self) -> Clock {
+        let Self(now, left) = self.clone();
+        Clock::custom(move || {
+            if left.fetch_sub(1, SeqCst) == 1 {
+                now.fetch_add(HARD.as_secs(), SeqCst);
+            }
+            Duration::from_secs(now.load(SeqCst))
+        })
+    }
+
+    /// Makes what is there stale.
+    fn arm(&self, nth: i64) {
+        self.0.fetch_add(SOFT.as_secs(), SeqCst);
+        self.1.store(nth, SeqCst);
+    }
+}
+
+/// Whether it ends before the read, before the reload begins, or later: the loader runs once.
+#[test]
+fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
+    for nth in 1..16 {
+        let time = Jumping::default();
+        let cache = audited(builder().clock(time.clock()).build());
+        cache.insert(7, 1);
+        time.arm(nth);
+        assert_eq!(cache.get_with(7, || 2), 2, "reading {nth}");
+        let time = Jumping::default();
+        let load = |_: &u32| Ok::<_, ()>(Loaded::new(2));
+        let cache = loading_audited(builder().clock(time.clock()).build_with_loader(load));
+        cache.insert(7, 1);
+        time.arm(nth);
+        assert_eq!(cache.get(&7), Ok(2), "reading {nth}");
+        cache.insert(7, 1);
+        time.arm(nth);
+        assert_eq!(cache.get_entry(&7).map(|entry| *entry), Ok(2), "reading {nth}");
+    }
+}
