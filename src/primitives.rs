@@ -263,29 +263,20 @@ mod real {
     #[inline(always)]
     pub const fn delay_point() {}
 
-    /// With `CORTADO_DELAYS=n`, one in `n` steps takes a while: three in four of these yield the
-    /// core, the others sleep for less than 0.3 ms.
+    /// With `CORTADO_DELAYS=n`, one in `n` steps sleeps for less than 0.3 ms.
     #[cfg(cortado_seeded)]
     pub fn delay_point() {
-        use std::cell::Cell;
-        use std::sync::OnceLock;
-        use std::time::Duration;
-        static ONE_IN: OnceLock<Option<u64>> = OnceLock::new();
+        static ONE_IN: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
         thread_local! {
-            static STATE: Cell<u64> = const { Cell::new(0) };
+            static DRAWS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
         }
         let one_in = ONE_IN.get_or_init(|| std::env::var("CORTADO_DELAYS").ok()?.parse().ok());
         let Some(one_in) = *one_in else { return };
-        let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15 ^ thread_stripe() as u64);
-        STATE.set(state);
-        // The finaliser of MurmurHash3, by Austin Appleby.
-        let mixed = (state ^ state >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        let draw = mixed >> 16;
-        match (draw % one_in, draw / one_in % 4) {
-            (0, 0) => std::thread::sleep(Duration::from_micros(draw / one_in / 4 % 300)),
-            (0, _) => std::thread::yield_now(),
-            _ => {}
+        // Knuth's linear congruential generator (MMIX), another sequence for each stripe.
+        let draw = DRAWS.get().wrapping_mul(6_364_136_223_846_793_005);
+        DRAWS.set(draw.wrapping_add(1_442_695_040_888_963_407 ^ (2 * thread_stripe() as u64)));
+        if (draw >> 33) % one_in == 0 {
+            std::thread::sleep(std::time::Duration::from_micros((draw >> 50) % 300));
         }
     }
 

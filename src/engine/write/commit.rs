@@ -331,9 +331,9 @@ impl Core {
                 }
                 continue;
             }
+            // In each round: a read may have exchanged it.
             let word = self.pool.hard_deadline(id);
-            let old = word.map_or(judged, |word| word.replace(hard_deadline));
-            replaced = replaced.or(Some(old));
+            replaced.get_or_insert(word.map_or(judged, |word| word.replace(hard_deadline)));
             new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
             if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
                 // A read has prolonged the life since the search, by a later reading of the clock.
