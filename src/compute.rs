@@ -79,7 +79,8 @@ pub enum Op<V> {
 /// ```
 #[derive(Debug)]
 pub enum CompResult<K, V> {
-    /// There was no entry; now there is this one.
+    /// There was no entry, and this one was inserted. The cache need not have kept it: it may be
+    /// too heavy, or have a lifetime of zero.
     Inserted(Entry<K, V>),
     /// This entry replaced the one that was there.
     ReplacedWith(Entry<K, V>),

@@ -65,7 +65,7 @@ pub(crate) mod default_hook {
 /// Each hook returns the time from now until the entry expires. `None` means that the entry never
 /// expires by this policy. A builder's `time_to_live` or `time_to_idle` may still end it; the
 /// earliest end wins. A lifetime of zero means *not stored*: a removal listener gets the value as
-/// `Expired`. A lifetime longer than the clock can hold (292 years) means never.
+/// `Expired`. A lifetime longer than the clock can hold (some 250 years) means never.
 ///
 /// # Callbacks
 /// Hooks run on the thread of the operation that calls them. The cache holds no lock meanwhile, and

@@ -60,7 +60,7 @@
 //!    yet applied: at most 1/16 of the capacity or, if that is more, an entry per hardware thread
 //!    ([terms](Builder::max_capacity)); and one entry per writing thread.
 //! 6. A lifetime of zero means not stored (the listener sees `Expired`). A lifetime of more than
-//!    the clock can hold (292 years) means never. Nothing overflows.
+//!    the clock can hold (some 250 years) means never. Nothing overflows.
 //! 7. The key and value of a removed entry are dropped soon, unless a handle or view protects them.
 //!    [`scheduler`](Builder::scheduler) states how soon, with a scheduler and without.
 //!

@@ -54,7 +54,9 @@
 //!
 //! A future of a computation that is neither polled again nor dropped blocks writes of its key, and
 //! one of a load blocks other loads of its key, as a lock would that is never released. Put a time
-//! limit around the user's future, inside the operation.
+//! limit around the user's future, inside the operation. With a listener that awaits and
+//! [`Overflow::Wait`](crate::Overflow::Wait), any such future may block all writes, if more
+//! removals wait than the limit allows: it may be telling the listener.
 //!
 //! A wait that could never end panics: if the future that an operation polls asks for the very key
 //! that it loads or computes. Two operations on one key that are joined in one task wait for each

@@ -171,7 +171,7 @@ impl Host for Polls {
         let Self(shared) = self;
         match &shared.executor {
             Executor::Elsewhere(executor) => {
-                let poll = PollJob { shared: Arc::clone(shared), job: Some(job) };
+                let poll = PollJob::new(shared, job);
                 executor.of(true).execute(Box::new(|| poll.run()));
             }
             // Not here: this may be the thread of whoever wakes, with locks held.
@@ -179,23 +179,30 @@ impl Host for Polls {
         }
     }
 
-    /// Polls on the driver's thread. If the timer has no driver any more, the run ends here.
     fn execute_elsewhere(&self, job: Job) {
         poll_on_the_driver(&self.0, Duration::ZERO, job);
     }
 }
 
-fn poll_on_the_driver(shared: &Shared, delay: Duration, job: Job) {
-    drop(shared.errand(delay, job, |job| job()));
+fn poll_on_the_driver(shared: &Arc<Shared>, delay: Duration, job: Job) {
+    let poll = PollJob::new(shared, job);
+    if let Err(mut refused) = shared.errand(delay, poll, PollJob::run) {
+        // The timer has no driver any more: the run ends here.
+        drop(refused.job.take());
+    }
 }
 
-/// A poll that waits in an executor.
+/// A poll that waits in an executor, or for the driver.
 struct PollJob {
     shared: Arc<Shared>,
     job: Option<Job>,
 }
 
 impl PollJob {
+    fn new(shared: &Arc<Shared>, job: Job) -> Self {
+        Self { shared: Arc::clone(shared), job: Some(job) }
+    }
+
     fn run(mut self) {
         if let Some(job) = self.job.take() {
             job();
@@ -204,7 +211,7 @@ impl PollJob {
 }
 
 impl Drop for PollJob {
-    /// The executor has dropped the poll.
+    /// The executor has dropped the poll, or the timer has ended.
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             poll_on_the_driver(&self.shared, POLL_AGAIN, job);

@@ -13,8 +13,9 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// Items that wait for a deadline each. It has no thread and reads no clock: you tell it the time.
 ///
 /// Instants are durations since an origin of your choice: the start of the program, a
-/// [`ManualClock`](crate::ManualClock), the Unix epoch. The queue never goes back: an earlier
-/// `now` than the last one hands out nothing new.
+/// [`ManualClock`](crate::ManualClock), the Unix epoch. The queue never goes back: with an earlier
+/// `now` than the latest one it hands out what was due by the latest one, and what was inserted
+/// since with a deadline before that.
 ///
 /// # Promises
 ///

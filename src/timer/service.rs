@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 ///   has gone back: a job that is added then, and is due before the latest time the clock has
 ///   shown, starts at once. A job is handed to the executor at its time, rounded up to a whole
 ///   tick. Zero and past delays run at the next wake-up, never inside the caller. A delay of more
-///   than 292 years means never.
+///   than some 250 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends

@@ -1,12 +1,13 @@
 //! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
 //! at a pass that is held up, at nodes that guards hold back, at entries that computations use, at
-//! reloads that come to nothing, at the marks of bulk loads. They stand above everything else and
-//! may reach through every room.
+//! reloads that come to nothing, at the marks of bulk loads, at what outlives a cache. They stand
+//! above everything else and may reach through every room.
 
 mod audit_negative;
 mod bulk_marks;
 mod columns;
 mod in_use;
+mod outlived;
 mod stalled_pass;
 mod thresholds;
 mod vain_reload;

@@ -1,11 +1,8 @@
 //! What changes an entry while a hook or a condition is being asked about it.
 
-use crate::common::audited::{audited, loading_audited};
+use crate::common::audited::audited;
 use crate::common::{MINUTE, SECOND, must_end, yield_a_while};
-use cortado::{
-    Cache, Clock, EvictionPolicy, Expiration, Expiry, Loaded, Loader, LoadingCache, ManualClock,
-    Op, Reloaded, RemovalCause, Removed,
-};
+use cortado::{Cache, Clock, EvictionPolicy, Expiration, Expiry, Op, RemovalCause, Removed};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
@@ -14,122 +11,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
-
-/// Keeps the lifetime of the entry, and lets another thread do something while it is asked.
-struct Keeps(Meanwhile);
-
-impl Expiry<u32, u32> for Keeps {
-    fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
-        Some(MINUTE)
-    }
-
-    fn expire_after_update(
-        &self,
-        _: &u32,
-        _: &u32,
-        _: Instant,
-        current: Option<Duration>,
-    ) -> Option<Duration> {
-        let meanwhile = self.0.lock().unwrap().take();
-        if let Some(meanwhile) = meanwhile {
-            thread::spawn(meanwhile).join().unwrap();
-        }
-        current
-    }
-}
-
-/// Shorter lives than the present one, and longer ones.
-const LIVES: [Duration; 2] = [SECOND, Duration::from_secs(600)];
-
-/// A lifetime that is set while the update hook is asked is the present one: the hook is asked once
-/// more.
-#[test]
-fn a_lifetime_that_is_set_while_the_hook_is_asked_counts() {
-    must_end(|| {
-        for life in LIVES {
-            for idle in [None, Some(Duration::from_secs(3600))] {
-                let meanwhile = Meanwhile::default();
-                let mut builder = Cache::builder().expire_after(Keeps(Arc::clone(&meanwhile)));
-                if let Some(idle) = idle {
-                    builder = builder.time_to_idle(idle);
-                }
-                let (clock, _hand) = Clock::manual();
-                let cache = audited(builder.clock(clock).build());
-                cache.insert(1, 1);
-                let other = cache.clone();
-                let sets = move || assert!(other.set_ttl(&1, life));
-                *meanwhile.lock().unwrap() = Some(Box::new(sets));
-                cache.insert(1, 2);
-                let seen = (cache.get(&1), cache.expires_in(&1));
-                assert_eq!(seen, (Some(2), Expiration::Due(life)), "{idle:?}");
-            }
-        }
-    });
-}
-
-/// Reloads an entry, and sets another lifetime while its hook is asked.
-fn set_amid_a_reload(
-    cache: &LoadingCache<u32, u32, ()>,
-    hand: &ManualClock,
-    meanwhile: &Meanwhile,
-    life: Duration,
-) {
-    cache.insert(1, 1);
-    hand.advance(SECOND);
-    let other = cache.cache().clone();
-    *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
-    assert!(cache.get(&1).is_ok());
-    assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
-    assert_eq!(cache.expires_in(&1), Expiration::Due(life));
-}
-
-/// The same for a reload, and for one that a persisting entry overtakes.
-#[test]
-fn a_lifetime_that_is_set_amid_a_reload_counts() {
-    must_end(|| {
-        for life in LIVES {
-            let (meanwhile, (clock, hand)) = (Meanwhile::default(), Clock::manual());
-            let cache = loading_audited(
-                Cache::builder()
-                    .expire_after(Keeps(Arc::clone(&meanwhile)))
-                    .refresh_after_write(SECOND)
-                    .refresh_inline(true)
-                    .clock(clock)
-                    .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
-            );
-            set_amid_a_reload(&cache, &hand, &meanwhile, life);
-        }
-    });
-}
-
-/// A loader that finds each old value unmodified.
-struct Unmodified;
-
-impl Loader<u32, u32> for Unmodified {
-    type Error = ();
-
-    fn load(&self, _: &u32) -> Result<Loaded<u32>, ()> {
-        Ok(Loaded::new(1))
-    }
-
-    fn reload(&self, _: &u32, _: &u32) -> Result<Reloaded<u32>, ()> {
-        Ok(Reloaded::not_modified())
-    }
-}
-
-/// The same if the value is not modified.
-#[test]
-fn a_lifetime_that_is_set_while_the_hook_is_asked_about_an_unmodified_value_counts() {
-    must_end(|| {
-        for life in LIVES {
-            let (meanwhile, (clock, hand)) = (Meanwhile::default(), Clock::manual());
-            let builder = Cache::builder().expire_after(Keeps(Arc::clone(&meanwhile)));
-            let builder = builder.refresh_after_write(SECOND).refresh_inline(true).clock(clock);
-            let cache = loading_audited(builder.build_with_loader(Unmodified));
-            set_amid_a_reload(&cache, &hand, &meanwhile, life);
-        }
-    });
-}
 
 /// A value that expires while a condition is asked leaves as expired, and is not returned: also if
 /// the condition is asked for the second time, since the entry was replaced meanwhile.

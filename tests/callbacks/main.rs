@@ -4,7 +4,8 @@
 //! * [`listener`]: what a removal listener can rely on.
 //! * [`how_often_asked`], [`asked_key`]: how often hooks and conditions are called; the key that
 //!   they are asked about.
-//! * [`changed_meanwhile`]: what changes an entry while hooks and conditions are asked about it.
+//! * [`changed_meanwhile`], [`lifetimes_meanwhile`]: what changes an entry while hooks and
+//!   conditions are asked about it.
 //! * [`read_hooks`]: which read hooks are called by each read.
 //! * [`reentrancy`], [`writing_callbacks`]: callbacks that use the cache, and that write it each
 //!   time.
@@ -30,6 +31,7 @@ mod deferred_deliveries;
 mod how_often_asked;
 mod inline_executor;
 mod last_handles;
+mod lifetimes_meanwhile;
 mod listener;
 mod notification_limit;
 mod own_executor;

@@ -1,8 +1,11 @@
 //! The end of a cache: closing it, dropping it.
 
 use crate::engine::Engine;
-use crate::primitives::seeded;
+use crate::primitives::{Arc, seeded};
 use std::hash::{BuildHasher, Hash};
+
+/// The counts that a cache has on its pool: in its typed part, and in the other one.
+const OWN_COUNTS: usize = 2;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn close(&self) {
@@ -17,6 +20,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         self.run_pending();
         self.announce_all();
         self.core.end_receiving();
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Whether anything has the pool that may outlive the cache: a handle, a receiver.
+    pub fn is_outlived(&self) -> bool {
+        Arc::strong_count(self.pool.raw()) > OWN_COUNTS
     }
 }
 
@@ -38,6 +48,11 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         }
         self.core.drop_reclaimed(usize::MAX);
         self.core.flush_rest();
+        // Handles and receivers that outlive the cache keep the pool, but need none of its free
+        // nodes. (The pool has models of its own.)
+        if self.is_outlived() && !cfg!(cortado_loom) {
+            pool.shelve(usize::MAX);
+        }
         self.core.end_receiving();
     }
 }

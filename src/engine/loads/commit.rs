@@ -178,7 +178,9 @@ where
         let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
         let (hash, mut was_absent) = (node.meta().hash(), replaces.judged.is_none());
+        let mut rounds = 0;
         loop {
+            rounds += 1;
             let is_absent = std::mem::take(&mut was_absent)
                 && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
             let is_last =
@@ -203,8 +205,9 @@ where
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
+            let told = basis.told().filter(|_| answer.is_some() && self.asks_again(rounds));
             let by = (flight, replaces.reload, is_last);
-            match self.try_commit_load(node, terms, (basis, *answer), by) {
+            match self.try_commit_load(node, terms, (basis, *answer, told), by) {
                 Ok(done) => {
                     // As above.
                     drop(asked);
@@ -223,7 +226,7 @@ where
         &self,
         node: Local<'p, K, V>,
         terms: FullTerms,
-        (basis, answer): (&Basis<K, V>, Option<Answer>),
+        (basis, answer, told): (&Basis<K, V>, Option<Answer>, Option<Timestamp>),
         (flight, reload, is_last): (&EnteredFlight, Option<ReloadOf>, bool),
     ) -> Result<Committed<K, V>, Local<'p, K, V>> {
         let hash = node.meta().hash();
@@ -249,9 +252,7 @@ where
                 flight.set_may_share(false);
                 return Err(node);
             }
-            // Where reads change hard deadlines, hooks asked about a key that is read all the time
-            // would be asked again and again.
-            put.told = basis.told().filter(|_| answer.is_some() && !self.mode.asks());
+            put.told = told;
             flight.set_may_share(true);
             let done = match reload.filter(|_| living.is_some()) {
                 None => self.core.commit_put(found, &put, Clearance::Load(flight)),

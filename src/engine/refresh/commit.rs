@@ -139,8 +139,12 @@ impl<K, V, S> Engine<K, V, S> {
         flight: &EnteredFlight,
         read_at: Option<Timestamp>,
     ) -> Option<Timestamp> {
+        let mut rounds = 0;
         loop {
-            match self.core.prolong(&self.new_life(node, lease, read_at), flight) {
+            rounds += 1;
+            let mut new = self.new_life(node, lease, read_at);
+            new.told = new.told.filter(|_| self.asks_again(rounds));
+            match self.core.prolong(&new, flight) {
                 // The hook is asked about the lifetime that was set meanwhile.
                 Err(Obstacle::EntryChanged) => flight.set_may_share(false),
                 prolonged => return prolonged.ok(),
@@ -176,8 +180,7 @@ impl<K, V, S> Engine<K, V, S> {
             id: node.id(),
             now,
             hard_deadline,
-            // Where reads change hard deadlines, it might be asked again and again.
-            told: answer.map(|_| ends).filter(|_| !self.mode.asks()),
+            told: answer.map(|_| ends),
             is_exchanged: self.mode.asks(),
             idle_end: has_idle.then(|| read_at.map_or(Timestamp::from_raw(0), read)),
             stale: now.saturating_add(refresh.unwrap_or(after_write)),

@@ -98,6 +98,10 @@ pub enum Readings {
     Precise,
 }
 
+/// After so many rounds a change of the lifetime between the question and the commit is most likely
+/// a read's.
+const ROUNDS_BESIDE_READS: u32 = 16;
+
 impl<K, V, S> Engine<K, V, S> {
     /// The weigher's answer; 1 without a weigher.
     #[inline(always)]
@@ -135,6 +139,13 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline]
     pub fn depends_on_entry(&self) -> bool {
         !self.updates_create.load(Ordering::Relaxed)
+    }
+
+    /// Whether a load or a reload asks the update hook again if the lifetime is no longer what the
+    /// hook was told, after so many rounds. Where reads change lifetimes, a key that is read all
+    /// the time would have the hook asked without end.
+    pub fn asks_again(&self, rounds: u32) -> bool {
+        !self.mode.asks() || rounds < ROUNDS_BESIDE_READS
     }
 
     /// Asks the hooks how long the node is to live in place of `basis`. There is no basis if the
