@@ -6,6 +6,9 @@ use crate::pinned::Pinned;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
+/// What a read has found; and if it has run a reload, the entry that this has made, if any.
+type EntryRead<K, V> = (Option<Entry<K, V>>, Option<Option<Entry<K, V>>>);
+
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value, if the key has a living entry.
     ///
@@ -77,10 +80,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// [`get_entry`](Self::get_entry), and what a reload, which the read has triggered and run, has
     /// made. It may be that of another key.
-    pub(super) fn read_entry<Q>(
-        &self,
-        key: &Q,
-    ) -> (Option<Entry<K, V>>, Option<Option<Entry<K, V>>>)
+    pub(super) fn read_entry<Q>(&self, key: &Q) -> EntryRead<K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
