@@ -237,6 +237,10 @@ impl<K, V, S> Engine<K, V, S> {
                     *due = true;
                 }
             }
+            if new <= now && new_hard == hard_deadline {
+                // A call has set a hard deadline that is over, and the life has just ended by it.
+                continue;
+            }
             let is_current = |word: HardDeadline<'_>| word.load() == new_hard;
             if hard_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
                 return Renewed::Hit(node.with_deadline(new));
