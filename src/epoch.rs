@@ -6,35 +6,38 @@
 //! With a collector of our own, only this crate's functions run there. None of them runs user code
 //! or panics.
 //!
-//! The garbage of all caches is in one queue, and comes out in order. So each cache that waits for
-//! its own has to help with what other caches, which may be gone, have left in front of it: a
-//! [`flush`] brings back eight bags at most.
+//! All caches share one queue of garbage, first in, first out. A [`flush`] frees at most eight bags
+//! of it. So a cache whose garbage is further back flushes until what is in front is gone, although
+//! that may belong to caches that no longer exist.
 //!
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
 
-use crate::primitives::atomic::Ordering::Relaxed;
-use crate::primitives::guarded::GuardedU64;
-use crate::primitives::seeded;
+use crate::primitives::{seeded, thread_cells};
 pub use crossbeam_epoch::Guard;
+use std::cell::Cell;
 
-/// How many deferred functions have run, of whatever cache.
-static RELEASES: GuardedU64 = GuardedU64::new(0);
+thread_cells! {
+    /// How many deferred functions this thread has run.
+    static RELEASES: Cell<u64> = Cell::new(0);
+}
 
-/// Each deferred function calls this.
+/// Each deferred function calls this. (A model needs no haste, and ends before its last functions.)
 pub fn note_release() {
-    RELEASES.fetch_add(1, Relaxed);
+    if cfg!(cortado_loom) {
+        return;
+    }
+    let _ = RELEASES.try_with(|releases| releases.set(releases.get() + 1));
 }
 
 /// Moves this thread's garbage to the queue, advances the epoch if no guard prevents it, and runs a
-/// few of the deferred functions whose grace period is over. Returns whether any function has run
-/// meanwhile. The caller holds no guard.
+/// few of the deferred functions whose grace period is over. Returns whether it has run any. A
+/// guard of the caller's only holds the epoch back.
 pub fn flush() -> bool {
-    let before = RELEASES.load(Relaxed);
+    let releases = || RELEASES.try_with(Cell::get).ok();
+    let before = releases();
     pin().flush();
-    // Models know nothing of each other, though they may run side by side.
-    let is_known = !cfg!(cortado_loom) && !seeded("others-garbage-is-no-progress");
-    is_known && RELEASES.load(Relaxed) != before
+    releases() != before && !seeded("others-garbage-is-no-progress")
 }
 
 #[cfg(not(cortado_loom))]

@@ -180,6 +180,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     ///
     /// It is not inlined into the pass, where it would have no registers of its own.
     #[inline(never)]
+    #[must_use = "the batch is part of the account until it is released"]
     pub fn take_batch(&self, limit: usize, patience: Patience, events: &mut Vec<u64>) -> Account {
         events.reserve(limit.min(self.account().count() as usize));
         let first = self.head.load(Relaxed);

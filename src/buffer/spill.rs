@@ -103,6 +103,7 @@ impl Spill {
     /// Moves events into `events` until it holds `quota` of them or the spill is empty. They stay
     /// part of the account until the caller [releases](Self::release) what this returns. Only the
     /// drainer calls this.
+    #[must_use = "the batch is part of the account until it is released"]
     pub fn take_batch(&self, quota: usize, events: &mut Vec<u64>) -> u64 {
         let mut account = 0;
         while events.len() < quota

@@ -141,9 +141,9 @@ impl<K, V, C> Builder<K, V, C> {
     ///   ([`Stats::reloads_skipped`](crate::Stats::reloads_skipped)).
     /// * With [`Overflow::Discard`], further notifications are dropped and counted
     ///   ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)). A call takes
-    ///   out its entries before it notifies of them. So a limit below the number of entries that
-    ///   one call takes out discards some, however fast the listener is: an insert of an entry that
-    ///   is as heavy as thousands, the first calls after
+    ///   out entries before it notifies of them. If they are more than the limit, some
+    ///   notifications are dropped, however fast the listener is. Such calls are an insert of an
+    ///   entry that weighs as much as thousands, and the first calls after
     ///   [`set_max_capacity`](crate::Cache::set_max_capacity) or
     ///   [`invalidate_all`](crate::Cache::invalidate_all).
     ///

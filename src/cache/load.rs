@@ -219,7 +219,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// it makes no value, or panics, the old value stays until its lifetime is over, and the next
     /// attempt comes after [`refresh_retry`](crate::Builder::refresh_retry). With
     /// [`refresh_inline`](crate::Builder::refresh_inline), `loader` runs on this thread, and the
-    /// call returns what it made.
+    /// call returns what it made. If it made nothing, the call returns the stale value; if that has
+    /// ended meanwhile, the error or `None`.
     ///
     /// Otherwise like [`load`](Self::load), which cannot leave its loader to another thread. With
     /// `refresh_inline`, `load` and the like do the same on this thread; without, they return the

@@ -37,8 +37,8 @@ pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> +
 
 /// Starts reloads by a stored loader. It must not keep the cache.
 pub trait Start<K, V>: Send + Sync {
-    /// Runs the reload inline, and returns the new value's entry if it brought a value. Or hands it
-    /// to the executor.
+    /// Runs the reload inline, and returns the entry of the value that it brought or found not
+    /// modified, if it did. Or hands it to the executor.
     fn start(&self, reloading: Reloading) -> Option<Entry<K, V>>;
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{Key, Name, Place, arm, disarm};
-use crate::common::must_end;
+use crate::common::{must_end, panic_of};
 use cortado::{Cache, GuardResult};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -220,4 +220,21 @@ fn pairs_go_in_and_keys_go_out_together() {
     cache.invalidate_many(["a", "e", "unknown"]);
     assert_eq!(cache.get_many(["a", "b", "c", "d", "e"]), [None, Some(2), Some(3), Some(4), None]);
     assert_eq!(cache.max_capacity(), None);
+}
+
+/// A loader may return an iterator that works while it is asked. What it does is a part of the
+/// load.
+#[test]
+fn a_lazy_iterator_is_the_loaders_code() {
+    let cache = cache();
+    let lazily = |keys: &[&u64]| {
+        let keys: Vec<u64> = keys.iter().map(|&&key| key).collect();
+        keys.into_iter().map(|key| {
+            assert!(key != 2, "the second key");
+            (key, key)
+        })
+    };
+    assert_eq!(panic_of(|| cache.get_many_with([1, 2], lazily)), "the second key");
+    let stats = cache.stats();
+    assert_eq!((stats.loads, stats.load_failures, cache.entry_count()), (0, 1, 0));
 }

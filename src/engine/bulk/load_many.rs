@@ -336,9 +336,11 @@ where
         made: Result<I, E>,
     ) -> Result<Unasked<K, V>, plain::Arc<E>> {
         let mut own = EnteredLoads::new(own);
+        // The iterator may be lazy: its code is the loader's.
+        let made = made.map(|made| self.by_hash(made));
         timer.stop(&made);
         let mut made = match made.map_err(plain::Arc::new) {
-            Ok(made) => self.by_hash(made),
+            Ok(made) => made,
             Err(error) => {
                 while let Some((_, flight)) = own.pop() {
                     flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));

@@ -35,7 +35,7 @@ where
         self.deliver_as_caller();
         for reloading in taken {
             if reentrancy::may_start_another(reloads.settings.limit) {
-                drop(reloads.start(reloading));
+                self.core.drop_caught(reloads.start(reloading));
             } else {
                 reloading.give_up();
             }
@@ -75,7 +75,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Runs the caller's share of the maintenance, after a read that found it due.
     #[cold]
     pub fn after_read(&self) {
-        drop(self.after_own_read());
+        self.core.drop_caught(self.after_own_read());
     }
 
     /// [`after_read`](Self::after_read) for a reader that wants to know of the reload that its read
@@ -93,9 +93,13 @@ impl<K, V, S> Engine<K, V, S> {
         self.deliver_as_caller();
         let reloads = self.reloads.as_ref()?;
         if !reloads.settings.inline {
-            reloads.take_waiting().for_each(|reloading| drop(reloads.start(reloading)));
+            reloads.take_waiting().for_each(|reloading| core.drop_caught(reloads.start(reloading)));
         }
-        own.into_iter().map(|reloading| reloads.start(reloading)).last()
+        let mut last = None;
+        for reloading in own {
+            core.drop_caught(last.replace(reloads.start(reloading)));
+        }
+        last
     }
 
     /// Runs the caller's share of the maintenance, after a write.

@@ -27,8 +27,8 @@ pub const PATIENT_UNITS: u32 = 4096;
 pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
 /// A caller flushes the epoch at most this often, as long as each flush brings something back.
 const CALLER_FLUSHES: u32 = 8;
-/// A run of the scheduler flushes so often: twice until the epoch is as far ahead as a batch needs,
-/// and once more for the batch. (A model needs no haste.)
+/// How often a run of the scheduler flushes. Two flushes advance the epoch as far as a batch needs,
+/// and the third frees the batch. (A model needs no haste.)
 const SCHEDULER_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
@@ -172,8 +172,8 @@ impl Core {
         }
     }
 
-    /// Flushes the epoch. True if a pass can reclaim something now, or if something of another
-    /// cache was released, which was in front.
+    /// Flushes the epoch. True if a pass can reclaim something now, or if the flush has released
+    /// anything, of whatever cache.
     pub fn advance_epoch(&self) -> bool {
         crate::epoch::flush() || self.is_grace_over()
     }

@@ -124,7 +124,8 @@ impl<K, V, S> Engine<K, V, S> {
     /// Gives the entry the lifetime that it has after a read, by idle time and read hook. The life
     /// of an entry that has left the cache since it was found cannot be prolonged. Nor is it a hit:
     /// the entry may have expired, and an earlier read would have kept it alive. (If the hook was
-    /// asked, it is a hit, since the hook is asked only once.)
+    /// asked, it is a hit, since the hook is asked only once, unless a call has just set a lifetime
+    /// that is over.)
     ///
     /// The new deadline competes with all other changes for the one word in this node. A
     /// successor of the node is another node. The wheel is not told of a later deadline: it finds
@@ -237,7 +238,7 @@ impl<K, V, S> Engine<K, V, S> {
                     *due = true;
                 }
             }
-            if new <= now && new_hard == hard_deadline {
+            if new <= now && !matches!(memo, HookMemo::New(_)) {
                 // A call has set a hard deadline that is over, and the life has just ended by it.
                 continue;
             }

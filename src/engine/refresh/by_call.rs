@@ -46,12 +46,14 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn entry_after_reload<Q>(
         &self,
         (hash, key): (Hash32, &Q),
-        made: Option<Entry<K, V>>,
+        mut made: Option<Entry<K, V>>,
     ) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let made = made.filter(|made| key.equivalent(made.key()));
+        if made.as_ref().is_some_and(|made| !key.equivalent(made.key())) {
+            self.core.drop_caught(made.take());
+        }
         let present = {
             let guard = crate::epoch::pin();
             self.peek_at(&guard, hash, key).map(|node| self.entry_of(node))
@@ -59,8 +61,7 @@ impl<K, V, S> Engine<K, V, S> {
         let id = made.as_ref().map(|made| made.node().id());
         match present {
             Some(present) if id != Some(present.node().id()) => {
-                // Before the entry is the return value: a panic of a destructor would leak it.
-                drop(made);
+                self.core.drop_caught(made);
                 Some(present)
             }
             // Only `made` says that this call has made it.
@@ -153,7 +154,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init(), &mut None));
-            drop(engine.reload_with(reloading, call, Panics::Count));
+            engine.core.drop_caught(engine.reload_with(reloading, call, Panics::Count));
             // A panic of their destructors must not reach the executor.
             catch_user_panic(|| drop((key, init)));
         }));

@@ -66,7 +66,7 @@ where
         engine.core.execute(Box::new(move || {
             // If the cache is gone, nobody needs the value.
             if let Some(engine) = executed.upgrade() {
-                drop(engine.reload(reloading));
+                engine.core.drop_caught(engine.reload(reloading));
             }
         }));
         None
@@ -120,38 +120,33 @@ where
         (key, ask): Call<'_, K, V>,
         panics: Panics<'_>,
     ) -> Option<Entry<K, V>> {
-        // As in `land_running`.
+        // As in `land_running`. Here it also keeps what the loader itself defers.
         let ending = ReentrancyMark::push(Frame::Ending);
-        let made = match self.begin_running(Box::new(reloading), panics) {
-            Err(made) => made,
-            Ok((mut running, flight)) => {
-                let timer = LoadTimer::start(&self.core);
-                let answer = running.run(|reloading| {
-                    let _mark = flight.mark_poll();
-                    let node = self.pool.handle_ref(&reloading.node);
-                    panics.meet(|| ask(node.key(), node.value())).unwrap_or(Err(None))
-                });
-                timer.stop(&answer);
-                self.land_running((running, flight), (answer, panics), key)
-            }
-        };
+        let begun = self.begin_running(Box::new(reloading), panics);
+        let made = begun.and_then(|(mut running, flight)| {
+            let timer = LoadTimer::start(&self.core);
+            let answer = running.run(|reloading| {
+                let _mark = flight.mark_poll();
+                let node = self.pool.handle_ref(&reloading.node);
+                panics.meet(|| ask(node.key(), node.value())).unwrap_or(Err(None))
+            });
+            timer.stop(&answer);
+            self.land_running((running, flight), (answer, panics), key)
+        });
         drop(ending);
         self.maintain_after_write();
         made
     }
 
     /// The first part of a reload, up to the question to the loader. This and the last part are
-    /// compiled once for all loaders.
-    ///
-    /// # Errors
-    /// The call's result, if the reload ends here.
+    /// compiled once for all loaders. `None` if the reload ends here.
     pub fn begin_running<'e>(
         &'e self,
         reloading: Box<Reloading>,
         panics: Panics<'e>,
-    ) -> Result<(Running<'e>, FlightGuard), Option<Entry<K, V>>> {
+    ) -> Option<(Running<'e>, FlightGuard)> {
         // Dropped after the flight: from then on a read may trigger the next reload.
-        let reloads = self.reloads.as_ref().ok_or(None)?;
+        let reloads = self.reloads.as_ref()?;
         let mut running = Running::new(&self.core, reloads, reloading);
         if let Panics::Reach(Some(is_polling)) = panics {
             running.watch(is_polling);
@@ -160,7 +155,7 @@ where
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
-                return Err(None);
+                return None;
             }
         };
         let present = running.run(|reloading| {
@@ -170,20 +165,19 @@ where
         });
         let id = running.reloading().node.id();
         if present.iter().flatten().any(|entry| entry.node().id() == id) {
-            return Ok((running, flight));
+            return Some((running, flight));
         }
         // As in `land_running`.
         let ending = ReentrancyMark::push(Frame::Ending);
-        let (ended, made) = match present {
+        running.end(match present {
             Some(present) => self.land_nothing(present, flight.enter()),
             None => {
                 drop(flight);
-                (Ended::Failed(None), None)
+                Ended::Failed(None)
             }
-        };
-        running.end(ended);
+        });
         drop(ending);
-        Err(made)
+        None
     }
 
     /// The last part of a reload: commits the loader's answer, and ends the flight.
@@ -221,7 +215,7 @@ where
             match self.flight_of(hash, key) {
                 (_, Some(other)) => {
                     let stands = !other.is_overtaken(self.core.hot.generation());
-                    // Only who waits bypasses a load that waits in the executor.
+                    // Only a caller that waits bypasses a load that waits in the executor.
                     if other.is_queued() && stands {
                         let may_share = other.may_share_entry();
                         let by = if may_share { Hindered::ByAnother } else { Hindered::ByQueued };
@@ -248,11 +242,7 @@ where
     }
 
     /// Ends a reload whose entry was replaced, was removed or expired before the loader began.
-    pub fn land_nothing(
-        &self,
-        present: Option<Entry<K, V>>,
-        flight: EnteredFlight,
-    ) -> ReloadEnd<K, V> {
+    pub fn land_nothing(&self, present: Option<Entry<K, V>>, flight: EnteredFlight) -> Ended {
         // Calls that wait look for the entry themselves. A change of its lifetime does not overtake
         // a reload that commits nothing. So the lifetime that was found here may be over, unknown
         // to them.
@@ -263,11 +253,7 @@ where
             _ => flight.land(),
         }
         drop(present);
-        if seeded("reloads-of-ended-entries-stay-taken") {
-            (Ended::Done, None)
-        } else {
-            (Ended::Nothing, None)
-        }
+        if seeded("reloads-of-ended-entries-stay-taken") { Ended::Done } else { Ended::Nothing }
     }
 
     /// Commits the loader's result, unless it is an error, and ends the flight.

@@ -101,8 +101,9 @@ where
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
     /// result. (A future around the caller's would take more code.) The first poll takes `unmade`,
     /// so that only its owner's future has room for it. The caller's future is dropped when it has
-    /// ended, or when the call is cancelled, before deliveries. For a stale entry returns the new
-    /// value's entry, or that entry if the future made no value.
+    /// ended, or when the call is cancelled, before deliveries. A stale entry is
+    /// reloaded; the call returns the key's entry after that. If the key has none, and the future
+    /// was not asked, it loads the key.
     ///
     /// # Errors
     /// If this call's future, or the loader that it waited for, made no value.
@@ -126,27 +127,22 @@ where
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let mut unmade = unmade.take().expect("it is taken once");
-        if let Unmade::Stale { reloading, entry, key } = unmade {
-            // Boxed, as it is rare and larger than all the rest.
-            match Box::pin(self.reload_asking((reloading, entry, key), exchange)).await {
-                Ok(loaded) => return loaded,
-                Err(key) => unmade = Unmade::Missing { key, replaces: OwnedReplaces::new(None) },
+        let (draft, begun) = match unmade.take().expect("it is taken once") {
+            Unmade::Stale { reloading, entry, key } => {
+                replaces = OwnedReplaces::new(None);
+                // Boxed, as it is rare and larger than all the rest.
+                match Box::pin(self.reload_asking((reloading, entry, key), exchange)).await {
+                    Ok(loaded) => return loaded,
+                    Err(key) => self.begin_load_async(key, &mut replaces).await,
+                }
             }
-        }
-        let (draft, begun) = match unmade {
-            Unmade::Stale { .. } => unreachable!("it was reloaded"),
             Unmade::Leading(flight, draft) => {
                 replaces = OwnedReplaces::new(None);
                 (draft, Begun::Leading(flight))
             }
             Unmade::Missing { key, replaces: of_caller } => {
                 replaces = of_caller;
-                let (draft, mut joined) = (self.draft_for_load(key), None);
-                let begin =
-                    || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
-                let begun = drive(begin).await;
-                (draft, begun)
+                self.begin_load_async(key, &mut replaces).await
             }
         };
         let loaded = match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
@@ -177,6 +173,18 @@ where
         // As above.
         drop(replaces);
         loaded
+    }
+
+    /// Takes the lead, or waits for another call's load.
+    async fn begin_load_async<N: Reason>(
+        &self,
+        key: K,
+        replaces: &mut OwnedReplaces<K, V, impl FnMut(&K, &V) -> bool>,
+    ) -> (OwnedDraft<K, V>, Begun<K, V, N>) {
+        let (draft, mut joined) = (self.draft_for_load(key), None);
+        let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+        let begun = drive(begin).await;
+        (draft, begun)
     }
 
     /// [`reload_by_call`](Self::reload_by_call) in this task.

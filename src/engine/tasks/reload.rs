@@ -41,9 +41,10 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Reloads a node's value by a future whose panics count as failures. Returns the new value's
-    /// entry, if it brought a value. If the key has another load or computation, this waits for
-    /// none. The caller pins the future, so that the futures up to here have only a pointer to it.
+    /// Reloads a node's value by a future whose panics count as failures. Returns the entry
+    /// of the value that it brought or found not modified, if it did. If the key has another load
+    /// or computation, this waits for none. The caller pins the future, so that the futures up
+    /// to here have only a pointer to it.
     pub async fn reload_by(
         &self,
         reloading: Box<Reloading>,
@@ -64,12 +65,10 @@ where
         mut key: impl FnMut(&K) -> K,
         (answer, panics): (impl FnOnce(FlightToken) -> F, Panics<'_>),
     ) -> Option<Entry<K, V>> {
-        let (mut running, flight) = match as_task(|| self.begin_running(reloading, panics)) {
-            Ok(begun) => begun,
-            Err(made) => {
-                as_task(|| self.after_write());
-                return made;
-            }
+        let begun = as_task(|| self.begin_running(reloading, panics));
+        let Some((mut running, flight)) = begun else {
+            as_task(|| self.after_write());
+            return None;
         };
         let timer = LoadTimer::start(&self.core);
         let answer = {

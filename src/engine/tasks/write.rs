@@ -37,6 +37,8 @@ where
         let mut holds =
             |key: &K, value: &V| condition.as_mut().is_none_or(|holds| holds(key, value));
         let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut holds)).await;
+        // As in `remove`.
+        drop(removal);
         as_task(|| self.after_write());
         removed
     }

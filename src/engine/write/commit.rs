@@ -66,13 +66,6 @@ struct Departed {
     deadline: Timestamp,
 }
 
-/// Whether a life that ended at `end` was bounded by the new hard deadline: a read had made that
-/// the deadline, and then the expiry was claimed. A life that ends by the idle time, within both,
-/// may have ended before the change.
-fn has_applied(end: Timestamp, (old, new): (Timestamp, Timestamp)) -> bool {
-    end > old || (end == new && new < old)
-}
-
 impl Core {
     /// [`commit_put`](Self::commit_put) with [`Clearance::Idle`], which nearly all commits have.
     pub fn commit_put_if_idle(
@@ -323,10 +316,13 @@ impl Core {
                     break;
                 }
                 if life.claim(judged) {
-                    let changed = replaced.is_some_and(|old| {
-                        has_applied(ended_at(judged), (old, hard_deadline))
-                            && !seeded("claims-hide-new-deadlines")
-                    });
+                    // A read may have made the new hard deadline the deadline before the expiry was
+                    // claimed: then the life has ended by this call. A life that ended by the idle
+                    // time, within both hard deadlines, may have ended before this call.
+                    let end = ended_at(judged);
+                    let is_ours = |old| end > old || (end == hard_deadline && hard_deadline < old);
+                    let is_hidden = seeded("claims-hide-new-deadlines");
+                    let changed = replaced.is_some_and(is_ours) && !is_hidden;
                     return Ok(DeadlineChange { changed, event: None });
                 }
                 continue;

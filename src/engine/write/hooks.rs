@@ -98,8 +98,8 @@ pub enum Readings {
     Precise,
 }
 
-/// After so many rounds a change of the lifetime between the question and the commit is most likely
-/// a read's.
+/// After so many rounds, whatever has changed the lifetime between the question and the commit was
+/// most likely a read.
 const ROUNDS_BESIDE_READS: u32 = 16;
 
 impl<K, V, S> Engine<K, V, S> {
@@ -141,9 +141,9 @@ impl<K, V, S> Engine<K, V, S> {
         !self.updates_create.load(Ordering::Relaxed)
     }
 
-    /// Whether a load or a reload asks the update hook again if the lifetime is no longer what the
-    /// hook was told, after so many rounds. Where reads change lifetimes, a key that is read all
-    /// the time would have the hook asked without end.
+    /// Whether a load or a reload asks the update hook again if another lifetime was set after the
+    /// hook had been told the present one. Where reads change lifetimes, it does so for a limited
+    /// number of rounds: beside a key that is read all the time it would ask without end.
     pub fn asks_again(&self, rounds: u32) -> bool {
         !self.mode.asks() || rounds < ROUNDS_BESIDE_READS
     }

@@ -52,7 +52,7 @@ impl<K, V> Removal<K, V> {
 
 /// The entry that an attempt has removed, if there was one; or a living one, which the condition
 /// has to judge.
-type Attempted<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
+type RemovalAttempt<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
 
 /// What an operation holds between two steps may go to another thread, and borrows nothing.
 const _: () = {
@@ -80,6 +80,8 @@ where
         let mut any = |_: &K, _: &V| true;
         let condition = condition.unwrap_or(&mut any);
         let removed = block_on(|| self.step_removal((hash, key), &mut removal, condition));
+        // It may have the last count on an entry.
+        drop(removal);
         self.after_write();
         removed
     }
@@ -111,10 +113,8 @@ where
             };
             *removal = match std::mem::replace(removal, Removal::Unjudged) {
                 Removal::Judged(judged) | Removal::Outdated(judged) => Removal::Outdated(judged),
-                Removal::Plain | Removal::Unjudged if self.judge(&found, condition) => {
-                    Removal::Judged(found)
-                }
-                Removal::Plain | Removal::Unjudged => return Step::Done(None),
+                _ if self.judge(&found, condition) => Removal::Judged(found),
+                _ => return Step::Done(None),
             };
         }
     }
@@ -176,7 +176,7 @@ where
         hash: Hash32,
         removal: &Removal<K, V>,
         clearance: Clearance<'_>,
-    ) -> Attempt<Attempted<K, V>> {
+    ) -> Attempt<RemovalAttempt<K, V>> {
         let Some(node) = node else {
             // Committed all the same: a load that is in progress must not bring back a value that
             // the caller believes gone.

@@ -2,8 +2,9 @@
 
 use super::bench::{HARD, Jobs, SOFT, bench};
 use crate::common::audited::{audited, loading_audited};
-use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
+use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded};
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -129,5 +130,47 @@ fn a_reader_whose_cache_was_cleared_gets_what_the_loader_made() {
         hand.advance(SOFT);
         *itself.lock().unwrap() = Some(cache.cache().clone());
         assert_eq!(cache.get_entry(&u32::MAX).map(|entry| *entry), Ok(2), "beside {others}");
+    }
+}
+
+/// The destructor of the second value panics.
+struct Second(u32);
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        assert!(self.0 != 2, "the second value");
+    }
+}
+
+/// The reload's value is not cached, and the call that has run the reload has the last count on it.
+/// A panic of its destructor is counted. It reaches neither the reader nor the executor.
+#[test]
+fn the_value_of_an_overtaken_reload_may_panic_when_it_is_dropped() {
+    for inline in [true, false] {
+        let (clock, hand) = Clock::manual();
+        let made = AtomicU32::new(0);
+        let itself: Arc<Mutex<Option<Cache<u32, Second>>>> = Arc::default();
+        let of_loader = Arc::clone(&itself);
+        let cache = loading_audited(
+            Cache::builder()
+                .refresh_after_write(SOFT)
+                .refresh_inline(inline)
+                .executor(|job: Job| job())
+                .record_stats(true)
+                .clock(clock)
+                .build_with_loader(move |_: &u32| {
+                    let number = made.fetch_add(1, SeqCst) + 1;
+                    if number == 2 {
+                        of_loader.lock().unwrap().as_ref().unwrap().invalidate_all();
+                    }
+                    Ok::<_, ()>(Loaded::new(Second(number)))
+                }),
+        );
+        *itself.lock().unwrap() = Some(cache.cache().clone());
+        drop(cache.get_entry(&7).unwrap());
+        hand.advance(SOFT);
+        assert_eq!(cache.cache().get_entry(&7).map(|entry| entry.value().0), Some(1));
+        assert_eq!((cache.cache().get_entry(&7).is_none(), cache.stats().drop_panics), (true, 1));
+        drop(itself.lock().unwrap().take());
     }
 }
