@@ -225,11 +225,23 @@ fn a_held_view_is_not_polled() {
     cache.insert(1, 1);
     let view = cache.pin();
     cache.insert(1, 2);
-    let waits: Vec<_> = (0..40).filter_map(|_| run()).filter(|wait| !wait.is_zero()).collect();
+    // The garbage of other tests is progress. The waits start again then.
     let longest = Duration::from_secs(1);
-    assert!(waits.is_sorted() && waits.len() > 20, "{waits:?}");
-    assert_eq!(waits.last(), Some(&longest), "{waits:?}");
-    assert!(waits.iter().filter(|wait| **wait < longest).count() < 16, "{waits:?}");
+    let mut waits = Vec::new();
+    let mut runs = 0;
+    while waits.iter().filter(|wait| **wait == longest).count() < 20 {
+        let wait = run().expect("the view keeps memory");
+        if waits.last().is_some_and(|last| wait < *last) {
+            waits.clear();
+        }
+        if !wait.is_zero() {
+            waits.push(wait);
+        }
+        runs += 1;
+        assert!(runs < 10_000, "{waits:?}");
+    }
+    let shorter = waits.iter().filter(|wait| **wait < longest).count();
+    assert!((8..16).contains(&shorter), "{waits:?}");
     drop(view);
     // Guards of other tests may delay the release for a moment.
     let begun = std::time::Instant::now();
