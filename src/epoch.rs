@@ -49,39 +49,7 @@ mod own {
     /// The collector of all caches of the process.
     pub fn collector() -> &'static Collector {
         static COLLECTOR: OnceLock<Collector> = OnceLock::new();
-        COLLECTOR.get_or_init(|| {
-            #[cfg(cortado_seeded)]
-            start_neighbour();
-            Collector::new()
-        })
-    }
-
-    /// With `CORTADO_NEIGHBOUR=guards`, some thread holds a guard most of the time. With `garbage`,
-    /// it retires memory all the time. A test whose outcome depends on that fails by chance, for
-    /// the other tests of its process do the same (`.ci/deep/neighbour`).
-    #[cfg(cortado_seeded)]
-    fn start_neighbour() {
-        use std::{env::var, thread, time::Duration};
-        match var("CORTADO_NEIGHBOUR").as_deref() {
-            Ok("guards") => drop(thread::spawn(|| {
-                loop {
-                    let guard = pin();
-                    thread::sleep(Duration::from_millis(20));
-                    drop(guard);
-                    thread::sleep(Duration::from_millis(2));
-                }
-            })),
-            Ok("garbage") => drop(thread::spawn(|| {
-                loop {
-                    let guard = pin();
-                    (0..64).for_each(|_| guard.defer(super::note_release));
-                    guard.flush();
-                    drop(guard);
-                    thread::sleep(Duration::from_micros(200));
-                }
-            })),
-            _ => {}
-        }
+        COLLECTOR.get_or_init(Collector::new)
     }
 
     thread_local! {

@@ -72,6 +72,7 @@ impl Subject {
     }
 
     fn core(&self) -> &Core {
+        super::neighbour::start();
         &self.cache.engine().core
     }
 

@@ -22,6 +22,7 @@ const USED: u64 = 10_000;
 const CAPACITY: u64 = USED + USED / 16;
 
 fn core(cache: &Cache<u64, u64>) -> &Core {
+    super::neighbour::start();
     &cache.engine().core
 }
 

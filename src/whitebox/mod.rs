@@ -7,12 +7,15 @@ mod audit_negative;
 mod bulk_marks;
 mod columns;
 mod in_use;
+#[path = "../../tests/common/neighbour.rs"]
+mod neighbour;
 mod outlived;
 mod stalled_pass;
 mod thresholds;
 mod vain_reload;
 mod yields;
 
+use crate::cache::Cache;
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
 
 /// Serialises the tests that wait for the epoch, so that their guards do not delay each other.

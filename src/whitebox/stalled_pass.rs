@@ -20,6 +20,7 @@ fn cache(capacity: u64, entries: u32) -> Cache<u32, u32> {
 }
 
 fn core(cache: &Cache<u32, u32>) -> &Core {
+    super::neighbour::start();
     &cache.engine().core
 }
 

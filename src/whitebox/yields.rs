@@ -19,6 +19,7 @@ fn must_end_soon(is_over: impl Fn() -> bool) {
 }
 
 fn core(cache: &Cache<u64, u64>) -> &Core {
+    super::neighbour::start();
     &cache.engine().core
 }
 

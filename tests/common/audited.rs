@@ -10,6 +10,7 @@ use std::ops::Deref;
 pub struct Audited<K, V, S = cortado::RandomState>(Cache<K, V, S>);
 
 pub fn audited<K, V, S>(cache: Cache<K, V, S>) -> Audited<K, V, S> {
+    super::neighbour::start();
     Audited(cache)
 }
 
@@ -33,6 +34,7 @@ impl<K, V, S> Drop for Audited<K, V, S> {
 pub struct TasksAudited<K, V, S = cortado::RandomState>(future::Cache<K, V, S>);
 
 pub fn tasks_audited<K, V, S>(cache: future::Cache<K, V, S>) -> TasksAudited<K, V, S> {
+    super::neighbour::start();
     TasksAudited(cache)
 }
 
@@ -56,6 +58,7 @@ impl<K, V, S> Drop for TasksAudited<K, V, S> {
 pub struct LoadingAudited<K, V, E, S = cortado::RandomState>(LoadingCache<K, V, E, S>);
 
 pub fn loading_audited<K, V, E, S>(cache: LoadingCache<K, V, E, S>) -> LoadingAudited<K, V, E, S> {
+    super::neighbour::start();
     LoadingAudited(cache)
 }
 
@@ -81,6 +84,7 @@ pub struct TasksLoadingAudited<K, V, E, S = cortado::RandomState>(future::Loadin
 pub fn tasks_loading_audited<K, V, E, S>(
     cache: future::LoadingCache<K, V, E, S>,
 ) -> TasksLoadingAudited<K, V, E, S> {
+    super::neighbour::start();
     TasksLoadingAudited(cache)
 }
 

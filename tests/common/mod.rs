@@ -6,6 +6,7 @@ pub mod amid;
 pub mod audited;
 pub mod crowd;
 pub mod fuse;
+pub mod neighbour;
 pub mod noted;
 pub mod refusals;
 pub mod same_hash;
