@@ -139,7 +139,8 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// wait.
     pub async fn drive(&self, share: Share) {
         let mut told = 0;
-        while !self.queue.is_empty() || self.has_begun() {
+        // A cancelled driver may have left the future of its notice.
+        while !self.queue.is_empty() || self.desk.lock().begun.is_some() {
             if let Some(driver) = self.take_desk(share) {
                 if driver.tell(share, &mut told).await {
                     return;
@@ -152,21 +153,13 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
             let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
             let place = Place::at(self);
             let mut wait = self.waiters.wait();
-            poll_fn(|context| wait.poll(context, || is_enough() || !self.is_driven())).await;
+            let may_go_on = || is_enough() || !self.desk.lock().is_taken;
+            poll_fn(|context| wait.poll(context, may_go_on)).await;
             drop(wait);
             if place.leave() && is_enough() {
                 return;
             }
         }
-    }
-
-    fn is_driven(&self) -> bool {
-        self.desk.lock().is_taken
-    }
-
-    /// Whether a cancelled driver has left the future of its notice.
-    fn has_begun(&self) -> bool {
-        self.desk.lock().begun.is_some()
     }
 
     fn take_desk(&self, share: Share) -> Option<Driver<'_, K, V>> {
@@ -250,10 +243,11 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
             let left = self.listener.backlog.fetch_sub(1, Ordering::Relaxed) - 1;
             self.listener.waiters.wake_if(|| left <= self.listener.limit.load(Ordering::Relaxed));
             self.begun = catch_user_panic(|| {
-                let (key, value, cause) = removed.into_parts();
-                (self.listener.listener)(Arc::new(key), value, cause)
+                let (key, value) = (Arc::new(removed.key().clone()), removed.value().clone());
+                (self.listener.listener)(key, value, removed.cause())
             });
-            self.count(self.begun.is_some());
+            let is_dropped = catch_user_panic(|| drop(removed)).is_some();
+            self.count(self.begun.is_some() && is_dropped);
         }
         true
     }

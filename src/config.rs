@@ -71,7 +71,8 @@ impl Config {
     pub fn reloads(&self) -> Option<RefreshSettings> {
         let settings = self.refresh;
         let inline = settings.inline || self.executor.is_none();
-        settings.is_on().then_some(RefreshSettings { inline, ..settings })
+        let is_on = settings.after_write.is_some() || settings.has_policy || settings.has_loader;
+        is_on.then_some(RefreshSettings { inline, ..settings })
     }
 
     pub fn geometry(&self) -> Geometry {
@@ -117,10 +118,6 @@ impl Default for RefreshSettings {
 }
 
 impl RefreshSettings {
-    fn is_on(&self) -> bool {
-        self.after_write.is_some() || self.has_policy || self.has_loader
-    }
-
     fn check(&self, has_executor: bool) -> Result<(), BuildError> {
         if self.limit == 0 {
             return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));

@@ -82,13 +82,14 @@ pub(crate) mod default_hook {
 ///   precise `now`; that answer counts. A read hook that makes a longer life shorter is called a
 ///   second time, too.
 /// * If the key's own entry changed meanwhile, the hook is called once more; a load calls it once
-///   more for each change. Writes to other keys never cause a call.
+///   more for each change. If the entry only got another lifetime, each such change causes a call,
+///   up to 16. Writes to other keys never cause a call.
 /// * If a write had to wait for a computation of its key, the hook is called once more after the
 ///   wait.
 ///
 /// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
-/// and iteration call no hook. Computations call the create hook or the update hook. Reads also
-/// call no hook if the policy's read hook is the trait's own; the cache finds that out with the
+/// and iteration call no hook. Computations call the create hook or the update hook, but not for
+/// a value that is put with a lifetime of its own. Reads also call no hook if the policy's read hook is the trait's own; the cache finds that out with the
 /// first read.
 ///
 /// ```

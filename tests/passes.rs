@@ -278,3 +278,19 @@ fn run_pending_tasks_removes_all_that_is_due_by_now() {
         cache.audit();
     }
 }
+
+/// Also one that keeps all it sees does its share.
+#[test]
+fn a_retain_that_keeps_everything_maintains() {
+    let _alone = alone();
+    type Retain = fn(&Cache<u32, u32>);
+    let by_task: Retain = |cache| pollster::block_on(cache.future().retain(|_, _| true));
+    for retain in [(|cache| cache.retain(|_, _| true)) as Retain, by_task] {
+        let cache: Tested<u32, u32> = tested(|builder| builder);
+        (0..1000).for_each(|key| cache.insert_with_ttl(key, key, MINUTE));
+        cache.hand.advance(2 * MINUTE);
+        cache.insert(1000, 0);
+        (0..1000).for_each(|_| retain(&cache));
+        assert_eq!(cache.entry_count(), 1);
+    }
+}

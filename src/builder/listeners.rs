@@ -94,8 +94,8 @@ impl<K, V, C> Builder<K, V, C> {
         V: Clone,
     {
         self.removal_listener(move |removed| {
-            let (key, value, cause) = removed.into_parts();
-            listener(Arc::new(key), value, cause);
+            // The drop of `removed` comes after the call: a destructor may panic.
+            listener(Arc::new(removed.key().clone()), removed.value().clone(), removed.cause());
         })
     }
 

@@ -211,6 +211,12 @@ impl ReentrancyMark {
         }
         Some(Self { frame, is_first, _stays: PhantomData })
     }
+
+    #[cold]
+    fn pop_above(&self) {
+        let popped = REST.try_with(|frames| frames.borrow_mut().pop());
+        debug_assert!(popped.map_or(true, |popped| popped == Some(self.frame)), "a stack");
+    }
 }
 
 #[cold]
@@ -238,14 +244,6 @@ impl Drop for ReentrancyMark {
             frame if frame.delivers_at_its_end() => deliver_deferred(),
             _ => {}
         }
-    }
-}
-
-impl ReentrancyMark {
-    #[cold]
-    fn pop_above(&self) {
-        let popped = REST.try_with(|frames| frames.borrow_mut().pop());
-        debug_assert!(popped.map_or(true, |popped| popped == Some(self.frame)), "a stack");
     }
 }
 

@@ -7,8 +7,9 @@
 //!
 //! The drop of a [`Reloading`] first sets the trigger again, if no reload has done so. A later read
 //! then takes it: after the retry delay, unless a method has set another time. Next the drop gives
-//! the place back. Last it wakes the callers that wait for the end of the reload, since they look
-//! at the node.
+//! the place back, and wakes the callers that wait for the end of the reload, since they look at
+//! the node. Last it gives up its count on the node. If that was the last one, the old value is
+//! dropped, and a panic of its destructor is counted.
 
 use super::core::Core;
 use super::failures::Failures;
@@ -159,10 +160,7 @@ pub enum TakenBy {
 
 /// The right to reload a node.
 pub struct Reloading {
-    // Declared, and so dropped, before the count on the node: without the count, the node's id may
-    // be reused.
     trigger: Trigger,
-    pub node: RawHandle,
     /// The read that triggered the reload; `None` if a call asked for it.
     pub read_at: Option<Timestamp>,
 }
@@ -173,7 +171,8 @@ struct Trigger {
     core: Weak<Core>,
     place: Option<Place>,
     places: Arc<Places>,
-    id: NodeId,
+    /// `None` at the end of the drop. Without this count, the node's id may be reused.
+    node: Option<RawHandle>,
     /// The instant that the trigger had.
     taken: Timestamp,
     retry: Nanos,
@@ -261,17 +260,16 @@ impl Reloads {
             TakenBy::Call => refresh.take_any()?,
             TakenBy::Read { seen, .. } => refresh.take(seen).then_some(seen)?,
         };
-        let node = RawHandle::retain(&core.pool, id);
         let trigger = Trigger {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             places: Arc::clone(&self.places),
-            id,
+            node: Some(RawHandle::retain(&core.pool, id)),
             taken: instant,
             retry: nanos(self.settings.retry),
             next: Next::Later,
         };
-        Some(Reloading { node, read_at, trigger })
+        Some(Reloading { read_at, trigger })
     }
 
     /// Takes the trigger of a living node if its soft deadline has passed. If this returns true,
@@ -384,7 +382,7 @@ impl Reloads {
             let own = left.iter_mut().filter(|it| it.is_own(thread));
             own.map(|it| {
                 it.is_deferred = true;
-                it.reloading.node.id()
+                it.reloading.node().id()
             })
             .collect()
         })
@@ -392,15 +390,14 @@ impl Reloads {
 
     /// Takes out those of these nodes.
     pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading> {
-        let is_such = |it: &mut Left| nodes.contains(&it.reloading.node.id());
+        let is_such = |it: &mut Left| nodes.contains(&it.reloading.node().id());
         let taken: Vec<_> = self.with_left(|left| left.extract_if(.., is_such).collect());
         taken.into_iter().map(|left| left.reloading).collect()
     }
 
     /// Drops what is left, and what is noted, whatever destructors panic.
     pub fn end(&self) {
-        let left = self.with_left(std::mem::take);
-        left.into_iter().for_each(|it| _ = catch_user_panic(|| drop(it)));
+        drop(self.with_left(std::mem::take));
         self.failures.end();
     }
 
@@ -429,6 +426,10 @@ impl Reloads {
 }
 
 impl Reloading {
+    pub fn node(&self) -> &RawHandle {
+        self.trigger.node.as_ref().expect("only the drop takes it")
+    }
+
     /// The instant that the node's trigger had.
     pub fn taken_from(&self) -> Timestamp {
         self.trigger.taken
@@ -475,7 +476,7 @@ impl Trigger {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {
             return;
         }
-        let Some(core) = self.core.upgrade() else { return };
+        let (Some(core), Some(node)) = (self.core.upgrade(), &self.node) else { return };
         // The clock may be the user's, and panic. This runs in a destructor.
         let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(self.taken);
         let instant = match self.next {
@@ -486,7 +487,7 @@ impl Trigger {
             _now => now(),
         };
         // A reload that a call asked for may have come before the entry was stale.
-        core.set_refresh(self.id, instant.max(self.taken));
+        core.set_refresh(node.id(), instant.max(self.taken));
     }
 }
 
@@ -495,5 +496,10 @@ impl Drop for Trigger {
         self.restore();
         drop(self.place.take());
         self.places.waiters.wake();
+        let node = self.node.take();
+        match self.core.upgrade() {
+            Some(core) => core.drop_caught(node),
+            None => _ = catch_user_panic(|| drop(node)),
+        }
     }
 }

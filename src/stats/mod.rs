@@ -66,7 +66,8 @@ pub struct Stats {
     pub load_failures: u64,
     /// Time spent in loads and reloads, summed over all threads.
     pub load_time: Duration,
-    /// Panics of the removal listener. Each was caught, and the next removal was delivered.
+    /// Panics of the removal listener, or of the destructors of what it was given. Each was
+    /// caught, and the next removal was delivered.
     pub listener_panics: u64,
     /// Panics of the destructors of keys and values during maintenance, which catches them.
     pub drop_panics: u64,

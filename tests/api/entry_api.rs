@@ -218,3 +218,21 @@ fn a_result_is_cloned_as_a_handle() {
         matches!(cache.entry(2).and_compute_with(|_| Op::Nop).clone(), CompResult::StillNone(key) if *key == 2)
     );
 }
+
+/// A policy that nobody may ask.
+struct Unasked;
+
+impl Expiry<&'static str, u32> for Unasked {
+    fn expire_after_create(&self, _: &&'static str, _: &u32, _: Instant) -> Option<Duration> {
+        unreachable!("the call says the lifetime")
+    }
+}
+
+#[test]
+fn a_policy_is_not_asked_about_a_lifetime_that_a_computation_gives() {
+    let hour = Duration::from_secs(3600);
+    let cache = audited(Cache::builder().expire_after(Unasked).build());
+    cache.insert_with_ttl("a", 1, hour);
+    cache.entry("b").and_compute_with(|_| Op::PutWithTtl(1, hour));
+    assert_eq!((cache.get("a"), cache.get("b")), (Some(1), Some(1)));
+}

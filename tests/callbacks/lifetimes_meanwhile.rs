@@ -188,3 +188,95 @@ fn a_lifetime_that_is_set_while_the_hook_is_asked_about_an_unmodified_value_coun
         }
     });
 }
+
+/// Gives ten seconds at least when it is asked about a read, and lets another thread do something
+/// first.
+struct Prolongs(Meanwhile);
+
+const LEAST: Duration = Duration::from_secs(10);
+
+impl Expiry<u32, u32> for Prolongs {
+    fn expire_after_create(&self, _: &u32, _: &u32, _: Instant) -> Option<Duration> {
+        Some(LEAST)
+    }
+
+    fn expire_after_read(
+        &self,
+        _: &u32,
+        _: &u32,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        let meanwhile = self.0.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            thread::spawn(meanwhile).join().unwrap();
+        }
+        current.map(|left| left.max(LEAST))
+    }
+}
+
+/// The answer is about the lifetime that the hook was told of. So a read does not give it to an
+/// entry that has got another one meanwhile: it asks again.
+#[test]
+fn a_lifetime_that_is_set_while_the_read_hook_is_asked_counts() {
+    must_end(|| {
+        for life in LIVES {
+            for idle in [None, Some(Duration::from_secs(3600))] {
+                let meanwhile = Meanwhile::default();
+                let mut builder = Cache::builder().expire_after(Prolongs(Arc::clone(&meanwhile)));
+                if let Some(idle) = idle {
+                    builder = builder.time_to_idle(idle);
+                }
+                let (clock, hand) = Clock::manual();
+                let cache = audited(builder.clock(clock).build());
+                cache.insert(1, 1);
+                hand.advance(LEAST / 2);
+                let other = cache.clone();
+                let sets = move || assert!(other.set_ttl(&1, life));
+                *meanwhile.lock().unwrap() = Some(Box::new(sets));
+                assert_eq!(cache.get(&1), Some(1));
+                assert_eq!(cache.expires_in(&1), Expiration::Due(life.max(LEAST)), "{idle:?}");
+            }
+        }
+    });
+}
+
+/// Has another lifetime set each time it is asked.
+#[derive(Clone, Default)]
+struct Restless(Arc<Mutex<Option<Cache<u32, u32>>>>);
+
+impl Expiry<u32, u32> for Restless {
+    fn expire_after_read(
+        &self,
+        key: &u32,
+        _: &u32,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        let life = current.unwrap_or(MINUTE) + SECOND;
+        let (cache, key) = (self.0.lock().unwrap().clone().unwrap(), *key);
+        assert!(thread::spawn(move || cache.set_ttl(&key, life)).join().unwrap());
+        Some(life + SECOND)
+    }
+}
+
+/// A read asks sixteen times at most.
+#[test]
+fn a_read_ends_though_its_hook_has_a_lifetime_set_each_time() {
+    must_end(|| {
+        for idle in [None, Some(Duration::from_secs(3600))] {
+            let restless = Restless::default();
+            let mut builder = Cache::builder().expire_after(restless.clone());
+            if let Some(idle) = idle {
+                builder = builder.time_to_idle(idle);
+            }
+            let cache = audited(builder.clock(Clock::manual().0).build());
+            *restless.0.lock().unwrap() = Some(cache.clone());
+            cache.insert(1, 1);
+            assert_eq!(cache.get(&1), Some(1));
+            drop(restless.0.lock().unwrap().take());
+        }
+    });
+}

@@ -306,3 +306,66 @@ fn close_waits_for_the_announcement_that_another_thread_is_making() {
         announcer.join().unwrap();
     });
 }
+
+/// The destructor of a value that was not cloned panics.
+struct Bomb(bool);
+
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        Self(false)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.0, "the destructor");
+    }
+}
+
+/// A listener that gets clones is called before what they are clones of is dropped.
+#[test]
+fn a_listener_that_gets_clones_is_told_whatever_destructors_do() {
+    let (told, jobs) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let (count, queue) = (Arc::clone(&told), Arc::clone(&jobs));
+    let (clock, hand) = Clock::manual();
+    let cache = audited(
+        Cache::<u32, Bomb>::builder()
+            .executor(move |job| queue.lock().unwrap().push(job))
+            .eviction_listener(move |_, _, _| _ = count.fetch_add(1, SeqCst))
+            .clock(clock)
+            .build(),
+    );
+    cache.insert(1, Bomb(true));
+    cache.invalidate(&1);
+    // The cache's own count goes first, if no guard of another test keeps it.
+    for _ in 0..20 {
+        hand.advance(SECOND);
+        cache.insert(2, Bomb(false));
+        cache.invalidate(&2);
+    }
+    while let Some(job) = { jobs.lock().unwrap().pop() } {
+        job();
+    }
+    assert_eq!(told.load(SeqCst), 21);
+}
+
+/// The same of one that awaits.
+#[test]
+fn a_listener_that_awaits_is_told_whatever_destructors_do() {
+    let (told, awaited) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (count, polls) = (Arc::clone(&told), Arc::clone(&awaited));
+    let cache = cortado::future::Cache::<u32, Bomb>::builder()
+        .async_eviction_listener(move |_, _, _| {
+            count.fetch_add(1, SeqCst);
+            let polls = Arc::clone(&polls);
+            Box::pin(async move { _ = polls.fetch_add(1, SeqCst) })
+        })
+        .build();
+    let sync = audited(cache.sync().clone());
+    // By a thread, which cannot run the listener.
+    sync.insert(1, Bomb(true));
+    sync.invalidate(&1);
+    (0..3).for_each(|_| sync.run_pending_tasks());
+    pollster::block_on(cache.run_pending_tasks());
+    assert_eq!((told.load(SeqCst), awaited.load(SeqCst)), (1, 1));
+}

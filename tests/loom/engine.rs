@@ -10,6 +10,8 @@
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
 //! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
 //! | `read_vs_set_ttl_after_it` | a read whose effect was seen has no second one over what came then | `renewals-are-made-again` |
+//! | `persist_vs_reads_that_outlive_it` | a call that has changed a lifetime says so | `claims-hide-new-deadlines` |
+//! | `set_ttl_vs_a_read_that_prolongs_and_one_that_misses` | a call that has changed nothing says so | `unstored-lifetimes-count` |
 //! | `read_vs_reclaim` | a handle, and a guard, keep the value; it is dropped once, after them | `retire-without-grace` |
 //! | `remove_vs_remove` | each notice is delivered once, one at a time, by one of those who removed | `outbox-two-deliverers` |
 //! | `insert_vs_invalidate_all` | what was inserted before is gone, and what was published late is swept | `outbox-two-deliverers`; `added-skips-the-sweep` (at two preemptions) |
@@ -231,6 +233,45 @@ fn persist_vs_reads_that_outlive_it() {
             })],
         );
         assert_eq!(is_set.get(), outlives.load(Relaxed));
+        finish(&cache);
+    });
+}
+
+/// Leaves 8 s at least when it is asked about a read.
+struct ReadsProlong;
+
+impl<K, V> Expiry<K, V> for ReadsProlong {
+    fn expire_after_read(
+        &self,
+        _: &K,
+        _: &V,
+        _: Instant,
+        current: Option<Duration>,
+        _: Instant,
+    ) -> Option<Duration> {
+        current.map(|left| left.max(8 * SECOND))
+    }
+}
+
+/// A read prolongs the life while a call sets another one. If a second read then finds the life
+/// over before the call has stored anything, the call says that there is no entry.
+#[test]
+fn set_ttl_vs_a_read_that_prolongs_and_one_that_misses() {
+    model(|| {
+        let ledger = Ledger::new();
+        let cache = ledger.builder().expire_after(ReadsProlong).build_with_hasher(Plain);
+        cache.insert_with_ttl(1, ledger.value(1), 8 * SECOND);
+        let (other, is_set) = (cache.clone(), Cell::new(false));
+        race(
+            || is_set.set(cache.set_ttl(&1, 1000 * SECOND)),
+            [Box::new(move || {
+                ledger.set_seconds(6);
+                let _ = other.get_entry(&1);
+                ledger.set_seconds(20);
+                let _ = other.get_entry(&1);
+            })],
+        );
+        assert_eq!(is_set.get(), cache.peek(&1).is_some());
         finish(&cache);
     });
 }

@@ -3,7 +3,7 @@
 //! break it.
 
 use crate::common::audited::audited;
-use cortado::{Cache, Clock};
+use cortado::{Cache, Clock, Op};
 use std::time::{Duration, Instant};
 
 /// What the documentation trusts the kernel's coarse clock not to lag by.
@@ -37,6 +37,18 @@ fn short_lifetimes_are_exact() {
     let cache = audited(Cache::new(10_000));
     for ttl in [Duration::from_secs(1), LONG - Duration::from_nanos(1)] {
         check(&cache, ttl, Duration::ZERO, |key| cache.insert_with_ttl(key, 0, ttl));
+    }
+}
+
+/// Also where a policy would give a long one.
+#[test]
+fn short_lifetimes_that_computations_give_are_exact() {
+    let hour = Duration::from_secs(3600);
+    let cache = audited(Cache::builder().ttl_on_write(move |_, _| Some(hour)).build());
+    for ttl in [Duration::from_millis(50), Duration::from_secs(1)] {
+        check(&cache, ttl, Duration::ZERO, |key| {
+            cache.entry(key).and_compute_with(|_| Op::PutWithTtl(0, ttl));
+        });
     }
 }
 

@@ -116,9 +116,7 @@ impl Core {
         running.finish(has_more);
         left
     }
-}
 
-impl Core {
     /// Requests another try at what this pass had to leave alone.
     fn request_retry(&self, now: Timestamp) {
         // A model's clock stands still.

@@ -200,6 +200,28 @@ impl Core {
             rounds = if is_nearer { 0 } else { rounds + 1 };
         }
     }
+
+    /// How long to wait for a guard or a computation: a short time at first, then twice as long
+    /// each time, up to [`LONGEST_DELAY`].
+    fn back_off(&self, is_new: bool) -> Duration {
+        let runs = if is_new { 0 } else { self.upkeep.published.idle_runs.load(Ordering::Relaxed) };
+        self.upkeep.published.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
+        let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
+        let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
+        (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
+    }
+
+    /// How long, in real time, until the wheel has something to expire.
+    fn until_due(&self) -> Option<Duration> {
+        let due = self.upkeep.published.next_due();
+        (due != NEVER).then(|| self.until(due))
+    }
+
+    /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
+    /// scheduler reads it once per period.
+    fn until(&self, time: Timestamp) -> Duration {
+        self.ticker.real_delay(time).unwrap_or(self.upkeep.clock_period)
+    }
 }
 
 /// Asks for another run a second later if a panic of the user's clock cuts this one short. The work
@@ -247,29 +269,5 @@ impl Scheduled for Core {
         let others = soon.into_iter().chain(surplus).chain(retry).min();
         let others = others.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
         due.into_iter().chain(others).min()
-    }
-}
-
-impl Core {
-    /// How long to wait for a guard or a computation: a short time at first, then twice as long
-    /// each time, up to [`LONGEST_DELAY`].
-    fn back_off(&self, is_new: bool) -> Duration {
-        let runs = if is_new { 0 } else { self.upkeep.published.idle_runs.load(Ordering::Relaxed) };
-        self.upkeep.published.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
-        let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
-        let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
-        (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
-    }
-
-    /// How long, in real time, until the wheel has something to expire.
-    fn until_due(&self) -> Option<Duration> {
-        let due = self.upkeep.published.next_due();
-        (due != NEVER).then(|| self.until(due))
-    }
-
-    /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
-    /// scheduler reads it once per period.
-    fn until(&self, time: Timestamp) -> Duration {
-        self.ticker.real_delay(time).unwrap_or(self.upkeep.clock_period)
     }
 }

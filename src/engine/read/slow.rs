@@ -41,6 +41,10 @@ pub(super) enum HookMemo {
     New(Option<Duration>),
 }
 
+/// How often a read asks its hook anew because the entry has got another lifetime. The hook may set
+/// one itself, each time.
+const ROUNDS_BESIDE_WRITES: u32 = 16;
+
 /// The outcome of prolonging an entry's life.
 enum Renewed<'g, K, V> {
     Hit(NodeRef<'g, K, V>),
@@ -82,9 +86,7 @@ impl<K, V, S> Engine<K, V, S> {
             }
         }
     }
-}
 
-impl<K, V, S> Engine<K, V, S> {
     /// One attempt to read the node that was found, if one was found. It may read the precise
     /// clock, prolong the entry's life, count and record the read. `memo` is what the read hook
     /// has already answered.
@@ -155,6 +157,8 @@ impl<K, V, S> Engine<K, V, S> {
         // The hook may have been asked before, by the coarse reading.
         let mut is_told = !matches!(memo, HookMemo::Unasked);
         let mut is_coarse = is_told;
+        // The hard deadline of which the hook was told, and how often another one may follow.
+        let (mut told, mut rounds) = (node.seen(), ROUNDS_BESIDE_WRITES);
         // The deadline that this read has stored.
         let mut ours = None;
         loop {
@@ -205,6 +209,11 @@ impl<K, V, S> Engine<K, V, S> {
             let new_hard = match ours {
                 None => {
                     is_told = asks;
+                    if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
+                        // The hook was asked about another lifetime, or not yet.
+                        memo = HookMemo::Unasked;
+                        (told, rounds) = (hard_deadline, rounds - 1);
+                    }
                     self.hard_deadline_after_read(node, now, hard_deadline, &mut memo)
                 }
                 Some(_) => hard_deadline,

@@ -150,14 +150,14 @@ where
             drop((key, init));
             return loaded;
         };
-        self.core.execute(Box::new(move || {
+        let reload = move || {
             let Some(engine) = engine.upgrade() else { return };
             let (mut key, mut init) = (once(|| key), once(|| init().into_result()));
             let call: Call<'_, K, V> = (&mut |_| key(), &mut |_, _| answer(init(), &mut None));
             engine.core.drop_caught(engine.reload_with(reloading, call, Panics::Count));
-            // A panic of their destructors must not reach the executor.
-            catch_user_panic(|| drop((key, init)));
-        }));
+        };
+        // The destructors of `key` and `init` may panic, and that must not reach the executor.
+        self.core.execute(Box::new(move || _ = catch_user_panic(reload)));
         Ok(entry)
     }
 }

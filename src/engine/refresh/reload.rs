@@ -89,11 +89,14 @@ where
 
 impl<K, V, S> Engine<K, V, S>
 where
-    K: Hash + Eq + Clone,
+    K: Hash + Eq,
     S: BuildHasher,
 {
     /// Reloads a node's value by the stored loader, on this thread.
-    pub fn reload(&self, reloading: Reloading) -> Option<Entry<K, V>> {
+    pub fn reload(&self, reloading: Reloading) -> Option<Entry<K, V>>
+    where
+        K: Clone,
+    {
         let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
         let mut ask = |key: &K, old: &V| {
             let reloaded = loader.map(|loader| loader.reload(key, old));
@@ -101,13 +104,7 @@ where
         };
         self.reload_with(reloading, (&mut K::clone, &mut ask), Panics::Count)
     }
-}
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
     /// Reloads a node's value on this thread. If the key has a load or a computation in flight,
     /// this does nothing: it leaves the entry to that flight. Returns the entry of the value that
     /// the reload brought or found not modified, if it did.
@@ -127,7 +124,7 @@ where
             let timer = LoadTimer::start(&self.core);
             let answer = running.run(|reloading| {
                 let _mark = flight.mark_poll();
-                let node = self.pool.handle_ref(&reloading.node);
+                let node = self.pool.handle_ref(reloading.node());
                 panics.meet(|| ask(node.key(), node.value())).unwrap_or(Err(None))
             });
             timer.stop(&answer);
@@ -151,7 +148,7 @@ where
         if let Panics::Reach(Some(is_polling)) = panics {
             running.watch(is_polling);
         }
-        let flight = match self.begin_reload(self.pool.handle_ref(&running.reloading().node)) {
+        let flight = match self.begin_reload(self.pool.handle_ref(running.reloading().node())) {
             Ok(flight) => flight,
             Err(hindered) => {
                 running.end_hindered(hindered);
@@ -160,10 +157,10 @@ where
         };
         let present = running.run(|reloading| {
             let _mark = flight.mark_poll();
-            let node = self.pool.handle_ref(&reloading.node);
+            let node = self.pool.handle_ref(reloading.node());
             panics.meet(|| self.stable_entry(node.meta().hash(), node.key()).0)
         });
-        let id = running.reloading().node.id();
+        let id = running.reloading().node().id();
         if present.iter().flatten().any(|entry| entry.node().id() == id) {
             return Some((running, flight));
         }
@@ -194,7 +191,7 @@ where
         // The flight is entered here because it ends here: marks end in the order of a stack.
         let flight = flight.enter();
         let (ended, made) = running.run(|reloading| {
-            let of = (self.pool.handle_ref(&reloading.node), reloading.read_at);
+            let of = (self.pool.handle_ref(reloading.node()), reloading.read_at);
             let landed = panics.meet(|| self.land_answer(of, answer, key, flight));
             landed.unwrap_or((Ended::Failed(None), None))
         });

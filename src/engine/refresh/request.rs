@@ -44,7 +44,7 @@ where
             return false;
         }
         let Some(reloading) = self.take_reload(&node) else { return false };
-        drop(reloads.start(reloading));
+        self.core.drop_caught(reloads.start(reloading));
         if reloads.settings.inline {
             self.hold_back_writer();
         }

@@ -88,7 +88,7 @@ impl<'e> Running<'e> {
 
     /// Counts the outcome, and decides when a read may trigger the next reload of the entry.
     fn end_by(&self, reloading: Reloading, ended: Ended) {
-        let id = reloading.node.id();
+        let id = reloading.node().id();
         match ended {
             Ended::Done => {
                 self.reloads.failures.forget(id);
@@ -108,7 +108,7 @@ impl<'e> Running<'e> {
         let now = catch_user_panic(|| self.core.ticker.now());
         let now = now.unwrap_or_else(|| reloading.taken_from());
         let is_there = |id| self.core.pool.meta(id).deadline() != GONE;
-        self.reloads.failures.note(reloading.node.id(), (reason, now), &is_there);
+        self.reloads.failures.note(reloading.node().id(), (reason, now), &is_there);
         reloading.fail();
     }
 }

@@ -83,7 +83,7 @@ where
                 Begun::Leading(flight) => flight,
                 Begun::Ended(loaded) => {
                     // As in `load_until`.
-                    drop(draft);
+                    drop((draft, key));
                     return Some(loaded);
                 }
             };
@@ -97,7 +97,10 @@ where
             };
             spawn(Box::pin(load), self.core.executing());
             match follow.await {
-                Outcome::Done(QueuedOutcome::Loaded(loaded)) => return Some(loaded),
+                Outcome::Done(QueuedOutcome::Loaded(loaded)) => {
+                    drop(key);
+                    return Some(loaded);
+                }
                 Outcome::Done(QueuedOutcome::Panicked) => return None,
                 Outcome::Done(QueuedOutcome::Bypassed) => {}
                 Outcome::Abandoned => break,

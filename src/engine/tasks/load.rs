@@ -258,7 +258,7 @@ where
             let Some(engine) = engine.upgrade() else { return };
             let mut key = once(|| key);
             let answer = pin!(Some(caught(async { answer(init.await.into_result(), &mut None) })));
-            drop(engine.reload_by(reloading, |_| key(), answer).await);
+            engine.core.drop_caught(engine.reload_by(reloading, |_| key(), answer).await);
         };
         spawn(Box::pin(reload), execute);
         (Ok(entry), true)

@@ -112,10 +112,12 @@ where
         // waits keeps nothing: the executor may be the cache's own.
         let reload = async move {
             let Some(engine) = engine.upgrade() else { return };
-            let node = engine.pool.handle(reloading.node.clone());
-            let key = node.key().clone();
-            let answer = pin!(Some(asked(loader.reload(&key, node.value()))));
-            drop(engine.reload_by(Box::new(reloading), K::clone, answer).await);
+            let node = engine.pool.handle(reloading.node().clone());
+            let made = {
+                let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+                engine.reload_by(Box::new(reloading), K::clone, answer).await
+            };
+            engine.core.drop_caught((made, node));
         };
         spawn(Box::pin(reload), execute);
         None

@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// Removes this very node, on which the caller has a count, for a load or reload of its key.
-    /// Returns whether it was there, and nothing had overtaken the load.
+    /// Returns whether it lived, and nothing had overtaken the load.
     pub fn remove_node(&self, id: NodeId, flight: &EnteredFlight) -> bool {
         let hash = self.pool.meta(id).hash();
         // The clock is user code and runs before the lock.
@@ -276,11 +276,11 @@ impl Core {
         if self.check(&permit, hash).is_err() {
             return false;
         }
-        self.unlink(&mut locked, id, now, RemovalCause::Explicit);
+        let cause = self.unlink(&mut locked, id, now, RemovalCause::Explicit);
         drop(locked);
         drop(guard);
         self.write_event(Event::Removed(id).pack(), 0, now);
-        true
+        cause == RemovalCause::Explicit
     }
 
     /// Gives the node that was found a new hard deadline, if it lives. This takes the lock because
@@ -304,7 +304,8 @@ impl Core {
         }
         let life = self.pool.life(id);
         let (mut judged, mut new);
-        // The hard deadline that an earlier round of this loop has replaced.
+        // The hard deadline that an earlier round of this loop has replaced. Without an idle time
+        // there is one word only, and nothing is replaced before the last round.
         let mut replaced = None;
         loop {
             judged = life.deadline();
@@ -328,8 +329,9 @@ impl Core {
                 continue;
             }
             // In each round: a read may have exchanged it.
-            let word = self.pool.hard_deadline(id);
-            replaced.get_or_insert(word.map_or(judged, |word| word.replace(hard_deadline)));
+            let old = self.pool.hard_deadline(id).map(|word| word.replace(hard_deadline));
+            let unstored = seeded("unstored-lifetimes-count").then_some(judged);
+            replaced = replaced.or(old).or(unstored);
             new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
             if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
                 // A read has prolonged the life since the search, by a later reading of the clock.

@@ -83,10 +83,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
+        let is_there = || self.peek_at(&crate::epoch::pin(), hash, key).is_some();
+        let ends = || self.ends_now(hard_deadline) && is_there();
         self.step_write(
             (hash, key),
             clearance,
-            || self.clearance_for_lifetime((hash, key), || self.ends_now(hard_deadline)),
+            || self.clearance_for_lifetime((hash, key), ends),
             |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
         )
     }

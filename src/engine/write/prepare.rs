@@ -141,12 +141,12 @@ where
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
         let hash = node.meta().hash();
-        let depends = self.hooks.expiry.is_some() && self.depends_on_entry();
+        let is_asked = self.is_asked(terms.0.lifetime);
+        let depends = is_asked && self.depends_on_entry();
         let asked_about = depends.then(|| self.basis_of(hash, node.key()));
         // Only the clock and a clearing can change the entry now, and the hooks are not asked
         // again.
-        let ask = || self.ask(&node, asked_about.as_ref(), readings);
-        let answer = self.hooks.expiry.is_some().then(ask);
+        let answer = is_asked.then(|| self.ask(&node, asked_about.as_ref(), readings));
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());

@@ -4,9 +4,12 @@
 use super::bench::{Bench, HARD, SOFT};
 use super::inline::stale;
 use crate::common::audited::{audited, loading_audited};
-use cortado::{Builder, Cache, Clock, LoadError, LoadLimits, Loaded, Reloaded, RemovalCause};
-use std::sync::Arc;
+use cortado::{
+    Builder, Cache, Clock, LoadError, LoadLimits, Loaded, Loader, ManualClock, Reloaded,
+    RemovalCause,
+};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -238,5 +241,64 @@ fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
         cache.insert(7, 1);
         time.arm(nth);
         assert_eq!(cache.get_entry(&7).map(|entry| *entry), Ok(2), "reading {nth}");
+    }
+}
+
+/// Whether or not maintenance has met the ended entry. (The loader says "gone".)
+#[test]
+fn an_entry_that_ended_before_it_was_gone_counts_nowhere() {
+    for maintained in [false, true] {
+        let (clock, hand) = Clock::manual();
+        let itself = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
+        let of_loader = Arc::clone(&itself);
+        let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
+        let builder = builder.refresh_inline(true).clock(clock);
+        let cache = loading_audited(builder.build_with_loader(Gone(hand.clone(), of_loader)));
+        cache.insert(7, 1);
+        hand.advance(SOFT);
+        *itself.lock().unwrap() = maintained.then(|| cache.cache().clone());
+        assert_eq!(cache.cache().get(&7), Some(1));
+        let stats = cache.stats();
+        assert_eq!((stats.reloads, stats.reload_failures), (0, 0), "{maintained}");
+        drop(itself.lock().unwrap().take());
+    }
+}
+
+/// A reload says "gone" after the entry has ended.
+struct Gone(ManualClock, Arc<Mutex<Option<Cache<u32, u32>>>>);
+
+impl Loader<u32, u32> for Gone {
+    type Error = ();
+
+    fn load(&self, _: &u32) -> Result<Loaded<u32>, ()> {
+        Err(())
+    }
+
+    fn reload(&self, _: &u32, _: &u32) -> Result<Reloaded<u32>, ()> {
+        self.0.advance(HARD);
+        self.1.lock().unwrap().iter().for_each(|cache| cache.run_pending_tasks());
+        Ok(Reloaded::gone())
+    }
+}
+
+/// A change of a lifetime that finds no living entry overtakes nothing, whether or not maintenance
+/// has met the ended one.
+#[test]
+fn a_lifetime_of_nothing_overtakes_no_reload() {
+    for (ttl, maintained) in [(SOFT, false), (Duration::ZERO, false), (Duration::ZERO, true)] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
+        let cache = audited(builder.refresh_inline(true).clock(clock).build());
+        cache.insert(7, 1);
+        hand.advance(SOFT);
+        let got = cache.get_with(7, || {
+            hand.advance(HARD);
+            if maintained {
+                cache.run_pending_tasks();
+            }
+            assert!(!cache.set_ttl(&7, ttl));
+            2
+        });
+        assert_eq!((got, cache.get(&7)), (2, Some(2)), "{ttl:?} {maintained}");
     }
 }

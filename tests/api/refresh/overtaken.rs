@@ -2,7 +2,8 @@
 
 use super::bench::{HARD, Jobs, SOFT, bench};
 use crate::common::audited::{audited, loading_audited};
-use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded};
+use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded, future};
+use pollster::block_on;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -146,7 +147,7 @@ impl Drop for Second {
 /// A panic of its destructor is counted. It reaches neither the reader nor the executor.
 #[test]
 fn the_value_of_an_overtaken_reload_may_panic_when_it_is_dropped() {
-    for inline in [true, false] {
+    for (inline, by_read) in [(true, true), (true, false), (false, true), (false, false)] {
         let (clock, hand) = Clock::manual();
         let made = AtomicU32::new(0);
         let itself: Arc<Mutex<Option<Cache<u32, Second>>>> = Arc::default();
@@ -169,8 +170,146 @@ fn the_value_of_an_overtaken_reload_may_panic_when_it_is_dropped() {
         *itself.lock().unwrap() = Some(cache.cache().clone());
         drop(cache.get_entry(&7).unwrap());
         hand.advance(SOFT);
-        assert_eq!(cache.cache().get_entry(&7).map(|entry| entry.value().0), Some(1));
+        if by_read {
+            assert_eq!(cache.cache().get_entry(&7).map(|entry| entry.value().0), Some(1));
+        } else {
+            assert!(cache.refresh(&7));
+        }
         assert_eq!((cache.cache().get_entry(&7).is_none(), cache.stats().drop_panics), (true, 1));
         drop(itself.lock().unwrap().take());
+    }
+}
+
+/// The cache that a loader clears, which is made after the loader.
+type Cleared = Arc<Mutex<Option<Cache<u32, Arc<Second>>>>>;
+
+/// Clears the cache when it makes the second value.
+fn make(cleared: &Cleared, number: u32) -> Loaded<Arc<Second>> {
+    if number == 2 {
+        cleared.lock().unwrap().take().unwrap().invalidate_all();
+    }
+    Loaded::new(Arc::new(Second(number)))
+}
+
+/// The same by the stored loader of a cache for tasks.
+#[test]
+fn so_may_that_of_a_reload_by_a_task() {
+    let (clock, hand) = Clock::manual();
+    let (made, cleared) = (AtomicU32::new(0), Cleared::default());
+    let of_loader = Arc::clone(&cleared);
+    let cache = future::Cache::builder()
+        .refresh_after_write(SOFT)
+        .executor(|job: Job| job())
+        .record_stats(true)
+        .clock(clock)
+        .build_with_loader(move |_: u32| {
+            let value = make(&of_loader, made.fetch_add(1, SeqCst) + 1);
+            async move { Ok::<_, ()>(value) }
+        });
+    let sync = audited(cache.cache().sync().clone());
+    *cleared.lock().unwrap() = Some(sync.clone());
+    drop(block_on(cache.get(&7)));
+    hand.advance(SOFT);
+    assert_eq!(block_on(cache.get(&7)).map(|value| value.0), Ok(1));
+    assert_eq!((sync.get(&7).is_none(), sync.stats().drop_panics), (true, 1));
+}
+
+/// The same by a call's own loader, on the executor.
+#[test]
+fn so_may_that_of_a_calls_loader() {
+    for by_task in [false, true] {
+        let (clock, hand) = Clock::manual();
+        let builder = Cache::builder().refresh_after_write(SOFT).executor(|job: Job| job());
+        let cache = audited(builder.record_stats(true).clock(clock).build());
+        let cleared = Cleared::default();
+        *cleared.lock().unwrap() = Some(cache.clone());
+        cache.insert(7, Arc::new(Second(1)));
+        hand.advance(SOFT);
+        let old = if by_task {
+            block_on(cache.future().load_refreshing(7, async move { make(&cleared, 2) }))
+        } else {
+            cache.load_refreshing(7, move || make(&cleared, 2))
+        };
+        assert_eq!(old.0, 1);
+        assert_eq!((cache.get(&7).is_none(), cache.stats().drop_panics), (true, 1));
+    }
+}
+
+/// The destructor of the first value panics.
+struct First(u32);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        assert!(self.0 != 1, "the first value");
+    }
+}
+
+/// A reload keeps the old value until its end, and so may have the last count on it.
+#[test]
+fn an_old_value_may_panic_when_its_reload_ends() {
+    for inline in [true, false] {
+        let (clock, hand) = Clock::manual();
+        let made = AtomicU32::new(0);
+        let itself: Arc<Mutex<Option<Cache<u32, First>>>> = Arc::default();
+        let of_loader = Arc::clone(&itself);
+        let cache = loading_audited(
+            Cache::builder()
+                .refresh_after_write(SOFT)
+                .refresh_inline(inline)
+                .executor(|job: Job| job())
+                .record_stats(true)
+                .clock(clock)
+                .build_with_loader(move |_: &u32| {
+                    let number = made.fetch_add(1, SeqCst) + 1;
+                    if number == 2 {
+                        let cache = of_loader.lock().unwrap().clone().unwrap();
+                        cache.insert(7, First(10));
+                        cache.run_pending_tasks();
+                    }
+                    Ok::<_, ()>(Loaded::new(First(number)))
+                }),
+        );
+        *itself.lock().unwrap() = Some(cache.cache().clone());
+        drop(cache.get_entry(&7).unwrap());
+        hand.advance(SOFT);
+        assert!(cache.cache().touch(&7));
+        // If a guard of another test has kept it, maintenance drops it.
+        while cache.stats().drop_panics == 0 {
+            cache.run_pending_tasks();
+        }
+        assert_eq!(cache.cache().get_entry(&7).map(|entry| entry.value().0), Some(10));
+        drop(itself.lock().unwrap().take());
+    }
+}
+
+/// A job that comes after the end of the cache has the last count on the old value, and all of what
+/// the call has left.
+#[test]
+fn what_a_late_job_drops_may_panic() {
+    for stored in [true, false] {
+        let (clock, hand) = Clock::manual();
+        let jobs = Jobs::default();
+        let queue = jobs.clone();
+        let builder = Cache::<u32, Arc<First>>::builder().refresh_after_write(SOFT).clock(clock);
+        let builder = builder.executor(move |job| queue.push(job));
+        if stored {
+            let cache =
+                builder.build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(Arc::new(First(1)))));
+            drop(cache.get(&7));
+            hand.advance(SOFT);
+            assert!(cache.cache().touch(&7));
+        } else {
+            let cache = builder.build();
+            cache.insert(7, Arc::new(First(0)));
+            hand.advance(SOFT);
+            let captured = First(1);
+            let old = cache.load_refreshing(7, move || {
+                let _whole = &captured;
+                Loaded::new(Arc::new(First(2)))
+            });
+            assert_eq!(old.0, 0);
+        }
+        assert_eq!(jobs.len(), 1);
+        jobs.run_one();
     }
 }

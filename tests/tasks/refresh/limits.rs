@@ -2,11 +2,12 @@
 
 use super::bench::{Bench, HARD, SOFT, bench};
 use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
-use crate::common::must_end;
+use crate::common::{must_end, panic_of};
 use crate::hand::{Gate, Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{AsyncLoader, Clock, Job, LoadError, Loaded, Reloaded};
+use cortado::{AsyncLoader, Clock, Equivalent, Job, LoadError, Loaded, Reloaded, ToKey};
 use std::future::{pending, ready};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 /// Whether the wait of a task for the reload has ended by the timer or by the reload.
@@ -216,5 +217,79 @@ fn inside_a_load_a_task_reloads_nothing() {
         let other: TasksAudited<u32, u32> = tasks_audited(Cache::new(10));
         let stale = async { cache.get_within(&7, pending::<()>()).await.ok().unwrap() };
         assert_eq!(at_once(other.get_with(1, stale)), 1);
+    });
+}
+
+/// A key whose destructor panics, if it was made from a borrowed one.
+struct Bomb(u32, bool);
+
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        Self(self.0, false)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(!self.1, "the key's destructor");
+    }
+}
+
+impl PartialEq for Bomb {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Bomb {}
+
+impl Hash for Bomb {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[derive(Hash)]
+struct By(u32);
+
+impl Equivalent<Bomb> for By {
+    fn equivalent(&self, key: &Bomb) -> bool {
+        self.0 == key.0
+    }
+}
+
+impl ToKey<Bomb> for By {
+    fn to_key(&self) -> Bomb {
+        Bomb(self.0, true)
+    }
+}
+
+/// The panic reaches the call, which drops the entry that it would have returned.
+#[test]
+fn a_key_whose_destructor_panics_leaks_no_entry() {
+    must_end(|| {
+        for (inline, limited) in [(false, false), (false, true), (true, true)] {
+            let value = Arc::new(());
+            let made = Arc::clone(&value);
+            let mut builder = Cache::builder();
+            if !inline {
+                builder = builder.executor(|job: Job| job());
+            }
+            let cache = builder.build_with_loader(move |_: Bomb| {
+                let made = Arc::clone(&made);
+                async move { Ok::<_, ()>(Loaded::new(made)) }
+            });
+            let get = || {
+                if limited {
+                    at_once(cache.get_within(&By(7), ready(()))).is_ok()
+                } else {
+                    at_once(cache.get(&By(7))).is_ok()
+                }
+            };
+            assert_eq!(panic_of(get), "the key's destructor");
+            drop(tasks_audited(cache.cache().clone()));
+            drop(cache);
+            assert_eq!(Arc::strong_count(&value), 1, "inline {inline}, limited {limited}");
+        }
     });
 }

@@ -7,6 +7,7 @@ use crate::common::{SECOND, must_end, panic_of};
 use crate::hand::{Task, at_once, pends};
 use cortado::future::Cache;
 use cortado::{Clock, Job, Loaded, ManualClock, Reloaded, RemovalCause};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 #[test]
@@ -342,5 +343,40 @@ fn a_runtime_reloads_by_its_own_timers() {
             tokio::task::yield_now().await;
         }
         assert_eq!((cache.get(&7).await, cache.stats().reloads), (Ok(7), 1));
+    });
+}
+
+/// A key that cannot be cloned while the flag is up.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Brittle(u32);
+
+static BREAKS: AtomicBool = AtomicBool::new(false);
+
+impl Clone for Brittle {
+    fn clone(&self) -> Self {
+        assert!(!BREAKS.load(Relaxed), "no clone");
+        Self(self.0)
+    }
+}
+
+/// The new entry needs a key of its own.
+#[test]
+fn a_key_that_cannot_be_cloned_is_a_failure() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let cache = tasks_loading_audited(
+            Cache::<Brittle, u32>::builder()
+                .refresh_after_write(SOFT)
+                .executor(|job: Job| job())
+                .clock(clock)
+                .build_with_loader(|_: Brittle| async { Ok::<_, ()>(Loaded::new(1)) }),
+        );
+        cache.sync().insert(Brittle(7), 1);
+        hand.advance(SOFT);
+        BREAKS.store(true, Relaxed);
+        assert_eq!(cache.sync().get(&Brittle(7)), Some(1));
+        let failure = cache.last_failure(&Brittle(7)).expect("the reload has failed");
+        assert_eq!((failure.error().is_none(), cache.stats().reload_failures), (true, 1));
+        BREAKS.store(false, Relaxed);
     });
 }
