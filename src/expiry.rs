@@ -89,8 +89,8 @@ pub(crate) mod default_hook {
 ///
 /// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook, but not for
-/// a value that is put with a lifetime of its own. Reads also call no hook if the policy's read hook is the trait's own; the cache finds that out with the
-/// first read.
+/// a value that is put with a lifetime of its own. Reads also call no hook if the policy's read
+/// hook is the trait's own; the cache finds that out with the first read.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiration, Expiry};

@@ -191,23 +191,17 @@ enum Next {
     Settled,
 }
 
-impl Places {
-    fn new() -> Self {
-        Self {
-            taken: AtomicUsize::new(0),
-            ended: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
-            waiters: Waiters::new(),
-        }
-    }
-}
-
 impl Reloads {
     fn new(settings: RefreshSettings) -> Self {
         Self {
             settings,
-            places: Arc::new(Places::new()),
+            places: Arc::new(Places {
+                taken: AtomicUsize::new(0),
+                ended: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+                skipped: AtomicU64::new(0),
+                waiters: Waiters::new(),
+            }),
             waiting: SegQueue::new(),
             left: Mutex::new(Vec::new()),
             abandoned_from: AtomicU64::new(NEVER.raw()),

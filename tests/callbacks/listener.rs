@@ -1,6 +1,6 @@
 //! What a removal listener can rely on.
 
-use crate::common::audited::{Audited, audited};
+use crate::common::audited::{Audited, audited, tasks_audited};
 use crate::common::{MINUTE, SECOND, TICK, Told, kept, must_end, yield_a_while};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
 use cortado::{Cache, Clock, Op, Removed};
@@ -354,14 +354,14 @@ fn a_listener_that_gets_clones_is_told_whatever_destructors_do() {
 fn a_listener_that_awaits_is_told_whatever_destructors_do() {
     let (told, awaited) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (count, polls) = (Arc::clone(&told), Arc::clone(&awaited));
-    let cache = cortado::future::Cache::<u32, Bomb>::builder()
-        .async_eviction_listener(move |_, _, _| {
-            count.fetch_add(1, SeqCst);
-            let polls = Arc::clone(&polls);
-            Box::pin(async move { _ = polls.fetch_add(1, SeqCst) })
-        })
-        .build();
-    let sync = audited(cache.sync().clone());
+    let builder = cortado::future::Cache::<u32, Bomb>::builder();
+    let builder = builder.async_eviction_listener(move |_, _, _| {
+        count.fetch_add(1, SeqCst);
+        let polls = Arc::clone(&polls);
+        Box::pin(async move { _ = polls.fetch_add(1, SeqCst) })
+    });
+    let cache = tasks_audited(builder.build());
+    let sync = cache.sync();
     // By a thread, which cannot run the listener.
     sync.insert(1, Bomb(true));
     sync.invalidate(&1);

@@ -15,6 +15,10 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
     ("callbacks/refreshing.rs", "begun", 1, "`end` calls `Subject::check`"),
     ("tasks/fused.rs", "new", 1, "`Fused::check` calls `Subject::check`"),
     ("model/harness/subject.rs", "build", 1, "the driver audits before and after the close"),
+    // They go on until the process ends.
+    ("common/neighbour.rs", "hold_guards", 1, "its thread never ends"),
+    ("common/neighbour.rs", "make_garbage", 1, "its thread never ends"),
+    ("common/neighbour.rs", "start_threads", 1, "its thread never ends"),
     // Nothing drops a static.
     (
         "callbacks/listener.rs",

@@ -148,10 +148,15 @@ where
         if let Panics::Reach(Some(is_polling)) = panics {
             running.watch(is_polling);
         }
-        let flight = match self.begin_reload(self.pool.handle_ref(running.reloading().node())) {
-            Ok(flight) => flight,
-            Err(hindered) => {
+        let node = self.pool.handle_ref(running.reloading().node());
+        let flight = match panics.meet(|| self.begin_reload(node)) {
+            Some(Ok(flight)) => flight,
+            Some(Err(hindered)) => {
                 running.end_hindered(hindered);
+                return None;
+            }
+            None => {
+                running.end(Ended::Failed(None));
                 return None;
             }
         };

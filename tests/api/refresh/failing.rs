@@ -1,9 +1,11 @@
 //! Stale on error: the old value stays until its hard deadline, and reloads are tried again.
 
-use super::bench::{Bench, HARD, SOFT, bench};
+use super::bench::{Bench, HARD, Jobs, SOFT, bench};
 use crate::common::SECOND;
 use crate::common::audited::loading_audited;
 use cortado::{Cache, Clock, Job, Loaded, Op, Reloaded, RemovalCause};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -235,4 +237,47 @@ fn the_destructor_of_an_earlier_error_may_panic() {
         hand.advance(SECOND);
     }
     assert_eq!(drops.load(SeqCst), 2);
+}
+
+/// Keys with the same hash, whose comparison panics while the flag is up.
+#[derive(Clone, Debug)]
+struct Brittle(u32);
+
+static BREAKS: AtomicBool = AtomicBool::new(false);
+
+impl Hash for Brittle {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(0);
+    }
+}
+
+impl PartialEq for Brittle {
+    fn eq(&self, other: &Self) -> bool {
+        assert!(!BREAKS.load(SeqCst), "no comparison");
+        self.0 == other.0
+    }
+}
+
+impl Eq for Brittle {}
+
+/// The reload compares its key with that of a load that is under way.
+#[test]
+fn a_reload_whose_key_cannot_be_compared_has_failed() {
+    let (clock, hand) = Clock::manual();
+    let jobs = Jobs::default();
+    let queue = jobs.clone();
+    let builder = Cache::builder().refresh_after_write(SOFT).executor(move |job| queue.push(job));
+    let loads = |_: &Brittle| Ok::<_, ()>(Loaded::new(2));
+    let cache = loading_audited(builder.clock(clock).build_with_loader(loads));
+    cache.insert(Brittle(1), 1);
+    hand.advance(SOFT);
+    assert!(cache.cache().touch(&Brittle(1)));
+    let got = cache.cache().get_with(Brittle(2), || {
+        BREAKS.store(true, SeqCst);
+        let ran = catch_unwind(AssertUnwindSafe(|| jobs.run_one()));
+        BREAKS.store(false, SeqCst);
+        assert!(ran.is_ok(), "the panic reaches the executor");
+        3
+    });
+    assert_eq!((got, cache.stats().reload_failures), (3, 1));
 }

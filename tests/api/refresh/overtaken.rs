@@ -1,7 +1,7 @@
 //! A reload that begins after its entry was replaced, and the reload of the new entry.
 
 use super::bench::{HARD, Jobs, SOFT, bench};
-use crate::common::audited::{audited, loading_audited};
+use crate::common::audited::{audited, loading_audited, tasks_loading_audited};
 use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded, future};
 use pollster::block_on;
 use std::hash::{Hash, Hasher};
@@ -197,16 +197,13 @@ fn so_may_that_of_a_reload_by_a_task() {
     let (clock, hand) = Clock::manual();
     let (made, cleared) = (AtomicU32::new(0), Cleared::default());
     let of_loader = Arc::clone(&cleared);
-    let cache = future::Cache::builder()
-        .refresh_after_write(SOFT)
-        .executor(|job: Job| job())
-        .record_stats(true)
-        .clock(clock)
-        .build_with_loader(move |_: u32| {
-            let value = make(&of_loader, made.fetch_add(1, SeqCst) + 1);
-            async move { Ok::<_, ()>(value) }
-        });
-    let sync = audited(cache.cache().sync().clone());
+    let builder = future::Cache::builder().refresh_after_write(SOFT).executor(|job: Job| job());
+    let cache = builder.record_stats(true).clock(clock);
+    let cache = tasks_loading_audited(cache.build_with_loader(move |_: u32| {
+        let value = make(&of_loader, made.fetch_add(1, SeqCst) + 1);
+        async move { Ok::<_, ()>(value) }
+    }));
+    let sync = cache.cache().sync();
     *cleared.lock().unwrap() = Some(sync.clone());
     drop(block_on(cache.get(&7)));
     hand.advance(SOFT);
@@ -293,13 +290,13 @@ fn what_a_late_job_drops_may_panic() {
         let builder = Cache::<u32, Arc<First>>::builder().refresh_after_write(SOFT).clock(clock);
         let builder = builder.executor(move |job| queue.push(job));
         if stored {
-            let cache =
-                builder.build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(Arc::new(First(1)))));
+            let loads = |_: &u32| Ok::<_, ()>(Loaded::new(Arc::new(First(1))));
+            let cache = loading_audited(builder.build_with_loader(loads));
             drop(cache.get(&7));
             hand.advance(SOFT);
             assert!(cache.cache().touch(&7));
         } else {
-            let cache = builder.build();
+            let cache = audited(builder.build());
             cache.insert(7, Arc::new(First(0)));
             hand.advance(SOFT);
             let captured = First(1);

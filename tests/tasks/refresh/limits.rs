@@ -275,10 +275,10 @@ fn a_key_whose_destructor_panics_leaks_no_entry() {
             if !inline {
                 builder = builder.executor(|job: Job| job());
             }
-            let cache = builder.build_with_loader(move |_: Bomb| {
+            let cache = tasks_loading_audited(builder.build_with_loader(move |_: Bomb| {
                 let made = Arc::clone(&made);
                 async move { Ok::<_, ()>(Loaded::new(made)) }
-            });
+            }));
             let get = || {
                 if limited {
                     at_once(cache.get_within(&By(7), ready(()))).is_ok()
@@ -287,7 +287,6 @@ fn a_key_whose_destructor_panics_leaks_no_entry() {
                 }
             };
             assert_eq!(panic_of(get), "the key's destructor");
-            drop(tasks_audited(cache.cache().clone()));
             drop(cache);
             assert_eq!(Arc::strong_count(&value), 1, "inline {inline}, limited {limited}");
         }
