@@ -242,11 +242,13 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
             let Some(removed) = self.listener.queue.pop() else { return false };
             let left = self.listener.backlog.fetch_sub(1, Ordering::Relaxed) - 1;
             self.listener.waiters.wake_if(|| left <= self.listener.limit.load(Ordering::Relaxed));
-            self.begun = catch_user_panic(|| {
-                let (key, value) = (Arc::new(removed.key().clone()), removed.value().clone());
-                (self.listener.listener)(key, value, removed.cause())
-            });
+            let cause = removed.cause();
+            let clones =
+                catch_user_panic(|| (Arc::new(removed.key().clone()), removed.value().clone()));
             let is_dropped = catch_user_panic(|| drop(removed)).is_some();
+            let listener = &self.listener.listener;
+            self.begun =
+                clones.and_then(|(key, value)| catch_user_panic(|| listener(key, value, cause)));
             self.count(self.begun.is_some() && is_dropped);
         }
         true

@@ -105,6 +105,10 @@ impl Place {
 impl Sketch {
     /// Creates a sketch of the smallest size.
     pub fn new(seed: u64) -> Self {
+        let blocks_for = |entries: usize| {
+            let least = (entries * BLOCKS_PER_ENTRY).clamp(MIN_BLOCKS, AMPLE_BLOCKS);
+            entries.div_ceil(ENTRIES_PER_BLOCK).max(least)
+        };
         let blocks = Blocks::new([0; 8], blocks_for);
         Self { blocks, seed, counts: 0, sweep: None }
     }
@@ -203,12 +207,6 @@ impl Sketch {
             self.sweep = None;
         }
     }
-}
-
-/// The number of blocks for a number of entries.
-fn blocks_for(entries: usize) -> usize {
-    let least = (entries * BLOCKS_PER_ENTRY).clamp(MIN_BLOCKS, AMPLE_BLOCKS);
-    entries.div_ceil(ENTRIES_PER_BLOCK).max(least)
 }
 
 /// The greater of the two counters at each position of two words.

@@ -47,6 +47,7 @@ impl Ghost {
     pub fn new() -> Self {
         let mut empty = [NONE; PLACES + 1];
         empty[0] = 1;
+        let lines_for = |entries: usize| entries.div_ceil(ENTRIES_PER_LINE).max(1);
         Self { lines: Blocks::new(empty, lines_for) }
     }
 
@@ -99,10 +100,6 @@ impl Ghost {
     pub fn validate(&self) -> Result<(), String> {
         self.lines.validate().map_err(|error| format!("ghost: {error}"))
     }
-}
-
-fn lines_for(entries: usize) -> usize {
-    entries.div_ceil(ENTRIES_PER_LINE).max(1)
 }
 
 /// The upper bits of `x`, raised to be greater than any cursor. The index of the line comes from

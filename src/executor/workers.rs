@@ -133,11 +133,6 @@ impl State {
         (!turn.is_zero()).then_some(turn)
     }
 
-    /// Whether a worker will look again when the first job may be taken.
-    fn is_watched(&self, limits: &Limits) -> bool {
-        self.watched && self.turn(limits, Instant::now()).is_some()
-    }
-
     /// Decides what an idle worker, which counts among `idle`, does next. Resets its idle time
     /// while jobs wait.
     fn next(&mut self, limits: &Limits, idle_since: &mut Instant, now: Instant) -> Next {
@@ -217,7 +212,9 @@ impl Shared {
     #[must_use]
     fn staff(shared: &Arc<Self>, mut state: MutexGuard<'_, State>) -> VecDeque<(Instant, Job)> {
         let none = VecDeque::new();
-        if state.jobs.is_empty() || state.is_watched(&shared.limits) {
+        // Whether a worker will look again when the first job may be taken.
+        let is_watched = || state.watched && state.turn(&shared.limits, Instant::now()).is_some();
+        if state.jobs.is_empty() || is_watched() {
             return none;
         }
         if state.idle > 0 {

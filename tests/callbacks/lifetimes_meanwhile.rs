@@ -242,6 +242,31 @@ fn a_lifetime_that_is_set_while_the_read_hook_is_asked_counts() {
     });
 }
 
+/// The same by the system's clock, where the hook is asked by a coarse reading first.
+#[test]
+fn a_lifetime_that_is_set_while_the_read_hook_is_asked_coarsely_counts() {
+    must_end(|| {
+        for refresh in [false, true] {
+            let meanwhile = Meanwhile::default();
+            let mut builder = Cache::builder().expire_after(Prolongs(Arc::clone(&meanwhile)));
+            if refresh {
+                builder = builder.refresh_after_write(MINUTE).refresh_inline(true);
+            }
+            let cache = audited(builder.build());
+            cache.insert(1, 1);
+            // The cache learns that the hook is not the trait's own.
+            assert_eq!(cache.get(&1), Some(1));
+            // The coarse clock goes on.
+            thread::sleep(Duration::from_millis(20));
+            let other = cache.clone();
+            let sets = move || assert!(other.set_ttl(&1, 60 * MINUTE));
+            *meanwhile.lock().unwrap() = Some(Box::new(sets));
+            assert_eq!(cache.get(&1), Some(1));
+            assert!(cache.expires_in(&1).due() > Some(30 * MINUTE), "{refresh}");
+        }
+    });
+}
+
 /// Has another lifetime set each time it is asked.
 #[derive(Clone, Default)]
 struct Restless(Arc<Mutex<Option<Cache<u32, u32>>>>);

@@ -11,13 +11,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
         for node in self.all_keys() {
-            if let Some((node, mut removal)) = self.refused(node, &mut refuses) {
-                let key = (node.meta().hash(), node.key());
-                let mut once = |_: &K, _: &V| false;
-                let condition: Condition<'_, K, V> =
-                    if seeded("retain-judges-once") { &mut once } else { &mut refuses };
-                drop(block_on(|| self.step_removal(key, &mut removal, condition)));
-            }
+            let Some((node, mut removal)) = self.refused(node, &mut refuses) else { continue };
+            let key = (node.meta().hash(), node.key());
+            let mut once = |_: &K, _: &V| false;
+            let condition: Condition<'_, K, V> =
+                if seeded("retain-judges-once") { &mut once } else { &mut refuses };
+            drop(block_on(|| self.step_removal(key, &mut removal, condition)));
+            drop((node, removal));
             // At once: the predicate may panic, and the next entry may have to be waited for.
             self.after_write();
         }
@@ -31,10 +31,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         node: Handle<K, V>,
         refuses: Condition<'_, K, V>,
     ) -> Option<(Handle<K, V>, Removal<K, V>)> {
-        let (node, _) = self.present(node)?;
-        if !self.judge(&node, refuses) {
+        let present = self.present(node).map(|(node, _)| node);
+        let Some(node) = present.filter(|node| self.judge(node, refuses)) else {
+            self.maintain_after_write();
             return None;
-        }
+        };
         self.check_key(node.meta().hash(), node.key());
         Some((node.clone(), Removal::Judged(node)))
     }

@@ -98,7 +98,9 @@ impl<K, V, S> Engine<K, V, S> {
         memo: HookMemo,
     ) -> ReadStep<'g, K, V> {
         let mut due = self.core.is_maintenance_due(coarse);
-        let found = found.map(|found| self.judged(found));
+        // If the hook was asked, it was told of the deadline that the node was judged by.
+        let is_new = matches!(memo, HookMemo::Unasked);
+        let found = found.map(|found| if is_new { self.judged(found) } else { found });
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
         if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
             return ReadStep::Again;
@@ -149,18 +151,19 @@ impl<K, V, S> Engine<K, V, S> {
         mut memo: HookMemo,
         due: &mut bool,
     ) -> Renewed<'g, K, V> {
-        let ticker = &self.core.ticker;
+        let (ticker, life) = (&self.core.ticker, self.pool.raw().life(node.id()));
         let coarsely = self.mode.coarsely();
-        let asks = self.mode.asks();
-        let life = self.pool.raw().life(node.id());
+        let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
         let mut precisely = false;
         // The hook may have been asked before, by the coarse reading.
         let mut is_told = !matches!(memo, HookMemo::Unasked);
         let mut is_coarse = is_told;
         // The hard deadline of which the hook was told, and how often another one may follow.
         let (mut told, mut rounds) = (node.seen(), ROUNDS_BESIDE_WRITES);
-        // The deadline that this read has stored.
-        let mut ours = None;
+        let was_reloaded =
+            || self.pool.raw().refresh(node.id()).is_some_and(RefreshMark::was_reloaded);
+        // Whether this read has stored a hard deadline, and the deadline that it has stored.
+        let (mut is_stored, mut ours) = (false, None);
         loop {
             let deadline = life.deadline();
             if deadline == GONE {
@@ -168,7 +171,7 @@ impl<K, V, S> Engine<K, V, S> {
                     Some(ours) => Renewed::Hit(node.with_deadline(ours)),
                     // The hook was asked about this read, and may itself replace the entry each
                     // time. Only a reload's new entry goes on from the last read of the old one.
-                    None if is_told && !self.was_reloaded(node) || seeded("gone-is-a-hit") => {
+                    None if is_told && !was_reloaded() || seeded("gone-is-a-hit") => {
                         Renewed::Hit(node)
                     }
                     None => Renewed::Gone,
@@ -179,7 +182,10 @@ impl<K, V, S> Engine<K, V, S> {
             {
                 return Renewed::Hit(node.with_deadline(ours));
             }
-            let lazily = asks && !precisely && self.may_ask_coarsely(deadline, coarse);
+            // If the hook leaves a long lifetime as it is, the reading does not matter. If the hook
+            // answers with a long lifetime, the lag matters as little as for a new entry. But an
+            // idle time prolongs from the present on.
+            let lazily = asks && !precisely && !has_idle && self.is_long(deadline, coarse);
             if is_coarse && !lazily {
                 // The life has become short meanwhile: the answer is made anew, by the present.
                 (memo, is_coarse) = (HookMemo::Unasked, false);
@@ -207,7 +213,7 @@ impl<K, V, S> Engine<K, V, S> {
             let hard_word = self.pool.raw().hard_deadline(node.id());
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let new_hard = match ours {
-                None => {
+                None if !is_stored => {
                     is_told = asks;
                     if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
                         // The hook was asked about another lifetime, or not yet.
@@ -216,7 +222,7 @@ impl<K, V, S> Engine<K, V, S> {
                     }
                     self.hard_deadline_after_read(node, now, hard_deadline, &mut memo)
                 }
-                Some(_) => hard_deadline,
+                _ => hard_deadline,
             };
             if lazily
                 && new_hard != hard_deadline
@@ -228,9 +234,11 @@ impl<K, V, S> Engine<K, V, S> {
             }
             if let Some(word) = hard_word
                 && new_hard != hard_deadline
-                && !word.exchange(hard_deadline, new_hard)
             {
-                continue;
+                is_stored = word.exchange(hard_deadline, new_hard);
+                if !is_stored {
+                    continue;
+                }
             }
             let mut new = self.core.lifetimes.deadline(now, new_hard);
             if new < deadline && new != new_hard {
@@ -259,20 +267,6 @@ impl<K, V, S> Engine<K, V, S> {
                 ours = Some(new);
             }
         }
-    }
-
-    /// Whether a node that has left was replaced by its reload.
-    #[cold]
-    fn was_reloaded(&self, node: NodeRef<'_, K, V>) -> bool {
-        self.pool.raw().refresh(node.id()).is_some_and(RefreshMark::was_reloaded)
-    }
-
-    /// Whether the hook may be asked with a coarse reading. That needs an entry with a long
-    /// remaining life, and a cache without an idle time, which would prolong from the present on.
-    /// If the hook leaves the lifetime as it is, the reading does not matter. If the hook
-    /// answers with a long lifetime, the lag matters as little as for a new entry.
-    fn may_ask_coarsely(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
-        !self.core.lifetimes.has_idle() && self.is_long(deadline, coarse)
     }
 
     /// Whether the remaining life is so long that the lag of a coarse reading does not matter.

@@ -148,8 +148,9 @@ where
         if let Panics::Reach(Some(is_polling)) = panics {
             running.watch(is_polling);
         }
-        let node = self.pool.handle_ref(running.reloading().node());
-        let flight = match panics.meet(|| self.begin_reload(node)) {
+        let begin =
+            |it: &Reloading| panics.meet(|| self.begin_reload(self.pool.handle_ref(it.node())));
+        let flight = match running.run(begin) {
             Some(Ok(flight)) => flight,
             Some(Err(hindered)) => {
                 running.end_hindered(hindered);

@@ -117,7 +117,8 @@ where
                 let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
                 engine.reload_by(Box::new(reloading), K::clone, answer).await
             };
-            engine.core.drop_caught((made, node));
+            engine.core.drop_caught(made);
+            engine.core.drop_caught(node);
         };
         spawn(Box::pin(reload), execute);
         None

@@ -9,10 +9,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub async fn retain_async(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
         for node in self.all_keys() {
-            if let Some((node, mut removal)) = self.refused(node, &mut refuses) {
-                let key = (node.meta().hash(), node.key());
-                drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
-            }
+            let Some((node, mut removal)) = as_task(|| self.refused(node, &mut refuses)) else {
+                continue;
+            };
+            let key = (node.meta().hash(), node.key());
+            drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
+            drop((node, removal));
             // At once: the predicate may panic, and the task may wait or be dropped.
             as_task(|| self.after_write());
         }
@@ -22,11 +24,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// computed.
     pub fn remove_without_waiting(&self, mut predicate: impl FnMut(&K, &V) -> bool) {
         for node in self.all_keys() {
-            if let Some((node, mut removal)) = self.refused(node, &mut predicate) {
-                let key = (node.meta().hash(), node.key());
-                let (Step::Done(_) | Step::Wait(_)) =
-                    self.step_removal(key, &mut removal, &mut predicate);
-            }
+            let Some((node, mut removal)) = as_task(|| self.refused(node, &mut predicate)) else {
+                continue;
+            };
+            let key = (node.meta().hash(), node.key());
+            let (Step::Done(_) | Step::Wait(_)) =
+                self.step_removal(key, &mut removal, &mut predicate);
+            drop((node, removal));
             as_task(|| self.after_write());
         }
     }

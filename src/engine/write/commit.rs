@@ -330,8 +330,7 @@ impl Core {
             }
             // In each round: a read may have exchanged it.
             let old = self.pool.hard_deadline(id).map(|word| word.replace(hard_deadline));
-            let unstored = seeded("unstored-lifetimes-count").then_some(judged);
-            replaced = replaced.or(old).or(unstored);
+            replaced = replaced.or(old).or(seeded("unstored-lifetimes-count").then_some(judged));
             new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
             if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
                 // A read has prolonged the life since the search, by a later reading of the clock.
