@@ -213,7 +213,7 @@ impl<K, V, S> Engine<K, V, S> {
             let hard_word = self.pool.raw().hard_deadline(node.id());
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let new_hard = match ours {
-                None if !is_stored => {
+                None if !is_stored || seeded("renewals-are-made-again") => {
                     is_told = asks;
                     if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
                         // The hook was asked about another lifetime, or not yet.
