@@ -242,14 +242,12 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
             let Some(removed) = self.listener.queue.pop() else { return false };
             let left = self.listener.backlog.fetch_sub(1, Ordering::Relaxed) - 1;
             self.listener.waiters.wake_if(|| left <= self.listener.limit.load(Ordering::Relaxed));
-            let cause = removed.cause();
-            let clones =
-                catch_user_panic(|| (Arc::new(removed.key().clone()), removed.value().clone()));
-            let is_dropped = catch_user_panic(|| drop(removed)).is_some();
-            let listener = &self.listener.listener;
-            self.begun =
-                clones.and_then(|(key, value)| catch_user_panic(|| listener(key, value, cause)));
-            self.count(self.begun.is_some() && is_dropped);
+            let told = catch_user_panic(|| {
+                let ((key, value, cause), dropped) = removed.split();
+                ((self.listener.listener)(Arc::new(key), value, cause), dropped.is_ok())
+            });
+            self.count(told.as_ref().is_some_and(|(_, is_dropped)| *is_dropped));
+            self.begun = told.map(|(begun, _)| begun);
         }
         true
     }

@@ -11,6 +11,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// A handle on an entry. It dereferences to the value.
@@ -367,11 +368,19 @@ impl<K, V> Removed<K, V> {
         K: Clone,
         V: Clone,
     {
-        let parts = (self.key().clone(), self.value().clone(), self.cause());
-        // Before the parts are the return value: if a destructor panicked after that, they would
-        // leak.
-        drop(self);
+        let (parts, dropped) = self.split();
+        dropped.unwrap_or_else(|panic| resume_unwind(panic));
         parts
+    }
+
+    /// The same, and the panic of the destructors of what was cloned, if they panicked.
+    pub(crate) fn split(self) -> ((K, V, RemovalCause), std::thread::Result<()>)
+    where
+        K: Clone,
+        V: Clone,
+    {
+        let parts = (self.key().clone(), self.value().clone(), self.cause());
+        (parts, catch_unwind(AssertUnwindSafe(|| drop(self))))
     }
 }
 

@@ -40,6 +40,11 @@ impl<K: Eq, V, S> Entries<'_, K, V, S> {
             self.cursor = self.engine.walk_keys(self.cursor?, &mut self.batch);
         }
     }
+
+    /// The next living node.
+    fn next_node(&mut self) -> Option<Handle<K, V>> {
+        self.next_judged(|engine, node| engine.present(node).map(|(node, _)| node))
+    }
 }
 
 impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
@@ -90,7 +95,7 @@ macro_rules! projection {
             type Item = $item;
 
             fn next(&mut self) -> Option<$item> {
-                self.0.next_judged(|engine, node| engine.present(node)).map(|(node, _)| node).map($project)
+                self.0.next_node().map($project)
             }
         }
 

@@ -5,7 +5,7 @@ use crate::config::{Executor, Notifications, Overflow};
 use crate::entry::Removed;
 use crate::executor::Execute;
 use crate::removal::RemovalCause;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 impl<K, V, C> Builder<K, V, C> {
@@ -95,11 +95,8 @@ impl<K, V, C> Builder<K, V, C> {
         V: Clone,
     {
         self.removal_listener(move |removed| {
-            let (key, value) = (Arc::new(removed.key().clone()), removed.value().clone());
-            let cause = removed.cause();
-            // The destructors of the originals may panic.
-            let dropped = catch_unwind(AssertUnwindSafe(|| drop(removed)));
-            listener(key, value, cause);
+            let ((key, value, cause), dropped) = removed.split();
+            listener(Arc::new(key), value, cause);
             dropped.unwrap_or_else(|panic| resume_unwind(panic));
         })
     }

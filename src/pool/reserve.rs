@@ -65,6 +65,10 @@ impl Reserve {
         }
     }
 
+    fn block_of(&self, id: NodeId) -> BlockNumber {
+        BlockNumber(id.raw() >> self.bits)
+    }
+
     /// The first id of a block.
     fn first_of(&self, number: BlockNumber) -> NodeId {
         NodeId::from_raw(number.0 << self.bits)
@@ -180,7 +184,7 @@ impl Reserve {
             && let Some(id) = pool.pop_free()
         {
             moved += 1;
-            let number = BlockNumber(id.raw() >> self.bits);
+            let number = self.block_of(id);
             let new = || Block { head: NodeId::NONE, listed: 0, untouched: 0 };
             let block = state.partial.entry(number).or_insert_with(new);
             pool.at(id).meta().timer.set_next(block.head);

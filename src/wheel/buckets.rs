@@ -38,6 +38,11 @@ impl Ring {
         NodeId::from_raw(NodeId::FIRST_RESERVED.raw() + self.0)
     }
 
+    /// The ring that has this head.
+    fn of_head(head: NodeId) -> Self {
+        Self(head.raw() - NodeId::FIRST_RESERVED.raw())
+    }
+
     pub fn level(self) -> usize {
         (self.0 / MAX_BUCKETS) as usize
     }
@@ -184,8 +189,7 @@ impl<const LANES: usize> Buckets<LANES> {
         self.join(store, prev, next);
         links.clear();
         if prev == next {
-            // What is left is the ring's head.
-            self.unmark(Ring(next.raw() - NodeId::FIRST_RESERVED.raw()));
+            self.unmark(Ring::of_head(next));
         }
     }
 
