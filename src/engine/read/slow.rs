@@ -98,7 +98,7 @@ impl<K, V, S> Engine<K, V, S> {
         memo: HookMemo,
     ) -> ReadStep<'g, K, V> {
         let mut due = self.core.is_maintenance_due(coarse);
-        // If the hook was asked, it was told of the deadline that the node was judged by.
+        // If the hook was asked before, the node keeps the deadline that the hook was told.
         let is_new = matches!(memo, HookMemo::Unasked);
         let found = found.map(|found| if is_new { self.judged(found) } else { found });
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
@@ -158,7 +158,7 @@ impl<K, V, S> Engine<K, V, S> {
         // The hook may have been asked before, by the coarse reading.
         let mut is_told = !matches!(memo, HookMemo::Unasked);
         let mut is_coarse = is_told;
-        // The hard deadline of which the hook was told, and how often another one may follow.
+        // The hard deadline that the hook was told, and how often it may be asked about another.
         let (mut told, mut rounds) = (node.seen(), ROUNDS_BESIDE_WRITES);
         let was_reloaded =
             || self.pool.raw().refresh(node.id()).is_some_and(RefreshMark::was_reloaded);
