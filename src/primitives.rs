@@ -35,6 +35,23 @@ pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     ran.map_err(discard).ok()
 }
 
+/// Runs code that may panic. Calls `give_back` if it does.
+#[inline(always)]
+pub fn on_unwind<T>(run: impl FnOnce() -> T, give_back: impl Fn()) -> T {
+    struct OnUnwind<F: Fn()>(F);
+
+    impl<F: Fn()> Drop for OnUnwind<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+
+    let unwinding = OnUnwind(give_back);
+    let result = run();
+    std::mem::forget(unwinding);
+    result
+}
+
 /// Drops the payload of a panic. Its destructor may panic, and so may the destructor of the new
 /// payload. After four payloads, a longer chain than any real one, the rest is leaked.
 fn discard(mut payload: Box<dyn std::any::Any + Send>) {

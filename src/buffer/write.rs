@@ -44,7 +44,7 @@
 
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
-use crate::primitives::{Patience, seeded};
+use crate::primitives::{Patience, on_unwind, seeded};
 
 use super::ring::{Account, MAX_CAPACITY, SEGMENT};
 use super::spill::Spill;
@@ -233,16 +233,6 @@ impl WriteBuffer {
 /// pending.
 #[inline(always)]
 fn apply_batch(batch: &[u64], apply: impl FnOnce(&[u64]), release: impl Fn() -> bool) -> bool {
-    struct OnUnwind<F: Fn() -> bool>(F);
-
-    impl<F: Fn() -> bool> Drop for OnUnwind<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
-
-    let guard = OnUnwind(&release);
-    apply(batch);
-    std::mem::forget(guard);
+    on_unwind(|| apply(batch), || _ = release());
     release()
 }

@@ -23,21 +23,22 @@ use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, PoisonError};
 use crate::primitives::{catch_user_panic, seeded};
 use hashbrown::HashTable;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::Weak;
 
+/// A reload that waits for its thread. If it is dropped, a later read triggers another one.
+pub type DeferredReload = Box<dyn Any + Send>;
+
 /// A cache that can deliver later.
 pub trait Deliver: Send + Sync {
     /// Delivers notifications and drops reclaimed values, as much as a caller does after an
-    /// operation. Then starts the reloads of these nodes, which the thread has left. Inside of
-    /// another such call, that is left to the outermost one.
-    fn deliver_some(&self, reloads: Vec<NodeId>, is_outermost: bool);
-
-    /// Drops the reloads of these nodes: a later read begins others.
-    fn give_back(&self, reloads: Vec<NodeId>);
+    /// operation. Then starts these reloads. Inside of another such call, that is left to the
+    /// outermost one.
+    fn deliver_some(&self, reloads: Vec<DeferredReload>, is_outermost: bool);
 
     /// The same for a job of the executor, which does more at a time.
     fn deliver_job(&self, running: Running);
@@ -115,22 +116,20 @@ impl Frame {
     }
 }
 
-/// A cache that delivers later, and the nodes that it reloads then. If this is dropped, as with its
-/// thread, these reloads are given back.
+/// A cache that delivers later, and the reloads that it starts then.
 pub struct Deferred {
     cache: Weak<dyn Deliver>,
-    reloads: Vec<NodeId>,
+    reloads: Vec<DeferredReload>,
 }
 
 impl Deferred {
-    pub fn new(cache: &Weak<dyn Deliver>, reloads: Vec<NodeId>) -> Self {
+    pub fn new(cache: &Weak<dyn Deliver>, reloads: Vec<DeferredReload>) -> Self {
         Self { cache: Weak::clone(cache), reloads }
     }
 
-    fn deliver(mut self, is_outermost: bool) {
+    fn deliver(self, is_outermost: bool) {
         let Some(cache) = self.cache.upgrade() else { return };
-        let reloads = std::mem::take(&mut self.reloads);
-        let deliver = || cache.deliver_some(reloads, is_outermost);
+        let deliver = || cache.deliver_some(self.reloads, is_outermost);
         if std::thread::panicking() {
             // A second panic, of a clock of the user's, would abort the process.
             catch_user_panic(deliver);
@@ -144,16 +143,6 @@ impl Deferred {
         match list.iter_mut().find(|known| Weak::ptr_eq(&known.cache, &self.cache)) {
             Some(known) => known.reloads.append(&mut self.reloads),
             None => list.push(self),
-        }
-    }
-}
-
-impl Drop for Deferred {
-    fn drop(&mut self) {
-        if !self.reloads.is_empty()
-            && let Some(cache) = self.cache.upgrade()
-        {
-            cache.give_back(std::mem::take(&mut self.reloads));
         }
     }
 }

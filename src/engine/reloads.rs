@@ -1,4 +1,5 @@
-//! The state of a cache's reloads: settings, places, reloads that wait to be started, counters.
+//! The state of a cache's reloads: settings, places, counters; and the reloads that a thread's
+//! reads have triggered and not yet started.
 //!
 //! A cache has a limited number of *places*: one for each reload that may be under way. The
 //! *trigger* of a node is the instant in its `Refresh` word; the read or call that takes it reloads
@@ -13,25 +14,21 @@
 
 use super::core::Core;
 use super::failures::Failures;
-use super::reentrancy;
-use crate::clock::{NEVER, Nanos, Timestamp, nanos};
+use super::reentrancy::{self, DeferredReload};
+use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
 use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, Mutex, catch_user_panic, plain, seeded};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::{Arc, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use crate::waiters::{Wait, Waiters};
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Weak;
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
-
-/// A reload that has waited so long for the thread that has just read the entry waits in vain.
-const ABANDONED: Nanos = Nanos::from_raw(1_000_000_000);
 
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
@@ -47,14 +44,6 @@ pub trait Start<K, V>: Send + Sync {
 pub struct Reloads {
     pub settings: RefreshSettings,
     places: Arc<Places>,
-    /// Reloads whose triggers reads have taken. A read starts no reload under its guard.
-    waiting: SegQueue<Left>,
-    /// The same, from when somebody looks after them.
-    left: Mutex<Vec<Left>>,
-    /// When the first of these is [abandoned](Left::is_abandoned), or earlier. Who looks at them
-    /// raises it first, and lowers it last. A reader lowers it after its push. AcqRel: who raises
-    /// what a reader has lowered sees what that reader has pushed.
-    abandoned_from: AtomicU64,
     pub failures: Failures,
 }
 
@@ -96,36 +85,16 @@ impl<K, V> TypedReloads<K, V> {
     }
 
     /// Starts a reload. The caller holds no guard and no lock.
-    pub fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
+    pub fn start(&self, mut reloading: Reloading) -> Option<Entry<K, V>> {
+        reloading.trigger.next = Next::Later;
         self.starter.get()?.start(reloading)
     }
 }
 
-/// A reload that a read has left.
-struct Left {
-    reloading: Reloading,
-    /// The read's thread.
-    thread: ThreadId,
-    /// Whether that thread starts it at the end of a callback, a load or a view.
-    is_deferred: bool,
-}
-
-impl Left {
-    /// Whether it waits for this thread.
-    fn is_own(&self, thread: ThreadId) -> bool {
-        !self.is_deferred && self.thread == thread
-    }
-
-    /// Whether its reader has panicked, as far as the time can tell: it would have started the
-    /// reload at once.
-    fn is_abandoned(&self, now: Timestamp) -> bool {
-        self.abandoned_from() <= now
-    }
-
-    fn abandoned_from(&self) -> Timestamp {
-        let read_at = self.reloading.read_at.filter(|_| !self.is_deferred);
-        read_at.map_or(NEVER, |read_at| read_at.saturating_add(ABANDONED))
-    }
+crate::primitives::thread_local! {
+    /// Reloads of all caches whose triggers this thread's reads have just taken. A read starts no
+    /// reload under its guard.
+    static TRIGGERED: RefCell<Vec<Reloading>> = RefCell::default();
 }
 
 /// Counts of reloads that are under way, and of those that were.
@@ -202,9 +171,6 @@ impl Reloads {
                 skipped: AtomicU64::new(0),
                 waiters: Waiters::new(),
             }),
-            waiting: SegQueue::new(),
-            left: Mutex::new(Vec::new()),
-            abandoned_from: AtomicU64::new(NEVER.raw()),
             failures: Failures::new(),
         }
     }
@@ -273,19 +239,17 @@ impl Reloads {
         let Some(refresh) = core.pool.refresh(id) else { return false };
         let seen = refresh.instant();
         if !core.ticker.has_passed(seen, coarse) {
-            return refresh.is_under_way() && self.has_abandoned(coarse);
+            return false;
         }
         match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
-            Some(reloading) => self.start_later(reloading),
+            Some(mut reloading) => {
+                reloading.leave_no_trace();
+                // A thread that destroys its locals gives the reload back.
+                TRIGGERED.try_with(|triggered| triggered.borrow_mut().push(reloading)).is_ok()
+            }
             // A reader that is held back helps to deliver.
-            None => return core.is_over_notification_limit() || self.has_abandoned(coarse),
+            None => core.is_over_notification_limit(),
         }
-        true
-    }
-
-    /// Whether a reload may wait for a reader that has panicked.
-    fn has_abandoned(&self, now: Timestamp) -> bool {
-        self.abandoned_from.load(Relaxed) <= now.raw() && !seeded("abandoned-reloads-stay")
     }
 
     /// Takes the trigger of a stale node, for a call with a loader of its own. `None` if the node
@@ -299,100 +263,27 @@ impl Reloads {
         self.take(core, id, TakenBy::Read { at, seen })
     }
 
-    /// Leaves a reload to be started when the reader has dropped its guard.
-    fn start_later(&self, reloading: Reloading) {
-        let thread = std::thread::current().id();
-        let left = Left { reloading, thread, is_deferred: false };
-        let from = left.abandoned_from().raw();
-        self.waiting.push(left);
-        self.abandoned_from.fetch_min(from, AcqRel);
+    /// Takes out the reloads that this thread's reads have triggered. If they are dropped before
+    /// they are started, the next reads trigger others.
+    pub fn take_own(&self) -> Vec<Reloading> {
+        let is_own = |it: &mut Reloading| Arc::ptr_eq(&it.trigger.places, &self.places);
+        let take = |all: &RefCell<Vec<_>>| all.borrow_mut().extract_if(.., is_own).collect();
+        TRIGGERED.try_with(take).unwrap_or_default()
     }
 
-    /// Takes out all that reads have left for the executor.
-    pub fn take_waiting(&self) -> impl Iterator<Item = Reloading> {
-        self.with_left(std::mem::take).into_iter().map(|left| left.reloading)
-    }
-
-    /// Looks at all that are left.
-    fn with_left<T>(&self, look: impl FnOnce(&mut Vec<Left>) -> T) -> T {
-        let mut left = self.left.lock();
-        self.abandoned_from.swap(NEVER.raw(), AcqRel);
-        while let Some(it) = self.waiting.pop() {
-            left.push(it);
-        }
-        let result = look(&mut left);
-        let first = left.iter().map(Left::abandoned_from).min().unwrap_or(NEVER);
-        self.abandoned_from.fetch_min(first.raw(), AcqRel);
-        result
-    }
-
-    /// Gives up the reloads whose readers have panicked, for a call that asks for maintenance:
-    /// there may be no other read.
-    pub fn give_up_abandoned(&self, now: Timestamp) {
-        if self.has_abandoned(now) {
-            let is_such = |it: &mut Left| it.is_abandoned(now);
-            let abandoned: Vec<_> = self.with_left(|it| it.extract_if(.., is_such).collect());
-            abandoned.into_iter().for_each(|it| it.reloading.give_up());
-        }
-    }
-
-    /// Takes the reloads that this thread's reads have left, if they run here and now. Those that
-    /// run inline wait for the end of the outermost callback, load or computation on this thread,
-    /// and of its views: a loader may wait for what these hold, and a guard would hold back memory
-    /// meanwhile.
+    /// [Takes out](Self::take_own) those that may begin here and now. Those that run inline wait
+    /// for the end of the outermost callback, load or computation on this thread, and of its views:
+    /// a loader may wait for what these hold, and a guard would hold back memory meanwhile.
     pub fn take_own_or_defer(&self, core: &Core) -> Vec<Reloading> {
-        if !self.settings.inline {
-            return Vec::new();
-        }
-        let is_deferred = (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
+        let own = self.take_own();
+        let is_deferred = self.settings.inline
+            && (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
             && !seeded("reloads-run-where-they-are-found");
-        if !is_deferred {
-            return self.take_own(core.ticker.coarse());
+        if !is_deferred || own.is_empty() {
+            return own;
         }
-        let nodes = self.defer_own();
-        if !nodes.is_empty() {
-            core.defer_reloads(nodes);
-        }
+        core.notices.defer(own.into_iter().map(|it| Box::new(it) as DeferredReload).collect());
         Vec::new()
-    }
-
-    /// Takes out what this thread's reads have left, after one at most whose reader has panicked.
-    fn take_own(&self, now: Timestamp) -> Vec<Reloading> {
-        let thread = std::thread::current().id();
-        let taken = self.with_left(|left| {
-            let abandoned = left.iter().position(|it| !it.is_own(thread) && it.is_abandoned(now));
-            let mut taken: Vec<_> = abandoned.map(|at| left.remove(at)).into_iter().collect();
-            taken.extend(left.extract_if(.., |it| it.is_own(thread)));
-            taken
-        });
-        taken.into_iter().map(|left| left.reloading).collect()
-    }
-
-    /// Leaves to this thread what its reads have left, for later. Returns the nodes, for
-    /// [`take_deferred`](Self::take_deferred).
-    fn defer_own(&self) -> Vec<NodeId> {
-        let thread = std::thread::current().id();
-        self.with_left(|left| {
-            let own = left.iter_mut().filter(|it| it.is_own(thread));
-            own.map(|it| {
-                it.is_deferred = true;
-                it.reloading.node().id()
-            })
-            .collect()
-        })
-    }
-
-    /// Takes out those of these nodes.
-    pub fn take_deferred(&self, nodes: &[NodeId]) -> Vec<Reloading> {
-        let is_such = |it: &mut Left| nodes.contains(&it.reloading.node().id());
-        let taken: Vec<_> = self.with_left(|left| left.extract_if(.., is_such).collect());
-        taken.into_iter().map(|left| left.reloading).collect()
-    }
-
-    /// Drops what is left, and what is noted, whatever destructors panic.
-    pub fn end(&self) {
-        drop(self.with_left(std::mem::take));
-        self.failures.end();
     }
 
     /// Sleeps while `goes_on` holds, until `deadline`. The end of a reload wakes it.

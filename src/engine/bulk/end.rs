@@ -37,7 +37,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
         self.core.end();
         self.announce_rest();
         if let Some(reloads) = &self.reloads {
-            reloads.end();
+            reloads.failures.end();
         }
         let pool = self.pool.raw();
         for id in pool.ids() {

@@ -94,12 +94,6 @@ impl Core {
         Box::new(move |job| executor.execute(job))
     }
 
-    /// Has this thread start the reloads of these nodes when its outermost callback, load or
-    /// computation ends.
-    pub fn defer_reloads(&self, nodes: Vec<NodeId>) {
-        self.notices.defer(nodes);
-    }
-
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.
     pub fn needs_delivery(&self) -> bool {
         self.notices.has_deliveries() && !self.notices.handoff.is_out()

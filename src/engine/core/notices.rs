@@ -3,7 +3,7 @@
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
-use crate::engine::reentrancy::{self, Deferred, Deliver};
+use crate::engine::reentrancy::{self, Deferred, DeferredReload, Deliver};
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::Outbox;
@@ -175,9 +175,9 @@ impl Notices {
         }))
     }
 
-    /// Has this thread deliver, and start the reloads of these nodes, when its outermost callback,
-    /// load or computation ends.
-    pub fn defer(&self, reloads: Vec<NodeId>) {
+    /// Has this thread deliver, and start these reloads, when its outermost callback, load or
+    /// computation ends.
+    pub fn defer(&self, reloads: Vec<DeferredReload>) {
         if let Some(client) = self.client.get() {
             reentrancy::defer_delivery(Deferred::new(client, reloads));
         }

@@ -5,14 +5,14 @@ use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::maintenance::Budget;
-use crate::engine::reentrancy::{self, Deliver};
+use crate::engine::reentrancy::{self, DeferredReload, Deliver};
 use crate::engine::reloads::Reloading;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
 use crate::executor::Running;
-use crate::links::NodeId;
 use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
+use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
 impl<K, V, S> Deliver for Engine<K, V, S>
@@ -21,30 +21,18 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_some(&self, nodes: Vec<NodeId>, is_outermost: bool) {
-        let Some(reloads) = self.reloads.as_ref().filter(|_| !nodes.is_empty()) else {
-            return self.deliver_as_caller();
-        };
-        if !is_outermost || crate::epoch::is_pinned() {
+    fn deliver_some(&self, reloads: Vec<DeferredReload>, is_outermost: bool) {
+        if !reloads.is_empty() && (!is_outermost || crate::epoch::is_pinned()) {
             // A frame may have ended inside a view.
-            self.core.notices.defer(nodes);
+            self.core.notices.defer(reloads);
             return self.deliver_as_caller();
         }
-        // Taken out first: if a delivery panics, they are given back.
-        let taken = reloads.take_deferred(&nodes);
         self.deliver_as_caller();
-        for reloading in taken {
-            if reentrancy::may_start_another(reloads.settings.limit) {
-                self.core.drop_caught(reloads.start(reloading));
-            } else {
-                reloading.give_up();
+        let Some(starter) = &self.reloads else { return };
+        for reloading in reloads.into_iter().filter_map(|it| it.downcast::<Reloading>().ok()) {
+            if reentrancy::may_start_another(starter.settings.limit) {
+                self.core.drop_caught(starter.start(*reloading));
             }
-        }
-    }
-
-    fn give_back(&self, nodes: Vec<NodeId>) {
-        if let Some(reloads) = &self.reloads {
-            reloads.take_deferred(&nodes).into_iter().for_each(Reloading::give_up);
         }
     }
 
@@ -92,14 +80,19 @@ impl<K, V, S> Engine<K, V, S> {
         core.hasten_grace();
         self.deliver_as_caller();
         let reloads = self.reloads.as_ref()?;
-        if !reloads.settings.inline {
-            reloads.take_waiting().for_each(|reloading| core.drop_caught(reloads.start(reloading)));
-        }
         let mut last = None;
         for reloading in own {
             core.drop_caught(last.replace(reloads.start(reloading)));
         }
-        last
+        last.filter(|_| reloads.settings.inline)
+    }
+
+    /// Gives back the reloads that this thread's reads have triggered and not started.
+    #[cold]
+    pub fn give_back_triggered(&self) {
+        if let Some(reloads) = self.reloads.as_ref().filter(|_| !seeded("abandoned-reloads-stay")) {
+            drop(reloads.take_own());
+        }
     }
 
     /// Runs the caller's share of the maintenance, after a write.

@@ -52,20 +52,12 @@ impl Pending {
 impl<K, V, S> Engine<K, V, S> {
     /// See [`Core::run_pending`].
     pub fn run_pending(&self) {
-        self.give_up_abandoned_reloads();
         self.core.run_pending(&|notice| self.deliver(notice));
     }
 
     /// See [`Core::run_pending_within`].
     pub fn run_pending_within(&self, units: usize) -> Pending {
-        self.give_up_abandoned_reloads();
         self.core.run_pending_within(units, &|notice| self.deliver(notice))
-    }
-
-    fn give_up_abandoned_reloads(&self) {
-        if let Some(reloads) = &self.reloads {
-            reloads.give_up_abandoned(self.core.ticker.coarse());
-        }
     }
 
     /// See [`Core::announce_all`].

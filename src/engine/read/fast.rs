@@ -14,7 +14,7 @@ use crate::engine::reentrancy;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
-use crate::primitives::seeded;
+use crate::primitives::{on_unwind, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -66,7 +66,8 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash_ahead(key);
         let guard = crate::epoch::pin();
         let (value, due) = self.read_value(&guard, hash, key);
-        (value.cloned(), due)
+        // A reload that the read has triggered is not started if the clone panics.
+        (on_unwind(|| value.cloned(), || self.give_back_triggered()), due)
     }
 }
 

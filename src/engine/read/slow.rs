@@ -151,36 +151,25 @@ impl<K, V, S> Engine<K, V, S> {
         mut memo: HookMemo,
         due: &mut bool,
     ) -> Renewed<'g, K, V> {
-        let (ticker, life) = (&self.core.ticker, self.pool.raw().life(node.id()));
-        let coarsely = self.mode.coarsely();
+        let life = self.pool.raw().life(node.id());
+        let hard_word = self.pool.raw().hard_deadline(node.id());
         let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
-        let mut precisely = false;
         // The hook may have been asked before, by the coarse reading.
         let mut is_told = !matches!(memo, HookMemo::Unasked);
-        let mut is_coarse = is_told;
+        let (mut is_coarse, mut precisely) = (is_told, false);
         // The hard deadline that the hook was told, and how often it may be asked about another.
         let (mut told, mut rounds) = (node.seen(), ROUNDS_BESIDE_WRITES);
-        let was_reloaded =
-            || self.pool.raw().refresh(node.id()).is_some_and(RefreshMark::was_reloaded);
-        // Whether this read has stored a hard deadline, and the deadline that it has stored.
-        let (mut is_stored, mut ours) = (false, None);
+        // Whether this read has stored a hard deadline.
+        let mut is_stored = false;
         loop {
             let deadline = life.deadline();
             if deadline == GONE {
-                return match ours {
-                    Some(ours) => Renewed::Hit(node.with_deadline(ours)),
-                    // The hook was asked about this read, and may itself replace the entry each
-                    // time. Only a reload's new entry goes on from the last read of the old one.
-                    None if is_told && !was_reloaded() || seeded("gone-is-a-hit") => {
-                        Renewed::Hit(node)
-                    }
-                    None => Renewed::Gone,
-                };
-            }
-            if let Some(ours) = ours
-                && deadline != ours
-            {
-                return Renewed::Hit(node.with_deadline(ours));
+                // The hook was asked about this read, and may itself replace the entry each time.
+                // Only a reload's new entry goes on from the last read of the old one.
+                let refresh = self.pool.raw().refresh(node.id());
+                let goes_on = refresh.is_some_and(RefreshMark::was_reloaded);
+                let is_hit = is_told && !goes_on || seeded("gone-is-a-hit");
+                return if is_hit { Renewed::Hit(node) } else { Renewed::Gone };
             }
             // If the hook leaves a long lifetime as it is, the reading does not matter. If the hook
             // answers with a long lifetime, the lag matters as little as for a new entry. But an
@@ -188,48 +177,35 @@ impl<K, V, S> Engine<K, V, S> {
             let lazily = asks && !precisely && !has_idle && self.is_long(deadline, coarse);
             if is_coarse && !lazily {
                 // The life has become short meanwhile: the answer is made anew, by the present.
-                (memo, is_coarse) = (HookMemo::Unasked, false);
+                memo = HookMemo::Unasked;
             }
-            let now = match (coarsely, lazily) {
-                (true, _) => ticker.reading_for(deadline, coarse),
-                (_, true) => coarse,
-                _ => ticker.now(),
-            };
+            is_coarse = lazily;
+            let now = if lazily { coarse } else { self.now_for(deadline, coarse) };
             if deadline <= now {
-                return match ours {
-                    // It was alive when this read prolonged it.
-                    Some(ours) => Renewed::Hit(node.with_deadline(ours)),
-                    None if life.claim(deadline) => {
-                        if self.core.is_indexed((node.id(), node.meta())) {
-                            Renewed::Over
-                        } else {
-                            Renewed::Gone
-                        }
-                    }
+                if !life.claim(deadline) {
                     // Another thread has prolonged the life in time.
-                    None => continue,
-                };
-            }
-            let hard_word = self.pool.raw().hard_deadline(node.id());
-            let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
-            let new_hard = match ours {
-                None if !is_stored || seeded("renewals-are-made-again") => {
-                    is_told = asks;
-                    if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
-                        // The hook was asked about another lifetime, or not yet.
-                        memo = HookMemo::Unasked;
-                        (told, rounds) = (hard_deadline, rounds - 1);
-                    }
-                    self.hard_deadline_after_read(node, now, hard_deadline, &mut memo)
+                    continue;
                 }
-                _ => hard_deadline,
-            };
+                let is_indexed = self.core.is_indexed((node.id(), node.meta()));
+                return if is_indexed { Renewed::Over } else { Renewed::Gone };
+            }
+            let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
+            let mut new_hard = hard_deadline;
+            if !is_stored || seeded("renewals-are-made-again") {
+                is_told = asks;
+                if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
+                    // The hook was asked about another lifetime, or not yet.
+                    memo = HookMemo::Unasked;
+                    (told, rounds) = (hard_deadline, rounds - 1);
+                }
+                new_hard = self.hard_deadline_after_read(node, now, hard_deadline, &mut memo);
+            }
             if lazily
                 && new_hard != hard_deadline
                 && !(new_hard > hard_deadline && self.is_long(new_hard, coarse))
             {
                 // A shorter life, or a short one, is computed from a precise reading.
-                (precisely, memo) = (true, HookMemo::Unasked);
+                precisely = true;
                 continue;
             }
             if let Some(word) = hard_word
@@ -240,33 +216,81 @@ impl<K, V, S> Engine<K, V, S> {
                     continue;
                 }
             }
-            let mut new = self.core.lifetimes.deadline(now, new_hard);
-            if new < deadline && new != new_hard {
-                // A later read has already prolonged the life further, or the idle time has become
-                // shorter. A read takes back no idle time.
-                new = deadline.min(new_hard);
-            }
-            if new != deadline {
-                if !life.change(deadline, new) {
-                    continue;
-                }
-                if new < deadline {
-                    self.core.read_event(Event::Rescheduled(node.id()).pack(), now);
-                    *due = true;
-                }
-            }
+            let Some(new) = self.store_renewed(node, deadline, new_hard, now, due) else {
+                continue;
+            };
             if new <= now && !matches!(memo, HookMemo::New(_)) {
                 // A call has set a hard deadline that is over, and the life has just ended by it.
                 continue;
             }
-            let is_current = |word: HardDeadline<'_>| word.load() == new_hard;
-            if hard_word.is_none_or(is_current) || seeded("renew-looks-at-the-cap-once") {
-                return Renewed::Hit(node.with_deadline(new));
-            }
-            if !seeded("renewals-are-made-again") {
-                ours = Some(new);
+            let changed = hard_word.filter(|word| word.load() != new_hard);
+            match changed {
+                Some(_) if seeded("renewals-are-made-again") => {}
+                Some(word) if !seeded("renew-looks-at-the-cap-once") => {
+                    return Renewed::Hit(self.follow(node, word, new, coarse, due));
+                }
+                _ => return Renewed::Hit(node.with_deadline(new)),
             }
         }
+    }
+
+    /// Computes the deadline again, because a writer changed the hard deadline after this read had
+    /// stored `ours`. Any other change of the deadline is newer, and stays.
+    #[cold]
+    fn follow<'g>(
+        &self,
+        node: NodeRef<'g, K, V>,
+        word: HardDeadline<'_>,
+        mut ours: Timestamp,
+        coarse: Timestamp,
+        due: &mut bool,
+    ) -> NodeRef<'g, K, V> {
+        loop {
+            let (now, hard_deadline) = (self.now_for(ours, coarse), word.load());
+            if ours > now
+                && let Some(new) = self.store_renewed(node, ours, hard_deadline, now, due)
+                && new > now
+            {
+                ours = new;
+                if word.load() != hard_deadline {
+                    continue;
+                }
+            }
+            // It was alive when this read prolonged it.
+            return node.with_deadline(ours);
+        }
+    }
+
+    /// The reading by which a read judges and prolongs a life that ends at `deadline`.
+    fn now_for(&self, deadline: Timestamp, coarse: Timestamp) -> Timestamp {
+        let ticker = &self.core.ticker;
+        if self.mode.coarsely() { ticker.reading_for(deadline, coarse) } else { ticker.now() }
+    }
+
+    /// Changes the life from `deadline` to what it is after a read at `now`, and returns that:
+    /// `None` if it was another already.
+    fn store_renewed(
+        &self,
+        node: NodeRef<'_, K, V>,
+        deadline: Timestamp,
+        hard_deadline: Timestamp,
+        now: Timestamp,
+        due: &mut bool,
+    ) -> Option<Timestamp> {
+        let mut new = self.core.lifetimes.deadline(now, hard_deadline);
+        if new < deadline && new != hard_deadline {
+            // A later read has already prolonged the life further, or the idle time has become
+            // shorter. A read takes back no idle time.
+            new = deadline.min(hard_deadline);
+        }
+        if new != deadline && !self.pool.raw().life(node.id()).change(deadline, new) {
+            return None;
+        }
+        if new < deadline {
+            self.core.read_event(Event::Rescheduled(node.id()).pack(), now);
+            *due = true;
+        }
+        Some(new)
     }
 
     /// Whether the remaining life is so long that the lag of a coarse reading does not matter.
