@@ -7,7 +7,8 @@
 mod common;
 
 use common::audited::{Audited, audited};
-use common::crowd::{counted, scale};
+use common::crowd::counted;
+use common::effort::scale;
 use common::noted::eventually;
 use cortado::{Cache, Entry};
 use std::alloc::{GlobalAlloc, Layout, System};

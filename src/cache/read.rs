@@ -61,21 +61,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let (entry, due) = self.look_up(key);
+        let (entry, due) = self.engine().read_entry(key);
         if due {
             self.engine().after_read();
         }
         entry
-    }
-
-    /// The key's entry as a read finds it, and whether the caller has to look after the cache.
-    fn look_up<Q>(&self, key: &Q) -> (Option<Entry<K, V>>, bool)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        let guard = crate::epoch::pin();
-        let lookup = self.engine().read(&guard, key);
-        (lookup.node.map(|node| self.engine().entry_of(node)), lookup.due)
     }
 
     /// [`get_entry`](Self::get_entry), and what a reload, which the read has triggered and run, has
@@ -84,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let (entry, due) = self.look_up(key);
+        let (entry, due) = self.engine().read_entry(key);
         (entry, if due { self.engine().after_own_read() } else { None })
     }
 

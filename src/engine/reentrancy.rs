@@ -116,7 +116,8 @@ impl Frame {
     }
 }
 
-/// A cache that delivers later, and the reloads that it starts then.
+/// A cache that delivers later, and the reloads that it starts then. These keep their nodes, and so
+/// the old values, also if the cache ends before.
 pub struct Deferred {
     cache: Weak<dyn Deliver>,
     reloads: Vec<DeferredReload>,

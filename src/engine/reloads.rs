@@ -84,7 +84,8 @@ impl<K, V> TypedReloads<K, V> {
         self.starter.get().is_some()
     }
 
-    /// Starts a reload. The caller holds no guard and no lock.
+    /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
+    /// that has not ended means that the next one comes after the retry delay.
     pub fn start(&self, mut reloading: Reloading) -> Option<Entry<K, V>> {
         reloading.trigger.next = Next::Later;
         self.starter.get()?.start(reloading)
@@ -282,7 +283,7 @@ impl Reloads {
         if !is_deferred || own.is_empty() {
             return own;
         }
-        core.notices.defer(own.into_iter().map(|it| Box::new(it) as DeferredReload).collect());
+        core.defer_reloads(own.into_iter().map(|it| Box::new(it) as DeferredReload).collect());
         Vec::new()
     }
 

@@ -1,6 +1,7 @@
 //! Iteration and `retain` while keys are updated, come and go.
 
 use crate::common::audited::{Audited, audited};
+use crate::common::effort::is_sampled;
 use crate::common::{MINUTE, SECOND, must_end};
 use cortado::{Cache, Clock, Op};
 use std::collections::HashMap;
@@ -54,7 +55,8 @@ const UPDATES: [Update; 3] = [
 #[test]
 fn keys_that_are_updated_between_two_steps_are_returned_once() {
     must_end(|| {
-        for (name, update) in UPDATES {
+        let is_tried = |(name, _): &(&str, _)| *name == UPDATES[0].0 || is_sampled(name);
+        for (name, update) in UPDATES.into_iter().filter(is_tried) {
             let cache = cache();
             let mut round = 0;
             let all = |round| (0..KEYS).for_each(|key| update(&cache, key, round));

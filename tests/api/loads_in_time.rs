@@ -1,7 +1,7 @@
 //! No load returns what ended before it was called: every form of a load, of threads and of tasks.
 
 use crate::common::audited::audited;
-use crate::common::crowd::scale;
+use crate::common::effort::scale;
 use crate::common::must_end;
 use cortado::{Cache, Clock, Expiry, GuardResult, Loaded, RemovalCause};
 use pollster::block_on;

@@ -2,6 +2,7 @@
 //! Reloads run inline, so that this thread's fuse counts them.
 
 use crate::common::audited::audited;
+use crate::common::effort::{effort, is_sampled};
 use crate::common::fuse::{
     Borrowed, Key, MISSING, MISSING_TOO, Name, Place, REFRESH_PLACES, Subject, THERE, Timing,
     Value, arm, disarm, reach,
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// What a reload brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Brings {
     New,
     NotModified,
@@ -259,12 +260,16 @@ fn uses_of_the_cache_by_the_stored_loader_and_the_refresh_policy() {
                 for inner in INNER {
                     for brings in BRINGS {
                         let (name, inner_name) = (operation.0, inner.0);
+                        if !is_sampled((place, name, inner_name, brings)) {
+                            continue;
+                        }
                         watch.begin(format!("{place:?}: {inner_name} in {name}, {brings:?}"));
                         reached += usize::from(uses(place, operation, inner, brings));
                     }
                 }
             }
-            assert!(reached >= 7 * INNER.len(), "{place:?} is reached {reached} times only");
+            let least = 7 * INNER.len() * effort() as usize / 200;
+            assert!(reached >= least, "{place:?} is reached {reached} times only");
         }
     });
 }

@@ -1,6 +1,7 @@
 //! Threads that can be brought to a stop anywhere in the user's code, and random numbers for them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use super::effort::setting;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
@@ -14,22 +15,17 @@ pub fn draw(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The number that an environment variable gives, or the default.
-pub fn scale(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-}
-
 /// Stripes of the write buffer: one for each hardware thread, up to 16, or as many as
 /// `CORTADO_STRIPES` says.
 pub fn stripes() -> u64 {
     let threads = std::thread::available_parallelism().map_or(4, |threads| threads.get());
-    scale("CORTADO_STRIPES", threads as u64).clamp(1, 16).next_power_of_two()
+    setting("CORTADO_STRIPES", threads as u64).clamp(1, 16).next_power_of_two()
 }
 
 /// Where the random numbers of a thread begin. `CORTADO_SEED` makes it another place, so that a
 /// suite that runs again and again does not do the same each time (`.ci/deep/long`).
 pub fn seed(number: u64) -> u64 {
-    number ^ scale("CORTADO_SEED", 0) << 32
+    number ^ setting("CORTADO_SEED", 0) << 32
 }
 
 /// Says how much was done, for the script that adds it up.

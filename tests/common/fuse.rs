@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Where the cache calls the user's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     Weigher,
     Create,
@@ -246,7 +246,7 @@ pub type Seen = Vec<Option<(u64, Option<Duration>)>>;
 
 /// By which clock the entries of a subject live, and for how long. By the system's clock hooks are
 /// asked once or twice, on either side of a lifetime of 2^32 ns, and no case takes as long as that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timing {
     /// By a clock that the test moves.
     Moved,

@@ -5,6 +5,7 @@
 pub mod amid;
 pub mod audited;
 pub mod crowd;
+pub mod effort;
 pub mod fuse;
 pub mod neighbour;
 pub mod noted;

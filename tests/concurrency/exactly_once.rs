@@ -5,7 +5,8 @@
 //! `CORTADO_ONCE_OPS` scales the number of operations per thread.
 
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use cortado::{
     Cache, Clock, GuardResult, Job, Loaded, Loader, ManualClock, Op, Reloaded, RemovalCause,
 };

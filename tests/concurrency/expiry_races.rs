@@ -4,7 +4,8 @@
 //! `CORTADO_RACE_OPS` sets the number of operations per thread.
 
 use crate::common::audited::audited;
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use cortado::{Cache, Clock, Expiry, RemovalCause, Removed};
 use std::iter::Sum;
 use std::sync::Arc;

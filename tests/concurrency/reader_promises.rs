@@ -3,7 +3,8 @@
 //! `CORTADO_PROMISE_OPS` sets the number of operations per thread.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::crowd::{counted, draw, scale, seed, stripes};
+use crate::common::crowd::{counted, draw, seed, stripes};
+use crate::common::effort::scale;
 use cortado::{Cache, Clock, ManualClock};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,6 +3,7 @@
 
 use crate::common::amid::{amid, clock, set_now};
 use crate::common::audited::{Audited, audited};
+use crate::common::effort::share;
 use crate::common::{SECOND, must_end};
 use cortado::{Cache, expire};
 use std::time::Duration;
@@ -121,7 +122,8 @@ fn an_entry_that_is_replaced_has_no_end_if_it_had_none() {
         );
         cache.insert(1, 0);
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| (0..300_000).for_each(|value| cache.insert(1, value)));
+            let writer =
+                scope.spawn(|| (0..share(300_000)).for_each(|value| cache.insert(1, value)));
             while !writer.is_finished() {
                 let entry = cache.get_entry(&1).expect("it is there all the time");
                 assert_eq!(entry.expires_in(), None);

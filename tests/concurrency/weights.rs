@@ -4,7 +4,8 @@
 //! `CORTADO_WEIGHT_OPS` sets the number of operations per round, of which each test has three.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use cortado::{Cache, Clock, ManualClock, Op};
 use std::time::Duration;
 

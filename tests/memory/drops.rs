@@ -3,7 +3,8 @@
 //! `CORTADO_DROP_OPS` sets the number of operations per thread.
 
 use crate::common::audited::{audited, loading_audited, tasks_audited};
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use crate::common::{must_end, panic_of};
 use cortado::{Cache, Clock, Loaded, ManualClock, Op, Removed, future};
 use std::cell::Cell;

@@ -3,7 +3,8 @@
 //! `CORTADO_MODEL_OPS` sets the number of operations in all.
 
 use crate::common::HANG;
-use crate::common::crowd::{counted, scale};
+use crate::common::crowd::counted;
+use crate::common::effort::scale;
 use crate::harness::{Case, Counts, run};
 use cortado::RemovalCause;
 use proptest::prelude::*;

@@ -15,6 +15,8 @@
 
 mod damage;
 mod duels;
+#[path = "../common/effort.rs"]
+mod effort;
 mod ghost;
 mod hit_ratio;
 mod newest;

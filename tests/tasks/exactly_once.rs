@@ -4,7 +4,8 @@
 //! `CORTADO_ONCE_OPS` scales the number of operations per task and thread.
 
 use crate::common::audited::{TasksAudited, tasks_audited};
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use crate::common::{must_end, noted::eventually};
 use crate::hand::{Boxed, pends};
 use cortado::future::{Cache, FutureExt};

@@ -277,7 +277,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
 }
 
 /// What else there is with the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Others {
     Nobody,
     /// A task that comes for the key after the first poll of the operation.
@@ -290,7 +290,7 @@ pub enum Others {
 }
 
 /// How a case goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Course {
     pub others: Others,
     /// Whether the operation is dropped after its first poll.

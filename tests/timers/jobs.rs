@@ -304,7 +304,7 @@ fn a_burst_is_handed_out_in_batches() {
 /// cancelled, and never early. `CORTADO_TIMER_JOBS` sets their number.
 #[test]
 fn each_job_ends_exactly_once() {
-    let jobs = crate::common::crowd::scale("CORTADO_TIMER_JOBS", 100_000);
+    let jobs = crate::common::effort::scale("CORTADO_TIMER_JOBS", 100_000);
     let bench = Bench::with(|builder| builder.max_batch(64));
     let runs = Arc::new(AtomicUsize::new(0));
     let (mut state, mut open, mut cancelled) = (1, Vec::<TimerId>::new(), 0);

@@ -354,7 +354,7 @@ fn a_task_is_told_what_was_first() {
 /// nothing is left behind. `CORTADO_TIMER_JOBS` sets their number.
 #[test]
 fn each_operation_ends_once_in_any_race() {
-    let rounds = crate::common::crowd::scale("CORTADO_TIMER_JOBS", 100_000) as usize / 20;
+    let rounds = crate::common::effort::scale("CORTADO_TIMER_JOBS", 100_000) as usize / 20;
     let timer = Timer::builder().run_here().start().unwrap();
     let ops: DelayedOps<u64> = DelayedOps::new(&timer);
     let all: Mutex<Vec<Arc<Count>>> = Mutex::default();

@@ -2,7 +2,8 @@
 //!
 //! `CORTADO_TIMER_OPS` sets the number of operations.
 
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use cortado::timer::{DelayQueue, Polled, TimerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

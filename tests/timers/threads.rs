@@ -127,7 +127,7 @@ fn a_clock_that_stands_is_looked_at_rarely() {
 /// Threads insert, move and cancel jobs while they run: each job runs once, or was cancelled.
 #[test]
 fn each_job_ends_once_in_any_race() {
-    let jobs = crate::common::crowd::scale("CORTADO_TIMER_JOBS", 100_000) as usize / 4;
+    let jobs = crate::common::effort::scale("CORTADO_TIMER_JOBS", 100_000) as usize / 4;
     let timer = Timer::builder().max_batch(16).start().unwrap();
     let (runs, cancelled) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -2,7 +2,8 @@
 //!
 //! `CORTADO_WHEEL_OPS` sets the number of operations.
 
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use crate::model::{HEADER_LEN, OP_LEN, run, run_with};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use super::notices::Notice;
 use super::receiving::Receiving;
 use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
-use crate::engine::reentrancy::{self, Deliver};
+use crate::engine::reentrancy::{self, DeferredReload, Deliver};
 use crate::executor::Job;
 use crate::links::NodeId;
 use crate::primitives::atomic::Ordering;
@@ -92,6 +92,11 @@ impl Core {
     pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
         let executor = self.notices.executor.clone();
         Box::new(move |job| executor.execute(job))
+    }
+
+    /// Has this thread start these reloads when its outermost callback, load or computation ends.
+    pub fn defer_reloads(&self, reloads: Vec<DeferredReload>) {
+        self.notices.defer(reloads);
     }
 
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.

@@ -72,19 +72,23 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn after_own_read(&self) -> Option<Option<Entry<K, V>>> {
         let core = &self.core;
-        let own = self.reloads.as_ref().map_or_else(Vec::new, |it| it.take_own_or_defer(core));
+        let reloads = self.reloads.as_deref();
+        let mut own = reloads.map_or_else(Vec::new, |it| it.take_own_or_defer(core));
+        if let Some(reloads) = reloads.filter(|it| !it.settings.inline) {
+            // The executor does not wait for what this thread does next.
+            own.drain(..).for_each(|reloading| core.drop_caught(reloads.start(reloading)));
+        }
         if reentrancy::has_deferred() {
             reentrancy::deliver_deferred();
         }
         core.try_pass(Budget::of_reader());
         core.hasten_grace();
         self.deliver_as_caller();
-        let reloads = self.reloads.as_ref()?;
         let mut last = None;
         for reloading in own {
-            core.drop_caught(last.replace(reloads.start(reloading)));
+            core.drop_caught(last.replace(reloads?.start(reloading)));
         }
-        last.filter(|_| reloads.settings.inline)
+        last
     }
 
     /// Gives back the reloads that this thread's reads have triggered and not started.

@@ -140,11 +140,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let (found, due) = {
-            let guard = crate::epoch::pin();
-            let lookup = self.read(&guard, key);
-            (lookup.node.map(|node| self.entry_of(node)), lookup.due)
-        };
+        let (found, due) = self.read_entry(key);
         if due {
             self.after_read();
         }

@@ -11,6 +11,7 @@ use super::slow::{HookMemo, Lookup, ReadStep};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::reentrancy;
+use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
@@ -38,6 +39,18 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             Some(node) => self.read_node(guard, hash, key, node, coarse),
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
         }
+    }
+    /// [`read`](Self::read) of a handle on the entry, and whether the caller must call
+    /// [`after_read`](Self::after_read).
+    pub fn read_entry<Q>(&self, key: &Q) -> (Option<Entry<K, V>>, bool)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let guard = crate::epoch::pin();
+        let Lookup { node, due } = self.read(&guard, key);
+        // As in `read_clone_only`: the clock may be the user's.
+        let entry = || node.map(|node| self.entry_of(node));
+        (on_unwind(entry, || self.give_back_triggered()), due)
     }
 }
 

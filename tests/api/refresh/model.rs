@@ -7,7 +7,8 @@
 #![allow(dead_code, reason = "the fuzzer has its own driver")]
 
 use super::bench::{Bench, HARD, Plan, SOFT, bench_without_listener};
-use crate::common::crowd::{draw, scale, seed};
+use crate::common::crowd::{draw, seed};
+use crate::common::effort::scale;
 use cortado::{Cache, Loaded, Op, Reloaded};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;

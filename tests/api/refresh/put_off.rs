@@ -5,9 +5,12 @@ use super::inline::counting;
 use crate::common::audited::{LoadingAudited, audited, loading_audited};
 use crate::common::{panic_of, watched};
 use cortado::{Cache, Clock, Job, LoadLimits, Loaded, LoadingCache};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
+use std::time::Duration;
 
 type Pages = LoadingAudited<u32, u32, ()>;
 
@@ -139,6 +142,63 @@ fn a_read_that_panics_keeps_no_reload_away() {
             (0..2).for_each(|_| _ = cache.get(&read).unwrap());
             assert_eq!(cache.get(&read).unwrap().0, 10 * read);
             assert_eq!(cache.stats().reloads_under_way, 0);
+        }
+    });
+}
+
+/// What a test's clock says; at its reading of this number it panics.
+#[derive(Default)]
+struct Fatal {
+    seconds: AtomicU64,
+    readings: AtomicU64,
+    at: AtomicU64,
+}
+
+/// Whether the clock panicked when it was read for the `nth` time in a stale read.
+fn panics_amid(read: fn(&LoadingAudited<u32, u32, ()>), nth: u64, inline: bool) -> bool {
+    let fatal = Arc::new(Fatal { at: AtomicU64::new(u64::MAX), ..Fatal::default() });
+    let by_clock = Arc::clone(&fatal);
+    let clock = Clock::custom(move || {
+        let reading = by_clock.readings.fetch_add(1, SeqCst);
+        assert_ne!(reading, by_clock.at.load(SeqCst), "the clock");
+        Duration::from_secs(by_clock.seconds.load(SeqCst))
+    });
+    let (jobs, queue) = channel::<Job>();
+    let builder = Cache::builder().refresh_after_write(SOFT).refresh_limit(1).clock(clock);
+    let cache = loading_audited(
+        builder
+            .executor(move |job: Job| drop(jobs.send(job)))
+            .refresh_inline(inline)
+            .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
+    );
+    cache.insert(1, 1);
+    fatal.seconds.store(60, SeqCst);
+    fatal.at.store(fatal.readings.load(SeqCst) + nth, SeqCst);
+    let panics = catch_unwind(AssertUnwindSafe(|| read(&cache))).is_err();
+    fatal.at.store(u64::MAX, SeqCst);
+    queue.try_iter().for_each(|job| job());
+    assert_eq!(cache.stats().reloads_under_way, 0);
+    panics
+}
+
+#[test]
+fn a_clock_that_panics_amid_a_read_keeps_no_reload_away() {
+    const READS: [fn(&LoadingAudited<u32, u32, ()>); 7] = [
+        |cache| drop(cache.get(&1)),
+        |cache| drop(cache.get_entry(&1)),
+        |cache| drop(cache.cache().get_entry(&1)),
+        |cache| _ = cache.cache().get_with(1, || unreachable!("it is there")),
+        |cache| drop(cache.cache().entry(1).or_insert(0)),
+        |cache| assert!(cache.cache().pin().get(&1).is_some()),
+        |cache| assert!(cache.cache().touch(&1)),
+    ];
+    watched(|watch| {
+        for (case, read) in READS.iter().enumerate() {
+            for inline in [false, true] {
+                watch.begin(format!("{case}, {inline}"));
+                let panics = (0..20).take_while(|&nth| panics_amid(*read, nth, inline)).count();
+                assert!((2..20).contains(&panics), "it panics at {panics} readings");
+            }
         }
     });
 }

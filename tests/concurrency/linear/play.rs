@@ -4,7 +4,8 @@ use super::jobs::{self, Jobs};
 use super::reloads::BEGUN;
 use super::{Answer, Event, IDLE, NEVER, Op, READ, RELOADED, Refresh, Setup, Shown, Time, tasks};
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
-use crate::common::crowd::{counted, draw, scale, seed};
+use crate::common::crowd::{counted, draw, seed};
+use crate::common::effort::scale;
 use cortado::{
     Cache, Clock, CompResult, Entry, Expiry, GuardResult, Loaded, Loader, Op as Decision, Reloaded,
 };
