@@ -160,22 +160,25 @@ fn a_load_that_is_overtaken_keeps_no_reload_away() {
 /// However often a load is asked for, one job waits, and has one place.
 #[test]
 fn a_load_that_is_asked_for_again_is_under_way() {
-    let b = bench(|builder| builder);
-    assert!(b.cache.refresh(&7) && !b.cache.refresh(&7));
-    assert_eq!((b.jobs.len(), b.pending()), (1, 1));
-    b.jobs.run();
-    assert_eq!((b.cache.get(&7), b.asked(), b.pending()), (Ok(1), vec![(7, None)], 0));
-    // A load that goes past the job makes the value, and the job ends without.
-    assert!(b.cache.refresh(&8));
-    assert_eq!(b.cache.get(&8), Ok(2));
-    b.jobs.run();
-    assert_eq!((b.asked(), b.pending()), (vec![(8, None)], 0));
-    // A job that is dropped gives its place back.
-    assert!(b.cache.refresh(&9));
-    b.jobs.drop_one();
-    assert!(b.pending() == 0 && b.cache.refresh(&9));
-    b.jobs.run();
-    assert_eq!(b.cache.get(&9), Ok(3));
+    watched(|watch| {
+        watch.begin("asked again".to_owned());
+        let b = bench(|builder| builder);
+        assert!(b.cache.refresh(&7) && !b.cache.refresh(&7));
+        assert_eq!((b.jobs.len(), b.pending()), (1, 1));
+        b.jobs.run();
+        assert_eq!((b.cache.get(&7), b.asked(), b.pending()), (Ok(1), vec![(7, None)], 0));
+        // A load that goes past the job makes the value, and the job ends without.
+        assert!(b.cache.refresh(&8));
+        assert_eq!(b.cache.get(&8), Ok(2));
+        b.jobs.run();
+        assert_eq!((b.asked(), b.pending()), (vec![(8, None)], 0));
+        // A job that is dropped gives its place back.
+        assert!(b.cache.refresh(&9));
+        b.jobs.drop_one();
+        assert!(b.pending() == 0 && b.cache.refresh(&9));
+        b.jobs.run();
+        assert_eq!(b.cache.get(&9), Ok(3));
+    });
 }
 
 /// The number of a comparison, and what is done first then.
