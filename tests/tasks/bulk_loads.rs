@@ -381,12 +381,14 @@ fn who_is_polled_when_a_call_is_dropped_may_wait_for_another_key() {
         for keys in [vec![2], vec![1, 2], vec![5, 1, 2]] {
             let cache = shared();
             let call = Task::waiting(cache.get_many_with(keys, |_| pending::<Vec<(u64, u64)>>()));
-            let waiters: Vec<_> = (0..2)
-                .map(|_| {
+            // Two wait for each of some loads: one of these may get the memory of one that has
+            // ended.
+            let waiters: Vec<_> = (0..8)
+                .map(|waiter| {
                     let cache = Arc::clone(&cache);
                     let future: Boxed<'static, ()> = Box::pin(async move {
                         cache.optionally_get_with(2, async { None }).await;
-                        cache.get_with(7, pending()).await;
+                        cache.get_with(7 + waiter / 2, pending()).await;
                     });
                     Arc::new(PollsAtOnce(Mutex::new(Some(future))))
                 })

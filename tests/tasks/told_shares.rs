@@ -141,6 +141,35 @@ fn a_driver_takes_turns() {
     });
 }
 
+/// Where more waits than the limit allows, a driver goes on; but not if a task waits that can tell
+/// the rest.
+#[test]
+fn a_driver_is_relieved_by_who_waits() {
+    must_end(|| {
+        let (log, gate) = (Log::default(), Gate::default());
+        let (of_listener, gated) = (log.clone(), gate.clone());
+        let listener = move |key: Arc<u64>, value: u64, cause| {
+            let (log, gate) = (of_listener.clone(), gated.clone());
+            async move {
+                gate.passed().await;
+                log.note(*key, value, cause);
+            }
+            .boxed()
+        };
+        let builder = Cache::builder().notification_limit(10, Overflow::Wait);
+        let cache = tasks_audited(builder.async_eviction_listener(listener).build());
+        at_once(cache.insert_many((0..90).map(|key| (key, key))));
+        let mut driver = Task::waiting(cache.invalidate(&0));
+        (1..11).for_each(|key| at_once(cache.invalidate(&key)));
+        let keys: Vec<u64> = (11..90).collect();
+        let writes: Vec<_> = keys.iter().map(|key| Task::waiting(cache.invalidate(key))).collect();
+        gate.open();
+        assert_eq!((driver.poll(), log.values().len()), (true, 64));
+        writes.into_iter().for_each(Task::end);
+        assert_eq!(log.values(), (0..90).collect::<Vec<_>>());
+    });
+}
+
 /// What a listener puts back into its closed cache is counted, and not told: that would have no
 /// end.
 #[test]
