@@ -2,6 +2,7 @@
 //!
 //! * [`hand`]: an executor that polls by hand, for the others.
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
+//! * [`chaos`]: random programs of both faces, with destructors that panic.
 //! * [`colliding_victims`]: entries whose hash a computed key has.
 //! * [`deliveries`]: what is not delivered while a load or a computation is polled.
 //! * [`listeners`]: listeners that await.
@@ -25,6 +26,7 @@ mod common;
 
 mod bulk_loads;
 mod cancel;
+mod chaos;
 mod colliding_victims;
 mod deliveries;
 mod dropped_at_each_poll;
