@@ -232,7 +232,11 @@ where
             }
             let soft = pin!(soft);
             match engine.take_stale_inline(&entry, OnStale::Reload) {
-                None => engine.await_reload_async(entry.node(), soft).await,
+                None => {
+                    engine.await_reload_async(entry.node(), soft).await;
+                    // As in `reload`.
+                    drop(entry);
+                }
                 Some(reloading) => {
                     let reload = pin!(self.reload(reloading, entry));
                     // The cache need not have kept the new value.
@@ -301,6 +305,8 @@ where
             }
             None => {
                 engine.join_reload_async(entry.node()).await;
+                // As in `reload`.
+                drop(entry);
                 self.cache.peek(key)
             }
         };

@@ -3,6 +3,7 @@
 mod bench;
 mod ended_meanwhile;
 mod jobs;
+mod joined;
 mod limits;
 mod loaders;
 mod operations;
