@@ -155,7 +155,7 @@ struct Fatal {
 }
 
 /// Whether the clock panicked when it was read for the `nth` time in a stale read.
-fn panics_amid(read: fn(&LoadingAudited<u32, u32, ()>), nth: u64, inline: bool) -> bool {
+fn panics_amid(read: fn(&Pages), nth: u64, inline: bool) -> bool {
     let fatal = Arc::new(Fatal { at: AtomicU64::new(u64::MAX), ..Fatal::default() });
     let by_clock = Arc::clone(&fatal);
     let clock = Clock::custom(move || {
@@ -183,7 +183,7 @@ fn panics_amid(read: fn(&LoadingAudited<u32, u32, ()>), nth: u64, inline: bool) 
 
 #[test]
 fn a_clock_that_panics_amid_a_read_keeps_no_reload_away() {
-    const READS: [fn(&LoadingAudited<u32, u32, ()>); 7] = [
+    const READS: [fn(&Pages); 7] = [
         |cache| drop(cache.get(&1)),
         |cache| drop(cache.get_entry(&1)),
         |cache| drop(cache.cache().get_entry(&1)),
