@@ -3,7 +3,7 @@ set -euo pipefail
 cd "$(git -C "$(dirname "${BASH_SOURCE[0]}")" rev-parse --show-toplevel)"
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 # `cargo test` by itself builds without optimisation, and does a share of the long tests. The checks do the whole.
-export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-1} CORTADO_EFFORT=${CORTADO_EFFORT:-100}
+export CARGO_PROFILE_TEST_OPT_LEVEL=${CARGO_PROFILE_TEST_OPT_LEVEL:-1} CORTADO_EFFORT=100
 target=${CARGO_TARGET_DIR:-target}
 host=$(rustc -vV | sed -n 's/^host: //p')
 

@@ -422,6 +422,7 @@ fn try_each(places: &[Place], settings: &[Setting], watch: &Watch) {
                 }
             }
         }
+        assert!(!reached.is_empty(), "{place:?} is not called");
         for name in callers(place).iter().filter(|_| effort() == 100) {
             assert!(reached.contains(name), "{place:?} is not called by {name}");
         }

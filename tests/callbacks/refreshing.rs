@@ -268,7 +268,7 @@ fn uses_of_the_cache_by_the_stored_loader_and_the_refresh_policy() {
                     }
                 }
             }
-            let least = 7 * INNER.len() * effort() as usize / 200;
+            let least = if effort() == 100 { 7 * INNER.len() } else { 1 };
             assert!(reached >= least, "{place:?} is reached {reached} times only");
         }
     });

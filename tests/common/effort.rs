@@ -9,8 +9,12 @@ pub fn effort() -> u64 {
 }
 
 /// The number that an environment variable gives, or the default.
+///
+/// # Panics
+/// If the variable gives anything else.
 pub fn setting(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{variable}={text}"));
+    std::env::var(variable).map_or(default, number)
 }
 
 /// How often a long test does what it does: the number that the variable gives, or the share of the
@@ -24,7 +28,8 @@ pub fn share(whole: u64) -> u64 {
     (whole * effort()).div_ceil(100)
 }
 
-/// Whether this case is among the share of all cases, which is the same in each run.
+/// Whether this case is among the share of all cases. It is the same in each run, as long as the
+/// standard library has the same default hasher.
 pub fn is_sampled(case: impl Hash) -> bool {
     let mut hasher = DefaultHasher::new();
     case.hash(&mut hasher);

@@ -4,9 +4,9 @@ use crate::common::audited::audited;
 use crate::common::effort::share;
 use cortado::{Cache, Clock};
 
-/// Three hundred times as many entries as there is room for. At any moment one bucket in ten is
-/// more than full; each has been some day. Of 512 buckets 115 have an overflow in the end; if none
-/// were taken off, 511.
+/// In a whole run, three hundred times as many entries as there is room for. At any moment one
+/// bucket in ten is more than full; each has been some day. Of 512 buckets 115 have an overflow in
+/// the end; if none were taken off, 511.
 #[test]
 fn overflows_do_not_pile_up() {
     const CAPACITY: u64 = 3_000;

@@ -14,7 +14,7 @@ use std::process::abort;
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
-/// Operations of a default run, over all tests.
+/// Operations of a whole run, over all tests.
 const OPS: u64 = 10_000_000;
 const TESTS: u64 = 5;
 /// Operations of a case, on average.

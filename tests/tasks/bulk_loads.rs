@@ -381,8 +381,8 @@ fn who_is_polled_when_a_call_is_dropped_may_wait_for_another_key() {
         for keys in [vec![2], vec![1, 2], vec![5, 1, 2]] {
             let cache = shared();
             let call = Task::waiting(cache.get_many_with(keys, |_| pending::<Vec<(u64, u64)>>()));
-            // Two wait for each of some loads: one of these may get the memory of one that has
-            // ended.
+            // Two tasks wait for each of four later loads. Some of these loads may get the memory
+            // of a load that has ended.
             let waiters: Vec<_> = (0..8)
                 .map(|waiter| {
                     let cache = Arc::clone(&cache);

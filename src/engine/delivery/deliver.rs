@@ -84,9 +84,10 @@ impl<K, V, S> Engine<K, V, S> {
         core.try_pass(Budget::of_reader());
         core.hasten_grace();
         self.deliver_as_caller();
+        let reloads = reloads?;
         let mut last = None;
         for reloading in own {
-            core.drop_caught(last.replace(reloads?.start(reloading)));
+            core.drop_caught(last.replace(reloads.start(reloading)));
         }
         last
     }

@@ -48,7 +48,8 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     {
         let guard = crate::epoch::pin();
         let Lookup { node, due } = self.read(&guard, key);
-        // As in `read_clone_only`: the clock may be the user's.
+        // `entry_of` reads the clock, which may be the user's. A reload that the read has triggered
+        // is not started if that panics.
         let entry = || node.map(|node| self.entry_of(node));
         (on_unwind(entry, || self.give_back_triggered()), due)
     }

@@ -42,6 +42,8 @@ pub struct Ledger {
     jobs: Mutex<VecDeque<Job>>,
     /// Jobs whose panics have reached the executor. The cache may catch a panic of the executor.
     pub failed_jobs: AtomicU64,
+    /// Planned panics of the listener that awaits, after what it was told of was noted.
+    pub told_panics: AtomicU64,
     /// The thread of the program, and how often another one called user code.
     thread: ThreadId,
     pub strange_calls: AtomicU64,
@@ -56,6 +58,7 @@ impl Ledger {
             explosive: 0,
             values: Mutex::default(),
             living_keys: AtomicI64::new(0),
+            told_panics: AtomicU64::new(0),
             living_clones: AtomicI64::new(0),
             jobs: Mutex::default(),
             failed_jobs: AtomicU64::new(0),
@@ -87,6 +90,15 @@ impl Ledger {
 
     pub fn seconds_below(&self, limit: u64) -> Duration {
         Duration::from_secs(self.below(limit))
+    }
+
+    /// [`may_panic`](Self::may_panic) of the listener that awaits, when it has noted a removal.
+    pub fn may_panic_when_told(&self, times: u64) {
+        if self.once_in(times) {
+            self.told_panics.fetch_add(1, Relaxed);
+            self.note("a planned panic of the listener");
+            resume_unwind(Box::new(Planned));
+        }
     }
 
     /// Panics once in so many times.

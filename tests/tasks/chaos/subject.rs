@@ -184,7 +184,7 @@ pub struct Bench {
     pub config: Config,
     pub hand: ManualClock,
     pub tasks: future::Cache<Key, Value, Hashes>,
-    ledger: Arc<Ledger>,
+    pub ledger: Arc<Ledger>,
     audited: Audited,
 }
 
@@ -218,7 +218,7 @@ impl Bench {
                         let _key = key;
                         pends(ledger.below(2) as u32).await;
                         ledger.announce(&value);
-                        ledger.may_panic(ANNOUNCEMENTS);
+                        ledger.may_panic_when_told(ANNOUNCEMENTS);
                     }
                     .boxed()
                 });
