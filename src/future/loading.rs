@@ -226,29 +226,31 @@ where
         V: Clone,
     {
         let engine = self.cache.engine();
+        // Its destructor may panic, and would leak a value that is the return value already.
+        let mut soft = pin!(Some(soft));
         if let Some(entry) = self.cache.get_entry(key).await {
-            if is_in_user_code() {
+            let Some(limit) = soft.as_mut().as_pin_mut().filter(|_| !is_in_user_code()) else {
+                soft.set(None);
                 return Ok(entry.into_value());
-            }
-            let soft = pin!(soft);
-            match engine.take_stale_inline(&entry, OnStale::Reload) {
+            };
+            let made = match engine.take_stale_inline(&entry, OnStale::Reload) {
                 None => {
-                    engine.await_reload_async(entry.node(), soft).await;
-                    // As in `reload`.
+                    engine.await_reload_async(entry.node(), limit).await;
                     drop(entry);
+                    None
                 }
                 Some(reloading) => {
                     let reload = pin!(self.reload(reloading, entry));
                     // The cache need not have kept the new value.
-                    if let Some(Some(present)) = until(reload, soft).await {
-                        return Ok(present.into_value());
-                    }
+                    until(reload, limit).await.flatten()
                 }
-            }
-            if let Some(present) = self.cache.peek(key) {
+            };
+            soft.set(None);
+            if let Some(present) = made.or_else(|| self.cache.peek(key)) {
                 return Ok(present.into_value());
             }
         }
+        soft.set(None);
         let loaded = engine.load_elsewhere_async(key.to_key(), &self.loader).await;
         self.cache.tell().await;
         match loaded {

@@ -7,10 +7,12 @@ use crate::common::must_end;
 use crate::hand::{Boxed, Gate, Task, at_once};
 use cortado::future::Cache;
 use cortado::{AsyncLoader, Clock, Loaded, Reloaded};
-use std::future::pending;
+use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::task::{Context, Poll};
 
 /// A value, and how many there are. The destructor of a value that was inserted panics.
 struct Value {
@@ -87,6 +89,50 @@ fn the_old_values_destructor_leaks_no_new_value() {
             at_once(cache.run_pending_tasks());
             assert!(!run(&mut joined), "it has the last count on the old value");
             drop((reload, joined));
+            drop(cache);
+            assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+        }
+    });
+}
+
+/// A time limit that is never over. Its destructor panics.
+struct Limit;
+
+impl Future for Limit {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        resume_unwind(Box::new(()));
+    }
+}
+
+/// Whether the key has a value, is stale or missing.
+#[test]
+fn the_limits_destructor_leaks_no_value() {
+    must_end(|| {
+        for case in 0..3 {
+            let (gate, living) = (Gate::default(), Arc::new(AtomicI64::new(0)));
+            gate.open();
+            let (clock, hand) = Clock::manual();
+            let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+            let source = Source(gate, Arc::clone(&living));
+            let cache = tasks_loading_audited(builder.clock(clock).build_with_loader(source));
+            if case > 0 {
+                at_once(cache.insert(7, Value::new(false, &living)));
+            }
+            if case > 1 {
+                hand.advance(SOFT);
+            }
+            let mut call = Task::new(async { drop(cache.get_within(&7, Limit).await) });
+            let panics = catch_unwind(AssertUnwindSafe(|| call.run())).is_err();
+            assert!(panics, "the limit's destructor");
+            drop(call);
             drop(cache);
             assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
         }
