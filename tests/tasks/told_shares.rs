@@ -2,10 +2,10 @@
 
 use crate::common::audited::tasks_audited;
 use crate::common::must_end;
-use crate::hand::{Gate, Task, at_once, pends};
+use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use crate::listeners::{Log, Shared, cache, cache_of_user, noting};
-use cortado::Overflow;
 use cortado::future::{Cache, FutureExt};
+use cortado::{Overflow, RemovalCause};
 use pollster::block_on;
 use std::sync::Arc;
 
@@ -20,6 +20,25 @@ fn gated(log: &Log, gate: &Gate) -> Shared {
         }
         .boxed()
     })
+}
+
+/// A listener that notes what it is told when the gate is open, and is ready after so many polls
+/// more.
+fn telling(
+    log: &Log,
+    gate: &Gate,
+    polls: u32,
+) -> impl Fn(Arc<u64>, u64, RemovalCause) -> Boxed<'static, ()> + Send + Sync + 'static {
+    let (log, gate) = (log.clone(), gate.clone());
+    move |key, value, cause| {
+        let (log, gate) = (log.clone(), gate.clone());
+        async move {
+            gate.passed().await;
+            log.note(*key, value, cause);
+            pends(polls).await;
+        }
+        .boxed()
+    }
 }
 
 #[test]
@@ -95,20 +114,13 @@ fn a_driver_takes_turns() {
     must_end(|| {
         for (limited, closes) in [(false, false), (true, false), (true, true)] {
             let (log, gate) = (Log::default(), Gate::default());
-            let (of_listener, gated) = (log.clone(), gate.clone());
             let mut builder = Cache::builder().record_stats(true);
             if limited {
                 builder = builder.notification_limit(70, Overflow::Wait);
             }
-            let listener = move |key: Arc<u64>, value: u64, cause| {
-                let (log, gate) = (of_listener.clone(), gated.clone());
-                async move {
-                    gate.passed().await;
-                    log.note(*key, value, cause);
-                }
-                .boxed()
-            };
-            let cache = Arc::new(tasks_audited(builder.async_eviction_listener(listener).build()));
+            let cache = Arc::new(tasks_audited(
+                builder.async_eviction_listener(telling(&log, &gate, 0)).build(),
+            ));
             at_once(cache.insert_many((0..100).map(|key| (key, key))));
             let mut driver = if closes {
                 cache.sync().invalidate(&0);
@@ -147,17 +159,8 @@ fn a_driver_takes_turns() {
 fn a_driver_is_relieved_by_who_waits() {
     must_end(|| {
         let (log, gate) = (Log::default(), Gate::default());
-        let (of_listener, gated) = (log.clone(), gate.clone());
-        let listener = move |key: Arc<u64>, value: u64, cause| {
-            let (log, gate) = (of_listener.clone(), gated.clone());
-            async move {
-                gate.passed().await;
-                log.note(*key, value, cause);
-            }
-            .boxed()
-        };
         let builder = Cache::builder().notification_limit(10, Overflow::Wait);
-        let cache = tasks_audited(builder.async_eviction_listener(listener).build());
+        let cache = tasks_audited(builder.async_eviction_listener(telling(&log, &gate, 0)).build());
         at_once(cache.insert_many((0..90).map(|key| (key, key))));
         let mut driver = Task::waiting(cache.invalidate(&0));
         (1..11).for_each(|key| at_once(cache.invalidate(&key)));
@@ -235,18 +238,8 @@ fn a_driver_tells_all_for_a_call_that_is_to() {
 fn a_notice_that_leaves_no_room_wakes_no_writer() {
     must_end(|| {
         let (log, gate) = (Log::default(), Gate::default());
-        let (told, gated) = (log.clone(), gate.clone());
-        let listener = move |key: Arc<u64>, value: u64, cause| {
-            let (log, gate) = (told.clone(), gated.clone());
-            async move {
-                gate.passed().await;
-                log.note(*key, value, cause);
-                pends(1).await;
-            }
-            .boxed()
-        };
         let builder = Cache::builder().notification_limit(2, Overflow::Wait);
-        let cache = tasks_audited(builder.async_eviction_listener(listener).build());
+        let cache = tasks_audited(builder.async_eviction_listener(telling(&log, &gate, 1)).build());
         at_once(cache.insert_many((0..10).map(|key| (key, key))));
         let mut driver = Task::waiting(cache.invalidate(&0));
         (1..3).for_each(|key| at_once(cache.invalidate(&key)));

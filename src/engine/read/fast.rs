@@ -40,6 +40,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
         }
     }
+
     /// [`read`](Self::read) of a handle on the entry, and whether the caller must call
     /// [`after_read`](Self::after_read).
     pub fn read_entry<Q>(&self, key: &Q) -> (Option<Entry<K, V>>, bool)
