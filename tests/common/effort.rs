@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The share of the long tests, in percent: what `CORTADO_EFFORT` says.
+/// How much of the long tests is done, in percent. `CORTADO_EFFORT` sets it.
 pub fn effort() -> u64 {
     setting("CORTADO_EFFORT", 5).clamp(1, 100)
 }
@@ -17,13 +17,13 @@ pub fn setting(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, number)
 }
 
-/// How often a long test does what it does: the number that the variable gives, or the share of the
-/// whole.
+/// The number of operations, or rounds, of a long test: what the variable says, or else the share of
+/// `whole`.
 pub fn scale(variable: &str, whole: u64) -> u64 {
     setting(variable, share(whole))
 }
 
-/// The share of the whole.
+/// The share of this number, rounded up.
 pub fn share(whole: u64) -> u64 {
     (whole * effort()).div_ceil(100)
 }
