@@ -17,8 +17,8 @@ pub fn setting(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, number)
 }
 
-/// The number of operations, or rounds, of a long test: what the variable says, or else the share of
-/// `whole`.
+/// The number of operations, or rounds, of a long test: what the variable says, or else the share
+/// of `whole`.
 pub fn scale(variable: &str, whole: u64) -> u64 {
     setting(variable, share(whole))
 }
