@@ -1,6 +1,7 @@
 //! `invalidate_all`, maintenance in slices, and promises about memory and bounds.
 
 use crate::common::audited::{Audited, audited};
+use crate::common::effort::share;
 use crate::common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::{Expired, Explicit, Size};
 use cortado::{Cache, Clock, Pending};
@@ -66,7 +67,8 @@ fn clearings_share_the_sweep_of_a_large_cache() {
     const CLEARINGS: u64 = 1 << 14;
     must_end(|| {
         // A sweep visits each bucket of the index: so many that passes do not come round in time.
-        let builder = Cache::builder().initial_capacity(8 << 20).clock(Clock::manual().0);
+        let entries = share(8).max(3) as usize * (1 << 20);
+        let builder = Cache::builder().initial_capacity(entries).clock(Clock::manual().0);
         let cache: Audited<u64, u64> = audited(builder.build());
         (0..ENTRIES).for_each(|key| cache.insert(key, key));
         cache.run_pending_tasks();
@@ -270,7 +272,7 @@ fn between_passes_the_bound_is_exceeded_by_a_sixteenth_at_most() {
         let mut most = 0;
         for key in 0..3 * capacity as u32 {
             cache.insert(key, Arc::clone(&alive));
-            if key % 97 == 0 {
+            if u64::from(key).is_multiple_of(97.max(capacity / 16)) {
                 most = most.max(cache.entries().count());
             }
         }

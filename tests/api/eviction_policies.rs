@@ -277,7 +277,7 @@ fn heavy_newcomers_do_not_pile_up() {
         let cache = audited(builder.eviction_policy(policy).weigher(|_, weight| *weight).build());
         (0..BOUND as u32).for_each(|key| cache.insert(key, 1));
         cache.run_pending_tasks();
-        for n in 0..share(40).max(8) as u32 {
+        for n in 0..share(40).max(4) as u32 {
             cache.insert(1_000_000 + n, heavy);
             let held: u64 = cache.entries().map(|entry| u64::from(entry.weight())).sum();
             assert!(held <= BOUND + BOUND / 16 + u64::from(heavy), "{held} after {n} of {heavy}");

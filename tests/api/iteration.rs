@@ -7,7 +7,7 @@ use cortado::{Cache, Clock, Op};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-const KEYS: u64 = 500;
+const KEYS: u64 = 250;
 
 type Numbers = Cache<u64, u64>;
 

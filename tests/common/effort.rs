@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How much of the long tests is done, in percent. `CORTADO_EFFORT` sets it.
 pub fn effort() -> u64 {
-    setting("CORTADO_EFFORT", 5).clamp(1, 100)
+    setting("CORTADO_EFFORT", 2).clamp(1, 100)
 }
 
 /// The number that an environment variable gives, or the default.

@@ -114,9 +114,14 @@ fn check(case: Case) {
     cache.audit();
 }
 
+/// Four, and in a whole run others too.
+fn threads() -> impl Iterator<Item = u64> {
+    [4, 1, 2, 8].into_iter().filter(|threads| *threads == 4 || is_sampled(threads))
+}
+
 #[test]
 fn of_entries() {
-    for threads in [4, 1, 2, 8].into_iter().filter(|it| *it == 4 || is_sampled(it)) {
+    for threads in threads() {
         for (capacity, scheduled) in
             [(1, false), (64, true), (1000, false), (20_000, false), (large(), false)]
         {
@@ -127,7 +132,7 @@ fn of_entries() {
 
 #[test]
 fn of_weight() {
-    for threads in [1, 2, 4, 8] {
+    for threads in threads() {
         for (capacity, heaviest, scheduled) in
             [(100, 20, false), (5000, 300, false), (5000, 3, true)]
         {

@@ -4,7 +4,7 @@
 
 use crate::common::audited::{Audited, audited};
 use crate::common::crowd::{counted, draw, seed, stripes};
-use crate::common::effort::scale;
+use crate::common::effort::{scale, share};
 use cortado::{Cache, Clock, ManualClock};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -184,7 +184,7 @@ fn the_bound_holds_between_passes() {
                 let (cache, pause, most) = (&cache, &pause, &most);
                 move || {
                     let mut state = seed(thread);
-                    for round in 0..20 + operations() / 5000 + capacity / 250 {
+                    for round in 0..share(20).max(5) + operations() / 5000 + capacity / 300 {
                         for n in 0..200 {
                             let random = draw(&mut state);
                             let key = thread << 48 | round << 16 | n;

@@ -2,6 +2,7 @@
 //! moment, walks that last through all of it.
 use std::collections::{HashMap, HashSet};
 
+use crate::common::effort::share;
 use cortado::internals::epoch::{Guard, pin};
 use cortado::internals::hash::Hash32;
 use cortado::internals::index::{BucketBusy, HashOf, HomeLookup, Index, Locked, Patience, Probe};
@@ -236,7 +237,8 @@ fn shape() -> impl Strategy<Value = Shape> {
 /// Failures are kept beside this file.
 fn config() -> Config {
     let kept = FileFailurePersistence::WithSource("proptest-regressions");
-    Config { failure_persistence: Some(Box::new(kept)), ..Config::default() }
+    let cases = share(Config::default().cases.into()).max(32) as u32;
+    Config { cases, failure_persistence: Some(Box::new(kept)), ..Config::default() }
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Random programs on the policy: after each step everything is recounted.
 
+use crate::effort::share;
 use crate::program::{Op, Program};
 use crate::store::Sim;
 use cortado::internals::policy::Policy;
@@ -29,12 +30,14 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The same cases in each run; `PROPTEST_CASES` asks for more of them.
+/// The same cases in each run. `PROPTEST_CASES` says how many a whole run has.
 fn config() -> ProptestConfig {
+    let whole = ProptestConfig::default();
     ProptestConfig {
+        cases: share(whole.cases.into()).max(64) as u32,
         rng_seed: RngSeed::Fixed(2026),
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..whole
     }
 }
 

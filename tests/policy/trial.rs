@@ -117,7 +117,7 @@ fn who_chooses_hashes_does_not_choose_the_rules() {
 
 /// Twelve in a whole run.
 fn seeds() -> u64 {
-    share(12).max(4)
+    share(12).max(2)
 }
 
 /// With how many seeds a load has a wide window in the end that nearly all of it loses by.

@@ -2,16 +2,27 @@
 //! pass is bounded.
 
 use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::effort::share;
 use crate::hand::{Gate, Task};
 use cortado::future::Cache;
 use cortado::{Clock, CompResult, EvictionPolicy, Op};
 use std::future::pending;
 
-const MANY: u64 = 10_000;
-const CAPACITY: u64 = 2 * MANY;
+/// Ten thousand in a whole run.
+fn many() -> u64 {
+    share(10_000).max(2_000)
+}
+
+fn capacity() -> u64 {
+    2 * many()
+}
+
 /// By how much a cache may exceed its capacity between two passes: 1/16 of it, and an entry of the
 /// writing thread.
-const SLACK: u64 = CAPACITY / 16 + 1;
+fn slack() -> u64 {
+    capacity() / 16 + 1
+}
+
 /// Loads are of keys from here on, and the other keys from twice this number on.
 const ABSENT: u64 = 1 << 40;
 const OTHERS: u64 = 2 * ABSENT;
@@ -23,15 +34,15 @@ fn cache(policy: &EvictionPolicy) -> Shared {
     // The clock stands, so passes begin by the number of writes alone.
     let (clock, _hand) = Clock::manual();
     let builder =
-        Cache::builder().max_capacity(CAPACITY).eviction_policy(policy.clone()).clock(clock);
+        Cache::builder().max_capacity(capacity()).eviction_policy(policy.clone()).clock(clock);
     let cache = tasks_audited(builder.build());
-    (0..MANY).for_each(|key| cache.sync().insert(key, key));
+    (0..many()).for_each(|key| cache.sync().insert(key, key));
     cache.sync().run_pending_tasks();
     cache
 }
 
 fn loads(cache: &Shared) -> Vec<Task<'_, u64>> {
-    (ABSENT..ABSENT + MANY).map(|key| Task::waiting(cache.get_with(key, pending()))).collect()
+    (ABSENT..ABSENT + many()).map(|key| Task::waiting(cache.get_with(key, pending()))).collect()
 }
 
 fn policies() -> [EvictionPolicy; 3] {
@@ -40,7 +51,7 @@ fn policies() -> [EvictionPolicy; 3] {
 
 /// How many more entries there are than the capacity allows, by the index itself.
 fn excess(cache: &Shared) -> u64 {
-    (cache.sync().iter().count() as u64).saturating_sub(CAPACITY)
+    (cache.sync().iter().count() as u64).saturating_sub(capacity())
 }
 
 /// A computation of each of the first keys, which ends when the gate is open.
@@ -51,7 +62,7 @@ fn computations<'a>(cache: &'a Shared, gate: &'a Gate) -> Vec<Task<'a, CompResul
             Op::<u64>::Nop
         }))
     };
-    (0..MANY).map(computation).collect()
+    (0..many()).map(computation).collect()
 }
 
 #[test]
@@ -61,16 +72,16 @@ fn the_capacity_holds_while_computations_use_half_of_it() {
         let loads = loads(&cache);
         let gate = Gate::default();
         let mut computations = computations(&cache, &gate);
-        for key in OTHERS..OTHERS + 3 * CAPACITY {
+        for key in OTHERS..OTHERS + 3 * capacity() {
             cache.sync().insert(key, key);
             if key % 997 == 0 {
                 let over = excess(&cache);
-                assert!(over <= SLACK, "{over} over the capacity after {}", key - OTHERS);
+                assert!(over <= slack(), "{over} over the capacity after {}", key - OTHERS);
             }
         }
         cache.sync().run_pending_tasks();
         assert_eq!(excess(&cache), 0);
-        assert!((0..MANY).all(|key| cache.contains_key(&key)), "a computed entry was evicted");
+        assert!((0..many()).all(|key| cache.contains_key(&key)), "a computed entry was evicted");
         gate.open();
         computations.iter_mut().for_each(Task::run);
         drop((computations, loads));
@@ -89,7 +100,7 @@ fn what_computations_keep_over_the_capacity_leaves_when_they_end() {
             cache.sync().insert(OTHERS, 1);
             cache.sync().run_pending_tasks();
             let entries = cache.sync().iter().count() as u64;
-            assert!((MANY..=MANY + 1).contains(&entries), "{entries} entries");
+            assert!((many()..=many() + 1).contains(&entries), "{entries} entries");
             // Half of them end now, the others later.
             let others = computations.split_off(computations.len() / 2);
             gate.open();

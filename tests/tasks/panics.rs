@@ -175,6 +175,10 @@ fn try_all_by_the_system(places: &'static [Place]) {
     watched(move |watch| places.iter().for_each(|&it| try_each(it, &BY_THE_SYSTEM, watch)));
 }
 
+fn is_waker(place: Place) -> bool {
+    [Place::CloneWaker, Place::Wake, Place::DropWaker].contains(&place)
+}
+
 fn try_each(place: Place, settings: &[Setting], watch: &Watch) {
     let mut reached = BTreeSet::new();
     for operation in operations() {
@@ -184,8 +188,9 @@ fn try_each(place: Place, settings: &[Setting], watch: &Watch) {
                 if course.others != Others::Nobody && (capacity, idles) != (1000, false) {
                     continue;
                 }
-                let is_alone = course.others == Others::Nobody && !course.is_dropped;
-                let is_first = is_alone && setting == settings[0];
+                // A waker is called only where there is somebody to wait for.
+                let is_typical = course.others == Others::Nobody || is_waker(place);
+                let is_first = is_typical && !course.is_dropped && setting == settings[0];
                 if !is_first && !is_sampled((place, operation.0, setting, course)) {
                     continue;
                 }

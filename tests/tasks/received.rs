@@ -2,6 +2,7 @@
 //! dropped.
 
 use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::effort::share;
 use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Task, at_once};
@@ -85,7 +86,7 @@ fn a_loop_that_receives_yields() {
 #[test]
 fn each_removal_is_received_once_or_counted() {
     const KEYS: u64 = 32;
-    const WRITES: u64 = 20_000;
+    let writes = share(20_000).max(4_000);
     let bounds: [(Bound, bool); 4] = [
         (|builder| builder, false),
         (|builder| builder.scheduler(true), false),
@@ -111,7 +112,7 @@ fn each_removal_is_received_once_or_counted() {
             let writers = [0, 1].map(|parity| {
                 let cache = Arc::clone(&cache);
                 thread::spawn(move || {
-                    for value in 1..=WRITES {
+                    for value in 1..=writes {
                         let key = 2 * (value * 7 % (KEYS / 2)) + parity;
                         if parity == 0 {
                             cache.sync().insert(key, value);
@@ -125,7 +126,7 @@ fn each_removal_is_received_once_or_counted() {
             block_on(cache.close());
             let received: u64 = receiver.join().unwrap();
             let stats = cache.stats();
-            assert_eq!(received + stats.discarded_notifications, 2 * WRITES);
+            assert_eq!(received + stats.discarded_notifications, 2 * writes);
             assert_eq!(stats.pending_notifications, 0);
             assert!(discards || stats.discarded_notifications == 0);
         });

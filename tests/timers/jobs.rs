@@ -336,6 +336,8 @@ fn each_job_ends_exactly_once() {
     assert_eq!(bench.timer.len(), 0);
     assert_eq!(runs.load(SeqCst) + cancelled, jobs as usize);
     assert_eq!((stats.fired, stats.cancelled), (runs.load(SeqCst) as u64, cancelled as u64));
-    assert!(stats.panicked > 0 && cancelled > jobs as usize / 10);
+    // Of fewer, those that would panic may all be cancelled.
+    assert!(jobs < 10_000 || stats.panicked > 0);
+    assert!(cancelled > jobs as usize / 10);
     crate::common::crowd::counted(jobs, "jobs");
 }
