@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use default_hook::{Hook, Identity, Sealed};
 
-/// Detects whether the trait's own body of a hook has answered. Such a body makes no difference:
-/// the read hook keeps the lifetime, the update hook calls the create hook. So the cache need not
-/// call it again.
+/// Detects whether the trait's default body of a hook has answered. Such a body makes no
+/// difference: the read hook keeps the lifetime, the update hook calls the create hook. So the
+/// cache need not call it again.
 ///
-/// The trait's own bodies report the policy that they ran for. A policy may wrap another one and
-/// call its hooks for some keys only. The wrapper's identity is then not the reported one, so the
-/// cache concludes nothing from the report.
+/// The trait's default bodies report the policy that they ran for. A policy may wrap another one
+/// and call its hooks for some keys only. The wrapper's identity is then not the reported one, so
+/// the cache concludes nothing from the report.
 pub(crate) mod default_hook {
     use std::any::TypeId;
     use std::cell::Cell;
@@ -42,7 +42,7 @@ pub(crate) mod default_hook {
         static REPORTED: Cell<Option<(Hook, Identity)>> = const { Cell::new(None) };
     }
 
-    /// Reports that the trait's own body of `hook` has run for this policy.
+    /// Reports that the trait's default body of `hook` has run for this policy.
     pub fn report(hook: Hook, policy: Identity) {
         REPORTED.set(Some((hook, policy)));
     }
@@ -52,7 +52,7 @@ pub(crate) mod default_hook {
         REPORTED.set(None);
     }
 
-    /// Runs `ask`. Returns its answer, and whether the trait's own body for `policy` gave it.
+    /// Runs `ask`. Returns its answer, and whether the trait's default body for `policy` gave it.
     pub fn asked<T>(hook: Hook, policy: Identity, ask: impl FnOnce() -> T) -> (T, bool) {
         REPORTED.set(None);
         let answer = ask();
@@ -90,7 +90,7 @@ pub(crate) mod default_hook {
 /// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook, but not for
 /// a value that is put with a lifetime of its own. Reads also call no hook if the policy's read
-/// hook is the trait's own; the cache finds that out with the first read.
+/// hook is the trait's default; the cache finds that out with the first read.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiration, Expiry};

@@ -88,7 +88,7 @@
 //!
 //! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
 //! That maintenance skips a bucket or a buffer that another thread holds, since that thread may
-//! have lost its core. A read may also run the listener and the destructors of removed values,
+//! have been preempted. A read may also run the listener and the destructors of removed values,
 //! unless an [`executor`](Builder::executor) runs them. With
 //! [`refresh_inline`](Builder::refresh_inline), the read that triggers a reload also runs the
 //! loader.

@@ -10,13 +10,13 @@
 //! | `refs` | handles, and the cache for its own count | handles, reclaim | increments Relaxed (from a protected state), decrements AcqRel: the last decrement happens after all uses |
 //! | `record_period` | readers | readers | Relaxed: a hint. Two readers may both record a read. A lost record is made again in a later record period |
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
-//! | `life` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
+//! | `state` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
 //! In a cache with refresh, `deadline` says when a read must act, and the end of the life is in a
 //! column ([`Life`](crate::pool::Life)): what is said here of the deadline holds for that word.
 //!
 //! # Expiry is claimed
-//! A thread may lose its core after it has read the clock, so a reading may be old when it is used.
+//! A thread may be preempted after it has read the clock, so a reading may be old when it is used.
 //! A read that prolongs a life by an old reading could bring back an entry that other threads have
 //! seen expired. Therefore a thread must *claim* the expiry before it acts on it. Such acts are a
 //! miss, the choice of the create hook, and a removal that returns "none". To claim an expiry, the
@@ -27,9 +27,10 @@
 //! # Lifecycle
 //! A node goes through these states:
 //! 1. *free*;
-//! 2. *alive*: published in the index;
-//! 3. *retired*: unlinked, and `deadline` is `GONE`;
-//! 4. *dead*: the maintenance has seen both the node's addition and its removal, in either order.
+//! 2. *draft*: known to one thread, which fills it;
+//! 3. *alive*: published in the index;
+//! 4. *retired*: unlinked, and `deadline` is `GONE`;
+//! 5. *dead*: the maintenance has seen both the node's addition and its removal, in either order.
 //!
 //! The cache gives up its count on a dead node after the grace period. When the last handle is
 //! gone, key and value are dropped and the node is free again. A node that never gets into the
@@ -51,8 +52,8 @@ pub fn ended_at(deadline: Timestamp) -> Timestamp {
     Timestamp::from_raw(deadline.raw() | INSTANT)
 }
 
-/// Bits of `life`.
-pub mod life {
+/// Bits of a node's `state`.
+pub mod state {
     /// The key is initialised.
     pub const KEY: u8 = 1;
     /// The value is initialised.
@@ -67,7 +68,7 @@ pub mod life {
     pub const LINKED: u8 = 1 << 5;
 }
 
-/// Position of the region in `life`: above the bits of [`life`].
+/// Position of the region in `state`: above the bits of [`state`].
 const REGION_SHIFT: u32 = 6;
 const REGION: u8 = 0b11 << REGION_SHIFT;
 
@@ -135,7 +136,7 @@ pub struct Meta {
     weight: GuardedU32,
     refs: AtomicU32,
     record_period: AtomicU8,
-    life: AtomicU8,
+    state: AtomicU8,
     generation: AtomicU16,
 }
 
@@ -150,7 +151,7 @@ impl Meta {
             weight: GuardedU32::new(0),
             refs: AtomicU32::new(0),
             record_period: AtomicU8::new(NO_PERIOD),
-            life: AtomicU8::new(0),
+            state: AtomicU8::new(0),
             generation: AtomicU16::new(0),
         }
     }
@@ -163,7 +164,7 @@ impl Meta {
         self.weight.store(0, Ordering::Relaxed);
         self.refs.store(1, Ordering::Relaxed);
         self.record_period.store(NO_PERIOD, Ordering::Relaxed);
-        self.life.store(0, Ordering::Relaxed);
+        self.state.store(0, Ordering::Relaxed);
         self.timer.clear();
         self.queue.clear();
     }
@@ -301,34 +302,34 @@ impl Meta {
 
     #[inline]
     pub fn region(&self) -> u8 {
-        self.life.load(Ordering::Relaxed) >> REGION_SHIFT
+        self.state.load(Ordering::Relaxed) >> REGION_SHIFT
     }
 
     /// Sets the region, a number of two bits.
     #[inline]
     pub fn set_region(&self, region: u8) {
-        self.life.store(self.life() | region << REGION_SHIFT, Ordering::Relaxed);
+        self.state.store(self.state() | region << REGION_SHIFT, Ordering::Relaxed);
     }
 
     #[inline]
-    pub fn life(&self) -> u8 {
-        self.life.load(Ordering::Relaxed) & !REGION
+    pub fn state(&self) -> u8 {
+        self.state.load(Ordering::Relaxed) & !REGION
     }
 
     #[inline]
-    pub fn set_life(&self, bits: u8) {
-        self.life.store(self.life.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+    pub fn set_state(&self, bits: u8) {
+        self.state.store(self.state.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
     }
 
-    /// Sets the first life bits. Only for the node's only owner.
+    /// Sets the first state bits. Only for the node's only owner.
     #[inline]
-    pub fn begin_life(&self, bits: u8) {
-        self.life.store(bits, Ordering::Relaxed);
+    pub fn begin_state(&self, bits: u8) {
+        self.state.store(bits, Ordering::Relaxed);
     }
 
     #[inline]
-    pub fn clear_life(&self, bits: u8) {
-        self.life.store(self.life.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
+    pub fn clear_state(&self, bits: u8) {
+        self.state.store(self.state.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
     }
 
     /// Marks a read in `record_period`. Returns true if it is the node's first read in that period,

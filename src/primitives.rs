@@ -83,7 +83,7 @@ pub fn ordering_unless_seeded(bug: &str, ordering: atomic::Ordering) -> atomic::
     if seeded(bug) { atomic::Ordering::Relaxed } else { ordering }
 }
 
-/// How to deal with another thread that holds something and may have lost its core.
+/// How to deal with another thread that holds something and may have been preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Wait for it, however long that takes.

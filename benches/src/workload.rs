@@ -107,7 +107,7 @@ impl Workload {
 
     /// A cache with the entries that it has to begin with. It has been updated and read once, as
     /// the cache of any service has: cortado learns by the first call of a hook whether it is
-    /// the trait's own.
+    /// the trait's default.
     pub fn cache<K: Key, V: Value, S: Subject<K, V>>(&self, space: u64) -> S {
         let cache = S::new(self.plan(space));
         let last = (space as f64 * self.filled) as u64;

@@ -83,7 +83,7 @@ const WARM: usize = 60;
 
 /// How the process has grown since the first minute, in KiB.
 pub struct Growth {
-    /// From the minute after it to the last, by their medians: a thread that loses its core under
+    /// From the minute after it to the last, by their medians: a thread that is preempted under
     /// a guard makes the process larger for seconds.
     pub level: u64,
     /// From the end of it to the largest that it ever was.

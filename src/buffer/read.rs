@@ -15,7 +15,7 @@
 //!
 //! # Alternatives that lost
 //!
-//! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that lost its core in the middle of a
+//! * crossbeam's `ArrayQueue`: its `pop` waits for a thread that was preempted in the middle of a
 //!   `push`. The reader that runs the pass would wait, too.
 //! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
 //!   lost.

@@ -13,7 +13,7 @@
 //! after they have been processed. Therefore the count is never below the number of events in the
 //! slots. Nor is a slot given to another pusher before it was emptied.
 //!
-//! Pushers never wait. A pusher may lose its core between its two steps. It then holds back the
+//! Pushers never wait. A pusher may be preempted between its two steps. It then holds back the
 //! events behind its own, although their pushers have returned. A drainer that must take all events
 //! waits for that pusher (`Patience::Wait`). Other drainers do not (`Patience::Skip`).
 //!

@@ -1,7 +1,7 @@
 //! The spill: a queue for the events of a full stripe while another thread holds the maintenance
 //! lock.
 //!
-//! The holder of that lock may lose its core, for as long as the system decides. That is
+//! The holder of that lock may be preempted, for as long as the system decides. That is
 //! milliseconds on a busy machine, and a tenth of a second in a container that has used up its
 //! share of processor time. A stripe fills up within a tenth of a millisecond. Without the spill,
 //! its writers would wait for the lock all that time. While the spill has room, they go on.

@@ -11,8 +11,8 @@
 //! # Rules
 //!
 //! 1. Any thread may push at any time. It must then do what the returned [`Pressure`] says. If
-//!    `push` returns `Err`, the caller must run a pass that applies it. Instead, it may spill the
-//!    event and proceed as after [`Pressure::Drain`].
+//!    `push` returns `Err`, the caller does one of two things: it runs a pass that applies the
+//!    event, or it spills the event and goes on as after [`Pressure::Drain`].
 //! 2. Only the holder of the maintenance lock calls [`drain`](WriteBuffer::drain). If the result
 //!    has `more`, the pass must leave another pass required.
 //!
@@ -24,13 +24,14 @@
 //!
 //! # Bounds
 //!
-//! The pending events are bounded at any time:
+//! The pending events are bounded at any time. Those that a drain has taken out and is applying
+//! count as pending.
 //!
 //! * The stripes hold at most [`capacity`](WriteBuffer::capacity) events.
-//! * The weight in a stripe is at most the weight limit, plus one event for each thread that is
-//!   pushing at that moment.
-//! * The [spill](super::spill) holds events up to its own limits, those of reads apart.
-//! * In addition, a drain holds the batch that it has taken out and is applying.
+//! * The weight in a stripe is at most the weight limit, plus the weight of one event for each
+//!   thread that is pushing at that moment.
+//! * The [spill](super::spill) holds events up to its own limits. Events of reads have a separate
+//!   one.
 //!
 //! The weight travels with the event in the ring, so that a drain subtracts exactly what the push
 //! added.
@@ -53,7 +54,7 @@ use super::stripes::Stripes;
 /// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
 
-/// This is the largest drain threshold: its batches fill the largest ring.
+/// The largest drain threshold: batches of this length fill the largest ring.
 pub const MAX_BATCH: usize = MAX_CAPACITY / BATCHES;
 
 /// What a writer must do after its event was stored.
@@ -94,7 +95,8 @@ pub struct Drained {
 #[derive(Debug)]
 pub struct WriteBuffer {
     stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
-    /// The pressure's thresholds. They order nothing: a stale one only moves a drain.
+    /// The thresholds of the pressure. They order nothing: a stale value only makes a drain come
+    /// earlier or later.
     batch: GuardedU64,
     weight_limit: GuardedU64,
     /// Takes events that their stripes have refused; see rule 1.
@@ -170,10 +172,10 @@ impl WriteBuffer {
     }
 
     /// Hands events to `apply`, within `limits`: first the spilled ones, then the others. The
-    /// events of one stripe are handed over at once, by way of `scratch`. A stripe
+    /// events of one stripe are copied to `scratch` and handed over in one call. A stripe
     /// yields at most its capacity, even if writers push into it meanwhile. A writer that is just
-    /// storing an event may be off its core. [`Patience::Skip`] leaves the events behind it for a
-    /// later drain.
+    /// storing an event may have been preempted. [`Patience::Skip`] leaves the events behind it for
+    /// a later drain.
     ///
     /// Events that were handed over stay part of the account until `apply` has returned or
     /// panicked.

@@ -186,7 +186,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// second one frees it.
     ///
     /// * At most a write buffer's worth of removed entries (256 per hardware thread) waits to be
-    ///   unlinked. More may wait after a pass was held up because its thread lost its core.
+    ///   unlinked. More may wait after a pass was held up because its thread was preempted.
     /// * At most 1/64 of the entries, and at most 255, wait to be freed.
     ///
     /// [`Cache::run_pending_tasks`] releases all of it.

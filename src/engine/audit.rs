@@ -5,7 +5,7 @@ use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
-use crate::node::{GONE, ended_at, life};
+use crate::node::{GONE, ended_at, state};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
@@ -48,8 +48,8 @@ impl<K, V, S> Engine<K, V, S> {
         let (mut weight, mut timed) = (0, 0);
         for &id in &ids {
             let meta = core.pool.meta(id);
-            let wanted = life::KEY | life::VALUE | life::OWNED | life::ADDED | life::LINKED;
-            ensure!(meta.life() == wanted, "node {id}: life {:#b}", meta.life());
+            let wanted = state::KEY | state::VALUE | state::OWNED | state::ADDED | state::LINKED;
+            ensure!(meta.state() == wanted, "node {id}: state {:#b}", meta.state());
             ensure!(meta.deadline() != GONE, "node {id} is indexed and gone");
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
             ensure!(!core.hot.is_cleared(meta), "node {id} should have been swept");
@@ -85,7 +85,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// count then. The worker's job may have ended since the node was looked at.
     fn may_be_dropping(&self, id: NodeId) -> bool {
         let core = &self.core;
-        core.upkeep.scheduled && (core.notices.handoff.is_out() || core.pool.meta(id).life() == 0)
+        core.upkeep.scheduled && (core.notices.handoff.is_out() || core.pool.meta(id).state() == 0)
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.
@@ -99,13 +99,13 @@ impl<K, V, S> Engine<K, V, S> {
         pool.for_each_free(|id| assert!(free.insert(id), "audit: node {id} is free twice"));
         let mut owned = 0;
         for id in pool.ids() {
-            let bits = pool.meta(id).life();
+            let bits = pool.meta(id).state();
             if free.contains(&id) {
                 let is_unused = bits == 0 && !indexed.contains(&id);
                 ensure!(is_unused, "node {id} is free with life {bits:#b}");
                 continue;
             }
-            owned += usize::from(bits & life::OWNED != 0 && !indexed.contains(&id));
+            owned += usize::from(bits & state::OWNED != 0 && !indexed.contains(&id));
             let held = pool.meta(id).refs() > 0 || bits == 0 || self.may_be_dropping(id);
             ensure!(held, "node {id} is held by nobody");
         }

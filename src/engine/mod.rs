@@ -20,7 +20,7 @@
 //! | weigher | nothing; a write of its own key panics | the caller's | once per value | the same |
 //! | clock | nothing, or a guard | the caller's, the one that runs maintenance, or the scheduler's | a few times per operation | the same; from maintenance: before the pass began |
 //! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile or the write had to wait | the same |
-//! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock. Once in all if it is the trait's own | reaches the caller; the entry is as before |
+//! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock; again, up to 16 times, if the lifetime was changed after the hook was told it. Once in all if it is the trait's default | reaches the caller; the entry is as before |
 //! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of the waiters loads in its place |
 //! | stored loader, in a reload | nothing; computations and writes overtake it | the triggering reader's, after its read, or the executor's | once per reload | caught and counted; the old value stays |
 //! | refresh policy | nothing; a write of its own key panics | the caller's, or the reload's | once per value, once more if a reload finds it not modified | as the weigher; in a reload caught and counted |

@@ -37,11 +37,11 @@ pub struct ReadMode {
     renews: AtomicBool,
     /// Whether the expiry policy is asked after a read.
     asks: AtomicBool,
-    /// Whether it is still unknown if the policy's read hook is the trait's own.
+    /// Whether it is still unknown if the policy's read hook is the trait's default.
     unknown: AtomicBool,
     /// Whether a read may ask its hook by the coarse clock, and is over if the hook leaves the
     /// lifetime as it is: without an idle time and without statistics, once the hook is known
-    /// to be the policy's own.
+    /// to be the user's.
     asks_coarsely: AtomicBool,
     /// Whether reads may prolong lives by the coarse clock. That needs a long idle time and no
     /// read hook.
@@ -100,8 +100,8 @@ impl ReadMode {
         self.counted_freshness.store(counted.raw(), Relaxed);
     }
 
-    /// Takes in what the first read found out: if the hook is the trait's own, no other read asks
-    /// it.
+    /// Takes in what the first read found out: if the hook is the trait's default, no other read
+    /// asks it.
     #[cold]
     pub fn learn(&self, is_default: bool) {
         let facts = self.facts.lock();

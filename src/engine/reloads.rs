@@ -6,11 +6,14 @@
 //! the node. A [`Reloading`] is the right to reload one node: it holds a place, and has taken the
 //! node's trigger.
 //!
-//! The drop of a [`Reloading`] first sets the trigger again, if no reload has done so. A later read
-//! then takes it: after the retry delay, unless a method has set another time. Next the drop gives
-//! the place back, and wakes the callers that wait for the end of the reload, since they look at
-//! the node. Last it gives up its count on the node. If that was the last one, the old value is
-//! dropped, and a panic of its destructor is counted.
+//! The drop of a [`Reloading`] does this, in this order:
+//!
+//! 1. It sets the trigger again, if no reload has done so and the node is still in the index. A
+//!    later read then takes it: after the retry delay, unless a method has set another time.
+//! 2. It gives the place back.
+//! 3. It wakes the callers that wait for the end of the reload. They look at the trigger.
+//! 4. It gives up its count on the node. If that was the last one, the old value is dropped, and a
+//!    panic of its destructor is counted.
 
 use super::core::Core;
 use super::failures::Failures;
@@ -78,7 +81,7 @@ impl<K, V> TypedReloads<K, V> {
         let _ = self.starter.set(starter);
     }
 
-    /// Whether reads trigger reloads.
+    /// Whether reads trigger reloads: those of a cache with a stored loader do.
     #[inline]
     pub fn are_triggered(&self) -> bool {
         self.starter.get().is_some()
@@ -87,7 +90,7 @@ impl<K, V> TypedReloads<K, V> {
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
     /// that has not ended means that the next one comes after the retry delay.
     pub fn start(&self, mut reloading: Reloading) -> Option<Entry<K, V>> {
-        reloading.trigger.next = Next::Later;
+        reloading.taken.next = Next::Later;
         self.starter.get()?.start(reloading)
     }
 }
@@ -98,10 +101,11 @@ crate::primitives::thread_local! {
     static TRIGGERED: RefCell<Vec<Reloading>> = RefCell::default();
 }
 
-/// Counts of reloads that are under way, and of those that were.
+/// How many reloads are under way, were completed, have failed, and were skipped since there was no
+/// place or too many notices waited.
 struct Places {
     taken: AtomicUsize,
-    ended: AtomicU64,
+    completed: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
     /// Callers that wait for the end of a reload.
@@ -121,7 +125,8 @@ impl Drop for Place {
 #[derive(Clone, Copy, Debug)]
 pub enum TakenBy {
     Call,
-    /// A read at this instant, which has seen that the entry is stale since `seen`.
+    /// A read, or a call with a loader of its own, at this instant. It has found that the entry is
+    /// stale since `seen`.
     Read {
         at: Timestamp,
         seen: Timestamp,
@@ -130,13 +135,14 @@ pub enum TakenBy {
 
 /// The right to reload a node.
 pub struct Reloading {
-    trigger: Trigger,
-    /// The read that triggered the reload; `None` if a call asked for it.
+    taken: TakenTrigger,
+    /// When a read, or a call with a loader of its own, found the entry stale. `None` of a
+    /// `refresh`.
     pub read_at: Option<Timestamp>,
 }
 
-/// The place and the trigger of one reload.
-struct Trigger {
+/// The place of one reload, and the trigger that it has taken.
+struct TakenTrigger {
     /// Weak: a job that waits in an executor must not keep the cache alive.
     core: Weak<Core>,
     place: Option<Place>,
@@ -144,7 +150,7 @@ struct Trigger {
     /// `None` at the end of the drop. Without this count, the node's id may be reused.
     node: Option<RawHandle>,
     /// The instant that the trigger had.
-    taken: Timestamp,
+    instant: Timestamp,
     retry: Nanos,
     next: Next,
 }
@@ -167,7 +173,7 @@ impl Reloads {
             settings,
             places: Arc::new(Places {
                 taken: AtomicUsize::new(0),
-                ended: AtomicU64::new(0),
+                completed: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 skipped: AtomicU64::new(0),
                 waiters: Waiters::new(),
@@ -192,8 +198,8 @@ impl Reloads {
         is_taken.ok().map(|_| Place(Arc::clone(&self.places)))
     }
 
-    /// Whether no reload may begin on the executor or beside a read, since too many notices wait.
-    /// Counts a skipped one then.
+    /// Whether too many notices wait for a reload to begin on the executor or beside a read. If so,
+    /// counts a skipped reload.
     pub fn is_held_back(&self, core: &Core) -> bool {
         let is_over = core.is_over_notification_limit();
         if is_over {
@@ -211,8 +217,8 @@ impl Reloads {
             TakenBy::Call => None,
             TakenBy::Read { at, .. } => Some(at),
         };
-        // Reloads are not held back at their end: a read may run one, or the very thread that
-        // receives the notices. So they do not begin.
+        // Back-pressure comes before a reload. It cannot come at the end of one: that may be in a
+        // read, or on the very thread that receives the notices.
         if read_at.is_some() && self.is_held_back(core) {
             return None;
         }
@@ -221,20 +227,20 @@ impl Reloads {
             TakenBy::Call => refresh.take_any()?,
             TakenBy::Read { seen, .. } => refresh.take(seen).then_some(seen)?,
         };
-        let trigger = Trigger {
+        let taken = TakenTrigger {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             places: Arc::clone(&self.places),
             node: Some(RawHandle::retain(&core.pool, id)),
-            taken: instant,
+            instant,
             retry: nanos(self.settings.retry),
             next: Next::Later,
         };
-        Some(Reloading { read_at, trigger })
+        Some(Reloading { read_at, taken })
     }
 
-    /// Takes the trigger of a living node if its soft deadline has passed. If this returns true,
-    /// the reader must look after the reloads when it has dropped its guard.
+    /// Takes the trigger of a living node if its soft deadline has passed. True if the reader must
+    /// call `after_read` when it has dropped its guard: to start the reload, or to help to deliver.
     #[cold]
     pub fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
@@ -245,7 +251,8 @@ impl Reloads {
         match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
             Some(mut reloading) => {
                 reloading.leave_no_trace();
-                // A thread that destroys its locals gives the reload back.
+                // A thread that is destroying its locals cannot keep the reload. It is dropped,
+                // which sets the trigger again.
                 TRIGGERED.try_with(|triggered| triggered.borrow_mut().push(reloading)).is_ok()
             }
             // A reader that is held back helps to deliver.
@@ -267,14 +274,14 @@ impl Reloads {
     /// Takes out the reloads that this thread's reads have triggered. If they are dropped before
     /// they are started, the next reads trigger others.
     pub fn take_own(&self) -> Vec<Reloading> {
-        let is_own = |it: &mut Reloading| Arc::ptr_eq(&it.trigger.places, &self.places);
+        let is_own = |it: &mut Reloading| Arc::ptr_eq(&it.taken.places, &self.places);
         let take = |all: &RefCell<Vec<_>>| all.borrow_mut().extract_if(.., is_own).collect();
         TRIGGERED.try_with(take).unwrap_or_default()
     }
 
-    /// [Takes out](Self::take_own) those that may begin here and now. Those that run inline wait
-    /// for the end of the outermost callback, load or computation on this thread, and of its views:
-    /// a loader may wait for what these hold, and a guard would hold back memory meanwhile.
+    /// [Takes out](Self::take_own) those that may begin here and now. Inline reloads are deferred
+    /// while this thread is in a callback, a load, a computation or a view: their loaders may wait
+    /// for what these hold, and the guard of a view would hold back memory meanwhile.
     pub fn take_own_or_defer(&self, core: &Core) -> Vec<Reloading> {
         let own = self.take_own();
         let is_deferred = self.settings.inline
@@ -304,7 +311,7 @@ impl Reloads {
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
-        stats.reloads = self.places.ended.load(Relaxed);
+        stats.reloads = self.places.completed.load(Relaxed);
         stats.reload_failures = self.places.failed.load(Relaxed);
         stats.reloads_skipped = self.places.skipped.load(Relaxed);
         stats.reloads_under_way = self.places.taken.load(Relaxed) as u64;
@@ -313,50 +320,51 @@ impl Reloads {
 
 impl Reloading {
     pub fn node(&self) -> &RawHandle {
-        self.trigger.node.as_ref().expect("only the drop takes it")
+        self.taken.node.as_ref().expect("only the drop takes it")
     }
 
     /// The instant that the node's trigger had.
     pub fn taken_from(&self) -> Timestamp {
-        self.trigger.taken
+        self.taken.instant
     }
 
     /// Ends a successful reload: its commit has set the trigger, or the node has left the index.
     pub fn succeed(mut self) {
-        self.trigger.next = Next::Settled;
-        self.trigger.places.ended.fetch_add(1, Relaxed);
+        self.taken.next = Next::Settled;
+        self.taken.places.completed.fetch_add(1, Relaxed);
     }
 
     /// Ends a reload whose loader did not run, since its entry was replaced, was removed or expired
-    /// before. The trigger is set although no read will take it: callers may wait for that.
+    /// before. If the node has expired and is still in the index, its trigger is set although no
+    /// read will take it: callers may wait for that.
     pub fn come_to_nothing(mut self) {
-        self.trigger.next = Next::AsBefore;
-        self.trigger.places.ended.fetch_add(1, Relaxed);
+        self.taken.next = Next::AsBefore;
+        self.taken.places.completed.fetch_add(1, Relaxed);
     }
 
     /// Ends a reload that has failed.
     pub fn fail(mut self) {
-        self.trigger.next = Next::Later;
-        self.trigger.places.failed.fetch_add(1, Relaxed);
+        self.taken.next = Next::Later;
+        self.taken.places.failed.fetch_add(1, Relaxed);
     }
 
     /// Leaves the reload to a later read, after the retry delay.
     pub fn postpone(mut self) {
-        self.trigger.next = Next::Later;
+        self.taken.next = Next::Later;
     }
 
     /// Gives the reload up. The next read triggers another one.
     pub fn give_up(mut self) {
-        self.trigger.next = Next::Now;
+        self.taken.next = Next::Now;
     }
 
     /// From now on, a drop before the end of the reload leaves the node as it was before.
     pub fn leave_no_trace(&mut self) {
-        self.trigger.next = Next::AsBefore;
+        self.taken.next = Next::AsBefore;
     }
 }
 
-impl Trigger {
+impl TakenTrigger {
     /// Sets the node's trigger, unless that is done, or the cache is gone.
     fn restore(&self) {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {
@@ -364,20 +372,20 @@ impl Trigger {
         }
         let (Some(core), Some(node)) = (self.core.upgrade(), &self.node) else { return };
         // The clock may be the user's, and panic. This runs in a destructor.
-        let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(self.taken);
+        let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(self.instant);
         let instant = match self.next {
-            Next::AsBefore => self.taken,
+            Next::AsBefore => self.instant,
             Next::Later if !seeded("failures-are-retried-at-once") => {
                 now().saturating_add(self.retry)
             }
             _now => now(),
         };
         // A reload that a call asked for may have come before the entry was stale.
-        core.set_refresh(node.id(), instant.max(self.taken));
+        core.set_refresh(node.id(), instant.max(self.instant));
     }
 }
 
-impl Drop for Trigger {
+impl Drop for TakenTrigger {
     fn drop(&mut self) {
         self.restore();
         drop(self.place.take());

@@ -73,7 +73,7 @@ pub struct Engine<K, V, S> {
     pub hooks: Hooks<K, V>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
-    /// Whether the policy's update hook is known to be the trait's own, which asks the create
+    /// Whether the policy's update hook is known to be the trait's default, which asks the create
     /// hook.
     pub updates_create: AtomicBool,
     /// Whether an insert does more than to put key and value into a node: it asks the weigher, or

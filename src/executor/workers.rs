@@ -10,7 +10,7 @@ use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// A job may run for this long before it counts as blocked. A job that only works takes less, even
-/// if its thread loses its core for a time slice. For the jobs behind it, a delay of this length
+/// if its thread is preempted for a time slice. For the jobs behind it, a delay of this length
 /// goes unnoticed.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// An idle worker waits for work for this long before it ends. Starting a thread takes tens of

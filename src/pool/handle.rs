@@ -3,7 +3,7 @@
 
 use super::raw::RawPool;
 use crate::links::NodeId;
-use crate::node::{Meta, life};
+use crate::node::{Meta, state};
 use crate::primitives::Arc;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -82,10 +82,10 @@ impl RawPool {
             return false;
         }
         let meta = self.meta(id);
-        if meta.life() & life::OWNED == 0 {
+        if meta.state() & state::OWNED == 0 {
             return false;
         }
-        meta.clear_life(life::OWNED);
+        meta.clear_state(state::OWNED);
         meta.release()
     }
 
@@ -170,7 +170,7 @@ impl<K, V> Handle<K, V> {
     /// If the node is a draft without a value.
     #[inline]
     pub fn value(&self) -> &V {
-        assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
+        assert!(self.meta().state() & state::VALUE != 0, "a draft has no value");
         // SAFETY: a handle is a count (rule 2), and the value is initialised.
         unsafe { value_in::<K, V>(&self.raw.pool, self.raw.id) }
     }

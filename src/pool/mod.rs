@@ -43,7 +43,7 @@
 //!    happen only while the node's id is free and belongs to the thread that gives it back. Rule 1
 //!    still holds: a `Meta` of zeros is that of a node which never lived. A thread that looks at a
 //!    free node through an old id may find zeros, or what the node's last life left there. The
-//!    thread must treat both alike: both have no life bits and no count. Only the owner of the id
+//!    thread must treat both alike: both have no state bits and no count. Only the owner of the id
 //!    writes to a free node.
 //!
 //! # Free ids
@@ -54,7 +54,7 @@
 //! the number of ids from this node to the end of its list.
 //!
 //! # The reserve
-//! While a thread holds a guard for long (it may have lost its core), removed nodes cannot be used
+//! While a thread holds a guard for long (it may have been preempted), removed nodes cannot be used
 //! again, and the pool grows far beyond its usual need. Therefore maintenance passes that leave no
 //! other work move ids from the lists to the *reserve*, whichever ids these are, while the lists
 //! have more than an eighth of the ids outside the reserve and more than eight blocks have. A pass

@@ -9,7 +9,7 @@ use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::node::{Meta, life};
+use crate::node::{Meta, state};
 use crate::prefetch::prefetch;
 use crate::primitives::Mutex;
 use crate::primitives::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -40,8 +40,8 @@ pub struct Drops {
     pub prefetch: unsafe fn(*mut u8),
 }
 
-/// The fields that lookups read come first, on cache lines that nobody writes: neither the counts
-/// of the pool's `Arc` nor the words of the free ids are there.
+/// The fields that lookups read come first, on cache lines that are written only when a chunk is
+/// published: neither the counts of the pool's `Arc` nor the words of the free ids are there.
 #[repr(C, align(64))]
 pub struct RawPool {
     chunks: ChunkTable,
@@ -50,6 +50,7 @@ pub struct RawPool {
     shape: Shape,
     free: FreeList,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
+    /// (With debug assertions the lookup of such an id panics.)
     sentinel: AtomicPtr<u8>,
     /// Distance in bytes from the start of the sentinel's allocation to the sentinel.
     sentinel_offset: u32,
@@ -62,7 +63,7 @@ pub struct RawPool {
     offsets: Mutex<Vec<usize>>,
 }
 
-/// The largest size in bytes of a sentinel's allocation that is aligned by the allocator.
+/// Sentinels of up to this many bytes are aligned by the allocator.
 const SMALL: usize = 1024;
 /// The first id that is handed out.
 const FIRST_ID: NodeId = NodeId::from_raw(1);
@@ -86,9 +87,9 @@ fn alignment_of(pair: Layout) -> usize {
     pair.align().max(64)
 }
 
-/// The layout of the sentinel's allocation: a node, and a word for each possible column. Like that
-/// of a [chunk](RawPool::layout), the memory of a large one costs nothing before it is used. A
-/// small one asks for its alignment, for which it then needs no room.
+/// The layout of the sentinel's allocation: a node, and a word for each possible column. The
+/// allocator aligns a small sentinel. A large one has room to be aligned within its allocation, as
+/// a [chunk](RawPool::layout) has, so that its memory costs nothing before it is used.
 fn sentinel_layout(stride: usize, align: usize) -> Layout {
     let size = stride.checked_add(Columns::MAX * size_of::<AtomicU64>());
     let layout = size.and_then(|size| match size {
@@ -172,8 +173,8 @@ impl RawPool {
         }
     }
 
-    /// The address of node `id`. If `id` was never handed out or its chunk is not allocated, the
-    /// address is that of some other valid node.
+    /// The address of node `id`. If `id` was never handed out, the address is that of a node
+    /// without contents: the sentinel, if the chunk is not allocated.
     #[inline(always)]
     pub(super) fn at(&self, id: NodeId) -> Address<'_> {
         // SAFETY: this is the pool's own stride.
@@ -204,7 +205,8 @@ impl RawPool {
         Location { base, index: id.index() & mask, len: mask + 1 }
     }
 
-    /// Whether the id's chunk is allocated. It is not if the allocation panicked.
+    /// Whether the id's chunk is allocated. It is not if the thread that was given the id panicked
+    /// while it allocated the chunk.
     pub fn exists(&self, id: NodeId) -> bool {
         self.chunks.is_allocated(chunk_of(id))
     }
@@ -250,10 +252,10 @@ impl RawPool {
         }
         let Location { base, index, len } = self.location(id);
         let word = columns.position(column) * len + index;
-        // No thread has an id in a chunk that is not published, but even such an id leads to words:
-        // if the chunk is not allocated, to those that follow the sentinel; while it is being
-        // published, `location` may return the length 1, and the first bytes of the chunk's second
-        // node, which begins with as many atomics, stand for the words.
+        // No thread has an id in a chunk that is not published, but even such an id leads to words.
+        // If the chunk is not allocated, these follow the sentinel. While it is being published,
+        // `location` may return the length 1; then they are the beginning of the chunk's second
+        // node, which has as many atomics.
         // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each
         // column (rule 1 holds for them too). Strides and chunks are aligned to at least
         // eight.
@@ -302,9 +304,9 @@ impl RawPool {
         alignment_of(self.shape.pair).max(least)
     }
 
-    /// The layout of a chunk's allocation. It asks for no more alignment than any allocation has,
-    /// so the system provides the zeroed memory page by page as it is used. `new_nodes` aligns the
-    /// first node within the allocation.
+    /// The layout of a chunk's allocation. It asks for the alignment of a `u64` only, which every
+    /// allocation has. So the system provides the zeroed memory page by page as it is used.
+    /// `new_nodes` aligns the first node within the allocation.
     fn layout(&self, chunk: usize) -> Layout {
         let columns = self.shape.columns.len() * size_of::<AtomicU64>();
         let nodes = (self.stride + columns).checked_mul(chunk_len(chunk));
@@ -340,22 +342,22 @@ impl RawPool {
     /// node (rule 5).
     pub unsafe fn drop_contents(&self, id: NodeId) {
         let (meta, pair) = (self.meta(id), self.pair(id));
-        let bits = meta.life();
-        meta.clear_life(u8::MAX);
+        let bits = meta.state();
+        meta.clear_state(u8::MAX);
         /// Drops the value even if the key's destructor panics.
-        struct Value(Option<unsafe fn(*mut u8)>, *mut u8);
-        impl Drop for Value {
+        struct DropValue(Option<unsafe fn(*mut u8)>, *mut u8);
+        impl Drop for DropValue {
             fn drop(&mut self) {
                 if let Some(drop_value) = self.0 {
-                    // SAFETY: `Value` is made below, with a function only if the value is
+                    // SAFETY: it is made below, with a function only if the value is
                     // initialised. The caller owns the value.
                     unsafe { drop_value(self.1) };
                 }
             }
         }
-        let _value = Value((bits & life::VALUE != 0).then_some(self.shape.drops.value), pair);
-        if bits & life::KEY != 0 {
-            // SAFETY: the life bit says that the key is initialised. The caller has exclusive
+        let _value = DropValue((bits & state::VALUE != 0).then_some(self.shape.drops.value), pair);
+        if bits & state::KEY != 0 {
+            // SAFETY: the state bit says that the key is initialised. The caller has exclusive
             // access. The bit is cleared, so the key is dropped only once.
             unsafe { (self.shape.drops.key)(pair) };
         }
@@ -385,7 +387,7 @@ impl RawPool {
         assert!(!self.needs_drop(), "keys or values must be dropped");
         for &id in ids {
             debug_assert_eq!(self.meta(id).refs(), 0, "freed while it has a count");
-            self.meta(id).clear_life(u8::MAX);
+            self.meta(id).clear_state(u8::MAX);
         }
         self.free(ids);
     }
@@ -422,7 +424,7 @@ impl NodeMemory for RawPool {
     }
 
     fn give_back(&self, first: NodeId, nodes: usize) {
-        debug_assert!(first.consecutive(nodes).all(|id| self.meta(id).life() == 0), "node in use");
+        debug_assert!(first.consecutive(nodes).all(|id| self.meta(id).state() == 0), "node in use");
         let Location { base: _base, index, len } = self.location(first);
         debug_assert!(index + nodes <= len, "a block must lie within a chunk");
         #[cfg(cortado_loom)]
@@ -430,7 +432,7 @@ impl NodeMemory for RawPool {
         #[cfg(not(cortado_loom))]
         // SAFETY: the block's strides lie within the chunk's, since all its ids were handed out.
         // No node of the block has a key or a value, because all of them are free and
-        // belong to the caller. A Meta may be zero.
+        // belong to the caller. All-zero bytes are a valid Meta.
         unsafe {
             system::give_back(_base.add(index * self.stride), nodes * self.stride)
         };

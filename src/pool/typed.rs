@@ -7,7 +7,7 @@ use super::handle::{Handle, RawHandle};
 use super::raw::{Drops, RawPool, Shape, pair_offset, stride_of};
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::node::{Meta, life};
+use crate::node::{Meta, state};
 use crate::prefetch::prefetch_pointees;
 use crate::primitives::Arc;
 use std::alloc::Layout;
@@ -109,7 +109,7 @@ impl<K, V> Pool<K, V> {
 
     fn check(&self, raw: &RawHandle) {
         assert!(Arc::ptr_eq(raw.pool(), &self.raw), "the handle belongs to another cache");
-        assert!(raw.meta().life() & life::KEY != 0, "the handle's node has no key");
+        assert!(raw.meta().state() & state::KEY != 0, "the handle's node has no key");
     }
 
     /// Another count on a handle's node, that borrows this pool.
@@ -129,7 +129,7 @@ impl<K, V> Pool<K, V> {
         // SAFETY: a node that was just allocated belongs to this thread alone (rule 5). The key's
         // place is within the pair.
         unsafe { addr_of_mut!((*address.pair()).0).write(key) };
-        address.meta().begin_life(life::KEY);
+        address.meta().begin_state(state::KEY);
         Draft { node: Local { pool: self, address, id } }
     }
 }
@@ -214,7 +214,7 @@ impl<'p, K, V> Local<'p, K, V> {
     /// If the node is a draft without a value.
     #[inline]
     pub fn value(&self) -> &V {
-        assert!(self.meta().life() & life::VALUE != 0, "a draft has no value");
+        assert!(self.meta().state() & state::VALUE != 0, "a draft has no value");
         // SAFETY: `self` is a count (rule 2), and the value is initialised.
         unsafe { self.address.value() }
     }
@@ -280,7 +280,7 @@ impl<'p, K, V> Draft<'p, K, V> {
         // SAFETY: rule 6. The value's place is uninitialised, because a draft's VALUE bit is not
         // set.
         unsafe { addr_of_mut!((*pair).1).write(value) };
-        self.node.meta().set_life(life::VALUE);
+        self.node.meta().set_state(state::VALUE);
         self.node
     }
 }

@@ -12,11 +12,15 @@
 //! cascade to the next, and works off the backlog in between. Up to a cascade only finest buckets
 //! are due, each of which holds the items of one tick.
 //!
-//! Where a step of the clock has few items to pass, the wheel sorts them instead. The *window* of
-//! such a step ends where a bucket of a coarse level ends, and the *reach* is that level. The reach
-//! follows the density of items: a window that holds too many lowers it, and it rises when a
-//! coarser bucket ends. So an item is looked at twice or three times in its life, and not once in
-//! each level.
+//! That would look at each item once in each level. So where a step of the clock has few items to
+//! pass, the wheel gathers them from all levels and sorts them. Such a step is a *window*. It ends
+//! where a bucket of the *window level* ends. That level follows the density of items: a window
+//! with more items than it may hold, or than the budget allows, lowers it; and it rises when a
+//! coarser bucket ends. So an item is looked at two or three times in its life.
+//!
+//! # Units
+//!
+//! In this module a [`Timestamp`] is a tick of the wheel, and a `u64` is nanoseconds.
 //!
 //! # Extensions
 //!
@@ -51,23 +55,24 @@ const LEVELS: [Level; 8] = [
     Level::new(40, 1),
 ];
 
-/// A window follows so many lanes of a bucket at once, each from both ends. With one lane, a
-/// million items that expire take 1.6 times as long: the wheel waits for memory at each of them.
-/// Eight lanes gain no more.
+/// Each bucket is so many lists, the *lanes*. A window follows them at once, each from both ends,
+/// so that their cache misses overlap. With one lane, a million items that expire take 1.6 times as
+/// long. Eight lanes gain no more.
 const LANES: usize = 4;
 
-/// So many items are looked at, at most, to tell the earliest deadline exactly.
+/// At most this many items are looked at to tell the earliest deadline exactly.
 const SURVEY: usize = 64;
 
 /// A window holds no more items than this, and no more than the budget allows. With a million items
-/// over an hour, it takes in the buckets of a minute.
+/// over an hour, it covers a bucket of 66 s.
 const WINDOW: u32 = 1 << 15;
 
-/// The greatest reach. Windows are shorter than 2^32 - 1 ticks, as the wheel asks for.
-const MAX_REACH: usize = 4;
+/// The greatest window level: 70 minutes. Windows must be shorter than 2^32 - 1 ticks, as the wheel
+/// asks for.
+const MAX_WINDOW_LEVEL: usize = 4;
 
 /// The memory for sorting is kept if it has no more room than this.
-const KEPT: usize = 128;
+const MAX_KEPT: usize = 128;
 
 /// See the [module](self). Instants are nanoseconds from any origin.
 #[derive(Debug)]
@@ -75,7 +80,7 @@ pub struct Core<T> {
     slab: Slab<T>,
     wheel: Wheel<LANES>,
     /// The level at whose buckets windows end.
-    reach: usize,
+    window_level: usize,
     /// Memory for sorting the items of a window.
     found: Vec<u64>,
 }
@@ -88,7 +93,7 @@ impl<T> Core<T> {
         assert!(tick >= Duration::from_millis(1), "a tick of {tick:?} is below a millisecond");
         let slab = Slab::new(tick);
         let wheel = Wheel::new(Geometry::new(&LEVELS), slab.tick_of(now));
-        Self { slab, wheel, reach: MAX_REACH, found: Vec::new() }
+        Self { slab, wheel, window_level: MAX_WINDOW_LEVEL, found: Vec::new() }
     }
 
     pub fn slab(&self) -> &Slab<T> {
@@ -104,17 +109,20 @@ impl<T> Core<T> {
         self.wheel.len()
     }
 
+    /// Inserts an item.
+    ///
     /// # Errors
     ///
-    /// Gives the value back if there are as many as ids can name.
+    /// Returns the value if no id is left.
     pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
         let (id, slab, links) = self.slab.insert(deadline, value)?;
-        let deadline = slab.tick_at_or_after(deadline);
-        self.wheel.schedule(slab, (id.slot(), links), Some(deadline));
+        let tick = slab.tick_at_or_after(deadline);
+        self.wheel.schedule(slab, (id.slot(), links), Some(tick));
         Ok(id)
     }
 
-    /// Puts an item where its deadline belongs, whether it waits or not. The id must be valid.
+    /// Puts an item where its deadline belongs, whether or not it is in the wheel. The id must be
+    /// valid.
     pub fn schedule(&mut self, id: TimerId, deadline: u64) {
         let slot = id.slot();
         let is_linked = self.is_linked(slot);
@@ -133,18 +141,18 @@ impl<T> Core<T> {
         Some(self.slab.remove_named(id.slot())?.2)
     }
 
-    /// Hands out the next item that is due at `now`, which is in no ring then, and still in its
+    /// Hands out the next item that is due at `now`. It has left the wheel, and is still in its
     /// slot. Takes one from `budget` for each item it looks at.
     pub fn poll(&mut self, now: u64, budget: &mut u32) -> Poll {
-        let now = self.slab.tick_of(now);
+        let tick = self.slab.tick_of(now);
         loop {
             match self.wheel.poll(&self.slab, budget) {
                 Poll::Idle => {
                     // The current bucket of the finest level holds only items that were due when
                     // they came.
                     self.wheel.recall_current(&self.slab);
-                    let is_done = self.wheel.has_backlog() || self.pass_window(now, budget);
-                    if !is_done && !self.step(now) {
+                    let is_done = self.wheel.has_backlog() || self.pass_window(tick, budget);
+                    if !is_done && !self.step(tick) {
                         return Poll::Idle;
                     }
                 }
@@ -157,28 +165,29 @@ impl<T> Core<T> {
     /// nothing to sort, or too much.
     fn pass_window(&mut self, now: Timestamp, budget: &mut u32) -> bool {
         let limit = WINDOW.min(*budget);
-        while self.reach > 0 {
+        while self.window_level > 0 {
             // A step to the next tick needs no sorting.
             let start = self.wheel.next_deadline().filter(|&start| start < now);
             let Some(start) = start else { return false };
-            let ticks = LEVELS[self.reach].span().raw() - 1;
+            let ticks = LEVELS[self.window_level].span().raw() - 1;
             let end = Timestamp::from_raw(start.raw() | ticks).min(now);
             let found = &mut self.found;
             let looks = self.wheel.advance_in_order(&self.slab, end, limit as usize, found);
-            if self.found.capacity() > KEPT {
+            if self.found.capacity() > MAX_KEPT {
                 self.found = Vec::new();
             }
             let Some(looks) = looks else {
-                self.reach -= 1;
+                self.window_level -= 1;
                 continue;
             };
             *budget -= looks as u32;
-            if (end.raw() + 1).trailing_zeros() >= LEVELS[self.reach + 1].shift {
-                self.reach = MAX_REACH.min(self.reach + 1);
+            if (end.raw() + 1).trailing_zeros() >= LEVELS[self.window_level + 1].shift {
+                self.window_level = MAX_WINDOW_LEVEL.min(self.window_level + 1);
             }
             return true;
         }
-        self.reach = 1;
+        // The next call tries the smallest window again.
+        self.window_level = 1;
         false
     }
 
@@ -268,8 +277,8 @@ impl<T> Core<T> {
 
     /// Whether an item of this deadline may be in a bucket of the finest level, or overdue.
     fn may_be_finest(&self, deadline: u64) -> bool {
-        let reach = u64::from(LEVELS[0].buckets);
-        self.slab.tick_of(deadline).raw() < self.wheel.clock().raw() + reach
+        let finest = u64::from(LEVELS[0].buckets);
+        self.slab.tick_of(deadline).raw() < self.wheel.clock().raw() + finest
     }
 
     fn is_linked(&self, slot: NodeId) -> bool {
@@ -278,7 +287,7 @@ impl<T> Core<T> {
 
     fn link(&mut self, slot: NodeId, deadline: u64) {
         let links = self.slab.links(slot);
-        let deadline = self.slab.tick_at_or_after(deadline);
-        self.wheel.schedule(&self.slab, (slot, links), Some(deadline));
+        let tick = self.slab.tick_at_or_after(deadline);
+        self.wheel.schedule(&self.slab, (slot, links), Some(tick));
     }
 }

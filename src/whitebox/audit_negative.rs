@@ -10,7 +10,7 @@ use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::node::{GONE, Meta, life};
+use crate::node::{GONE, Meta, state};
 use crate::pool::{RawPool, Timers};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::removal::RemovalCause;
@@ -65,7 +65,7 @@ impl Subject {
         }
         let mut free = None;
         core.pool.for_each_free(|id| free = Some(id));
-        let is_removed = |id: &NodeId| core.pool.meta(*id).life() & life::REMOVED != 0;
+        let is_removed = |id: &NodeId| core.pool.meta(*id).state() & state::REMOVED != 0;
         let removed = core.pool.ids().find(is_removed).expect("the handle keeps the removed node");
         let free = free.expect("ten entries were removed");
         Self { indexed, free, removed, _handle: handle, _hand: hand, cache }
@@ -181,9 +181,9 @@ const DAMAGES: &[Damage] = &[
         s.core().upkeep.published.weight.fetch_add(1, Relaxed);
     }),
     ("node: an entry that the maintenance does not know", "life 0b1111", |s, look| {
-        s.one().1.clear_life(life::LINKED);
+        s.one().1.clear_state(state::LINKED);
         look();
-        s.one().1.set_life(life::LINKED);
+        s.one().1.set_state(state::LINKED);
     }),
     ("node: marked as gone, but still in the index", "is indexed and gone", |s, look| {
         let deadline = s.one().1.mark_gone();
@@ -203,9 +203,9 @@ const DAMAGES: &[Damage] = &[
     }),
     ("node: free, but not empty", "is free with life", |s, look| {
         let (_, meta) = s.node(s.free);
-        meta.set_life(life::VALUE);
+        meta.set_state(state::VALUE);
         look();
-        meta.clear_life(life::VALUE);
+        meta.clear_state(state::VALUE);
     }),
     ("pool: fewer unreclaimed nodes than counted", "nodes wait to be reclaimed", |s, look| {
         s.core().upkeep.published.unreclaimed.fetch_add(1, Relaxed);

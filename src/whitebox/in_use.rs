@@ -136,7 +136,7 @@ fn a_victim_beside_another_of_its_hash_is_tried_again() {
     cache.audit();
 }
 
-/// Other threads hold the buckets of the two oldest entries, as writers do that are off their core.
+/// Other threads hold the buckets of the two oldest entries, as writers do that were preempted.
 #[test]
 fn victims_in_held_buckets_do_not_keep_others() {
     let builder = Cache::builder().max_capacity(1000).clock(Clock::manual().0);

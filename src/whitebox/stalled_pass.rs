@@ -1,5 +1,5 @@
 //! Writers while another thread holds the maintenance lock and makes no progress, like a thread
-//! that has lost its core. Each test holds the lock itself, for as long as it takes.
+//! that was preempted. Each test holds the lock itself, for as long as it takes.
 
 use crate::cache::Cache;
 use crate::clock::Clock;
@@ -168,7 +168,7 @@ fn updates_and_removals_wait_later() {
     assert_eq!(cache.entry_count(), 100_000 - most / 2);
 }
 
-/// Locks the bucket of a key, as a writer does that loses its core there.
+/// Locks the bucket of a key, as a writer does that is preempted there.
 fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
     let guard = crate::epoch::pin();
     let engine = cache.engine();

@@ -396,7 +396,7 @@ fn a_caller_drops_so_many_values() {
     (0..17).for_each(|_| pass_of(core));
     drop(guard);
     await_grace(core, BATCHES as usize);
-    // As other threads would, which have lost their cores before they drop.
+    // As other threads would, which were preempted before they drop.
     (0..10).for_each(|_| pass_of(core));
     assert_eq!(DROPS.load(Relaxed), 0);
     engine.after_read();

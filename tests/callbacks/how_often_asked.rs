@@ -141,7 +141,7 @@ fn a_hook_that_writes_another_key_of_its_bucket_is_asked_no_more_often() {
                     // A newcomer, and then one whose key the hook has just written.
                     write(&asking.cache, key);
                     let asks = asking.asks().len();
-                    // A life of a millisecond may end while this thread is off its core: the key's
+                    // A life of a millisecond may end while this thread is preempted: the key's
                     // own entry has changed then, and the hook is asked once more.
                     let most = asks_of(life) + usize::from(millis == 1);
                     assert!(asks <= most, "{name}, {life:?}: asked {asks} times");

@@ -276,7 +276,7 @@ fn a_lifetime_that_is_set_while_the_read_hook_is_asked_coarsely_counts() {
             }
             let cache = audited(builder.build());
             cache.insert(1, 1);
-            // The cache learns that the hook is not the trait's own.
+            // The cache learns that the hook is not the trait's default.
             assert_eq!(cache.get(&1), Some(1));
             let other = cache.clone();
             let sets = move || assert!(other.set_ttl(&1, LEAST));

@@ -1,5 +1,6 @@
-//! A read hook that is the trait's own is asked once, by the first read, and never again. A hook of
-//! the user's is asked by each read, also where it leads to the trait's own for some keys.
+//! A read hook that is the trait's default is asked once, by the first read, and never again. A
+//! hook of the user's is asked by each read, also where it leads to the trait's default for some
+//! keys.
 
 use crate::common::audited::{Audited, audited};
 use cortado::{Cache, Clock, Expiry, expire};
@@ -69,7 +70,7 @@ impl Expiry<u64, u64> for Either {
     }
 }
 
-/// Implements the trait twice. One read hook is the trait's own, the other leads to it for even
+/// Implements the trait twice. One read hook is the trait's default, the other leads to it for even
 /// keys.
 struct Twice;
 
@@ -106,7 +107,7 @@ fn cache<E: Expiry<u64, u64> + Send + Sync + 'static>(policy: E) -> Audited<u64,
     cache
 }
 
-/// Reads an even key first, whose hook may be the trait's own.
+/// Reads an even key first, whose hook may be the trait's default.
 fn reads(cache: &Audited<u64, u64>) -> [Option<Option<Duration>>; 2] {
     [0, 1].map(|key| {
         assert_eq!(cache.get(&key), Some(key));

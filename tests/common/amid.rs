@@ -1,4 +1,4 @@
-//! A clock whose reading runs what others do while the reader has lost its core: between the
+//! A clock whose reading runs what others do while the reader is preempted: between the
 //! reading and what is done by it.
 #![allow(dead_code, reason = "each test binary uses its part")]
 

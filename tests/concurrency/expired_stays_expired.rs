@@ -1,5 +1,5 @@
 //! What somebody has seen expired stays expired, whoever has an older reading of the clock in the
-//! hand: a thread that loses its core between the reading and what is done by it. Here the reading
+//! hand: a thread that is preempted between the reading and what is done by it. Here the reading
 //! itself runs what others do meanwhile, so all of it happens at any place where an operation reads
 //! the clock.
 
@@ -107,7 +107,7 @@ fn cache(lives: Lives) -> (Audited<u64, u64>, Hooks) {
     };
     let cache = audited(builder.build());
     cache.insert(KEY, 7);
-    // By this it is known which hooks are the trait's own.
+    // By this it is known which hooks are the trait's default.
     assert_eq!(cache.get(&KEY), Some(7));
     set_now(millis(BEFORE));
     (cache, hooks)

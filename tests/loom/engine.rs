@@ -8,7 +8,7 @@
 //! | `replace_vs_read` | a key that is there all the time is always found | `gone-before-replaced`, `judged-again` |
 //! | `replace_vs_shorten` | a value that takes another's place on the wheel is there no later than it ends | `shortened-in-silence` |
 //! | `extend_vs_expire` | of a reader that extends and the expirer exactly one wins | `extend-blindly`, `expirer-ignores-extensions`, `gone-is-a-hit` |
-//! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-cap-once` |
+//! | `read_vs_set_ttl` | deadline and cap fit each other when both have returned | `renew-looks-at-the-hard-deadline-once` |
 //! | `read_vs_set_ttl_after_it` | a read whose effect was seen has no second one over what came then | `renewals-are-made-again` |
 //! | `persist_vs_reads_that_outlive_it` | a call that has changed a lifetime says so | `claims-hide-new-deadlines` |
 //! | `set_ttl_vs_a_read_that_prolongs_and_one_that_misses` | a call that has changed nothing says so | `unstored-lifetimes-count` |

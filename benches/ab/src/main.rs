@@ -94,7 +94,7 @@ fn measure<V: Value>(options: &Options, workload: Workload, threads: usize) -> V
     for subject in &subjects {
         let filled = workload.filled(options.keys);
         // The last one is updated and read once, as the cache of any service is: cortado learns by
-        // the first call of a hook whether it is the trait's own.
+        // the first call of a hook whether it is the trait's default.
         for key in (0..filled).chain([filled - 1]) {
             subject.insert(key, V::of(key));
             if key % 512 == 0 {

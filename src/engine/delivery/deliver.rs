@@ -1,5 +1,5 @@
-//! Notifying listeners: the part of a delivery that knows the types. [`budget`](super::budget) has
-//! the rest.
+//! Notifying listeners: the part of a delivery that knows the types. The other modules of the
+//! folder have the rest.
 
 use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
@@ -23,15 +23,15 @@ where
 {
     fn deliver_some(&self, reloads: Vec<DeferredReload>, is_outermost: bool) {
         if !reloads.is_empty() && (!is_outermost || crate::epoch::is_pinned()) {
-            // A frame may have ended inside a view.
+            // The outermost callback has ended, and a view is still open: deferred again.
             self.core.notices.defer(reloads);
             return self.deliver_as_caller();
         }
         self.deliver_as_caller();
-        let Some(starter) = &self.reloads else { return };
+        let Some(own) = &self.reloads else { return };
         for reloading in reloads.into_iter().filter_map(|it| it.downcast::<Reloading>().ok()) {
-            if reentrancy::may_start_another(starter.settings.limit) {
-                self.core.drop_caught(starter.start(*reloading));
+            if reentrancy::may_start_another(own.settings.limit) {
+                self.core.drop_caught(own.start(*reloading));
             }
         }
     }
@@ -40,19 +40,20 @@ where
         let core = &self.core;
         loop {
             if !self.deliver_at_most(DeliveryBudget::JOB) {
-                // This thread is inside a callback, a flight or a delivery: an executor may run
-                // jobs at once. The outer frame delivers, or its end does. The dropped job leaves
-                // its work to them.
+                // The executor has run this job at once, inside a callback, a flight or a delivery
+                // of this thread. That frame delivers, or its end does. The drop of `running`
+                // leaves the work to them.
                 return;
             }
             core.notices.ask_for_more();
             match running.finish() {
                 None => return core.trim_soon(),
-                // The next job comes after those of other caches, or not, if a runtime has ended.
+                // Submitted again, so that jobs of other caches come first. A runtime that has
+                // ended drops the job.
                 Some(ticket) if core.notices.executor.is_shared() => {
                     return core.notices.submit(ticket);
                 }
-                // Another job might run inside this one.
+                // A user's executor might run another job at once, inside this one.
                 Some(ticket) => running = ticket.begin(),
             }
         }
@@ -67,15 +68,15 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// [`after_read`](Self::after_read) for a reader that wants to know of the reload that its read
-    /// has triggered: whether it was run here, and the value that it brought, if it did. It may be
-    /// that of another key.
+    /// has triggered. `None` if none was run here, `Some(None)` if it brought no value. Where reads
+    /// of several keys have triggered reloads, the last one counts: its value may be another key's.
     #[cold]
     pub fn after_own_read(&self) -> Option<Option<Entry<K, V>>> {
         let core = &self.core;
         let reloads = self.reloads.as_deref();
         let mut own = reloads.map_or_else(Vec::new, |it| it.take_own_or_defer(core));
         if let Some(reloads) = reloads.filter(|it| !it.settings.inline) {
-            // The executor does not wait for what this thread does next.
+            // Submitted first: the executor need not wait for what this thread does next.
             own.drain(..).for_each(|reloading| core.drop_caught(reloads.start(reloading)));
         }
         if reentrancy::has_deferred() {
@@ -107,7 +108,7 @@ impl<K, V, S> Engine<K, V, S> {
         self.hold_back_writer();
     }
 
-    /// Keeps a writer while too many notices wait.
+    /// Blocks a writer while too many notices wait.
     #[inline]
     pub fn hold_back_writer(&self) {
         if let Some(limit) = self.core.notices.exceeded_limit() {
@@ -115,8 +116,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// [`after_write`](Self::after_write) of a caller that waits for no other thread: a reload may
-    /// run inside a read.
+    /// [`after_write`](Self::after_write) without back-pressure, for reloads: they may run inside a
+    /// read, which waits for no other thread.
     #[inline]
     pub fn maintain_after_write(&self) {
         let core = &self.core;
@@ -144,7 +145,7 @@ impl<K, V, S> Engine<K, V, S> {
     pub(super) fn deliver(&self, notice: Notice) {
         let removed = removed(&self.core, &self.pool, notice);
         let Some((last, others)) = self.hooks.listeners.split_last() else {
-            // The notice of a receiver that nobody took may have the last count.
+            // Removals are for a receiver that nobody took. The notice may have the last count.
             return self.core.drop_caught(removed);
         };
         for listener in others {
@@ -161,8 +162,8 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Delivers what is still to be announced when the cache is dropped. A receiver outlives the
-    /// cache.
+    /// Delivers the notices that are left when the cache is dropped, unless there is a receiver: it
+    /// outlives the cache, and takes them.
     pub fn announce_rest(&self) {
         if self.core.notices.receiving.as_ref().is_some_and(Receiving::is_taken) {
             return;

@@ -13,13 +13,13 @@ use crate::pool::{Handle, HardDeadline, Local};
 use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
 
-/// The entries that a load replaces: none, or those for which a condition holds. An operation keeps
-/// it until its flight has ended: it may have the last count on an entry, whose destructor may
-/// use the key.
+/// The entries that a load replaces: none, those for which a condition holds, or the one that a
+/// reload is of. An operation keeps it until its flight has ended: it may have the last count on an
+/// entry, whose destructor may use the key.
 pub struct Replaces<'a, K, V> {
     condition: Option<Condition<'a, K, V>>,
-    /// The entry for which the condition holds.
-    judged: Option<Handle<K, V>>,
+    /// The entry to replace: the reload's, or one for which the condition holds.
+    accepted: Option<Handle<K, V>>,
     /// Entries that are not replaced.
     kept: Vec<Handle<K, V>>,
     reload: Option<ReloadOf>,
@@ -28,7 +28,7 @@ pub struct Replaces<'a, K, V> {
 /// The commit of a reload.
 #[derive(Clone, Copy)]
 struct ReloadOf {
-    /// The read that triggered it.
+    /// When a read triggered it.
     read_at: Option<Timestamp>,
 }
 
@@ -38,13 +38,13 @@ impl<'a, K, V> Replaces<'a, K, V> {
     }
 
     pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
-        Self { condition, judged: None, kept: Vec::new(), reload: None }
+        Self { condition, accepted: None, kept: Vec::new(), reload: None }
     }
 
-    /// Replaces this entry and no other, by its reload. `read_at` is the read that triggered it.
+    /// Replaces this entry and no other, by its reload. `read_at` is when a read triggered it.
     pub fn only(entry: Handle<K, V>, read_at: Option<Timestamp>) -> Self {
         let reload = Some(ReloadOf { read_at });
-        Self { condition: None, judged: Some(entry), kept: Vec::new(), reload }
+        Self { condition: None, accepted: Some(entry), kept: Vec::new(), reload }
     }
 
     fn keeps(&self, entry: &Entry<K, V>) -> bool {
@@ -55,28 +55,28 @@ impl<'a, K, V> Replaces<'a, K, V> {
 /// [`Replaces`] for a task: it owns its condition, and may be kept between two steps.
 pub struct OwnedReplaces<K, V, C> {
     condition: Option<C>,
-    judged: Option<Handle<K, V>>,
+    accepted: Option<Handle<K, V>>,
     kept: Vec<Handle<K, V>>,
 }
 
 impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     pub fn new(condition: Option<C>) -> Self {
-        Self { condition, judged: None, kept: Vec::new() }
+        Self { condition, accepted: None, kept: Vec::new() }
     }
 
     /// Runs a step with it.
     pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
         let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
-        let (judged, kept) = (self.judged.take(), std::mem::take(&mut self.kept));
-        let mut lent = Replaces { condition, judged, kept, reload: None };
+        let (accepted, kept) = (self.accepted.take(), std::mem::take(&mut self.kept));
+        let mut lent = Replaces { condition, accepted, kept, reload: None };
         let result = step(&mut lent);
-        (self.judged, self.kept) = (lent.judged, lent.kept);
+        (self.accepted, self.kept) = (lent.accepted, lent.kept);
         result
     }
 }
 
 /// Ends a load or a reload, whose waiters share this entry. `ends` is the end of the value's life,
-/// or [`NEVER`] if the value was refused.
+/// or [`NEVER`] if the cache does not keep the value: every waiter that has joined still gets it.
 pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timestamp) {
     flight.land_with(|| {
         let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
@@ -84,9 +84,11 @@ pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timest
     });
 }
 
-/// The commit of a value that ended.
+/// What a commit has made of a loaded value.
 struct Committed<K, V> {
+    /// For the caller.
     entry: Entry<K, V>,
+    /// For the waiters; see [`land_entry`].
     ends: Timestamp,
 }
 
@@ -103,7 +105,8 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// The key's entry, with the caller's flight on the board, and whether the load replaces it.
+    /// Finds the key's entry, and whether the load replaces it. The caller's flight must be on the
+    /// board.
     ///
     /// An entry that is kept will be shared with other calls, with the lifetime that is found here.
     /// So `may_share` is set before the last look at it. From then on a change of that lifetime
@@ -114,14 +117,14 @@ where
         (hash, key): (Hash32, &K),
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<(Entry<K, V>, bool)> {
-        // A load without a condition runs no code of the user's that a look would have to follow. A
-        // reload does not share before its commit.
+        // A load without a condition runs no code of the user's here, so it looks once. A reload
+        // does not share before its commit.
         let looks_once = replaces.condition.is_none() && replaces.reload.is_none();
         let mut may_share = looks_once;
         loop {
             // Where each look finds another entry, writes have overtaken the flight. A look that
-            // begins when it was overtaken is the last: whoever has joined it began before this
-            // look.
+            // begins when the flight is overtaken is the last. All waiters joined it before, so
+            // they may get any entry that this look finds.
             let is_last = flight.is_overtaken(self.core.hot.generation());
             flight.set_may_share(may_share);
             let Some(entry) = self.stable_entry(hash, key).0 else {
@@ -146,7 +149,7 @@ where
 
     /// Whether a load replaces this entry. Each entry is judged once.
     pub fn is_replaced(&self, entry: &Entry<K, V>, replaces: &mut Replaces<'_, K, V>) -> bool {
-        if replaces.judged.as_ref().is_some_and(|judged| judged.id() == entry.node().id()) {
+        if replaces.accepted.as_ref().is_some_and(|it| it.id() == entry.node().id()) {
             return true;
         }
         if replaces.keeps(entry) {
@@ -157,7 +160,7 @@ where
         };
         let holds = self.judge(entry.node(), *condition);
         if holds {
-            replaces.kept.extend(replaces.judged.replace(entry.node().clone()));
+            replaces.kept.extend(replaces.accepted.replace(entry.node().clone()));
         }
         holds
     }
@@ -177,7 +180,7 @@ where
     ) -> (Entry<K, V>, Timestamp) {
         let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
-        let (hash, mut was_absent) = (node.meta().hash(), replaces.judged.is_none());
+        let (hash, mut was_absent) = (node.meta().hash(), replaces.accepted.is_none());
         let mut rounds = 0;
         loop {
             rounds += 1;
@@ -191,8 +194,8 @@ where
                 Some((entry, true)) => self.basis_on(&entry),
                 Some((entry, false)) => {
                     let ends = entry.deadline();
-                    // Before the entry is the return value: a panic of the destructors would leak
-                    // it.
+                    // Dropped before the return value exists: it would leak if their destructors
+                    // panicked.
                     drop(node);
                     drop(asked);
                     return (entry, ends);
@@ -218,10 +221,10 @@ where
         }
     }
 
-    /// Searches and commits until the key's entry is another one than the hooks were asked about.
+    /// Searches and commits, again while only the bucket changes.
     ///
     /// # Errors
-    /// Returns the node if the hooks have to be asked again.
+    /// Returns the node if the hooks have to be asked again, since the key's entry is another.
     fn try_commit_load<'p>(
         &self,
         node: Local<'p, K, V>,
@@ -245,8 +248,8 @@ where
             let mut put = self.prepare_any((&node, hash), old, terms, answer);
             if !basis.is_still(living) {
                 if is_last && matches!(basis, Basis::Entry { .. }) {
-                    // The condition has refused an entry that it found after the load was
-                    // overtaken, and would be asked about a newer one again and again.
+                    // The condition would replace an entry that was written after the load was
+                    // overtaken. It might be asked about newer ones without end.
                     return Ok(Committed::of(&node, &put));
                 }
                 flight.set_may_share(false);
@@ -274,7 +277,7 @@ where
                     flight.set_may_share(false);
                     return Err(node);
                 }
-                Err(_) => {}
+                Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
     }

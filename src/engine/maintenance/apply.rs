@@ -10,7 +10,7 @@ use crate::buffer::read::ReadBuffer;
 use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
 use crate::links::NodeId;
-use crate::node::{GONE, Meta, NO_PERIOD, ended_at, life};
+use crate::node::{GONE, Meta, NO_PERIOD, ended_at, state};
 use crate::pool::RefreshMark;
 use crate::primitives::seeded;
 
@@ -103,7 +103,7 @@ impl Pass<'_> {
             Event::Removed(id) | Event::Replaced { old: id, .. } | Event::Rescheduled(id) => {
                 let meta = self.core.pool.meta(id);
                 // An old event may lead to a free node, whose links are not ids of nodes.
-                if meta.life() & life::LINKED != 0 {
+                if meta.state() & state::LINKED != 0 {
                     let (queue, timer) = (&meta.queue, &meta.timer);
                     self.prefetch_ids([queue.prev(), queue.next(), timer.prev(), timer.next()]);
                 }
@@ -115,7 +115,7 @@ impl Pass<'_> {
         let meta = self.core.pool.meta(id);
         let reads = &mut self.state.reads_in_period;
         *reads = reads.saturating_add(1);
-        if meta.life() & life::LINKED != 0
+        if meta.state() & state::LINKED != 0
             && let Some(policy) = &mut self.state.policy
         {
             policy.record_hit(&*self.core.pool, id);
@@ -136,8 +136,8 @@ impl Pass<'_> {
     /// The node was published.
     fn added(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        meta.set_life(life::ADDED);
-        if meta.life() & life::REMOVED != 0 && !seeded("added-after-removed") {
+        meta.set_state(state::ADDED);
+        if meta.state() & state::REMOVED != 0 && !seeded("added-after-removed") {
             // The pass drained its removal first.
             self.push_dead(id, meta);
             return;
@@ -146,7 +146,7 @@ impl Pass<'_> {
             // It was unlinked meanwhile. The event of that is on its way.
             return;
         }
-        meta.set_life(life::LINKED);
+        meta.set_state(state::LINKED);
         self.state.count += 1;
         self.state.weight += u64::from(meta.weight());
         if let Some(policy) = &mut self.state.policy {
@@ -163,13 +163,13 @@ impl Pass<'_> {
     fn replaced(&mut self, new: NodeId, old: NodeId, later: bool) {
         let pool = &*self.core.pool;
         let (meta, before) = (pool.meta(new), pool.meta(old));
-        if before.life() & life::LINKED == 0 || meta.life() & life::REMOVED != 0 {
+        if before.state() & state::LINKED == 0 || meta.state() & state::REMOVED != 0 {
             self.added(new);
             self.removed(old);
             return;
         }
-        meta.set_life(life::ADDED | life::LINKED);
-        before.clear_life(life::LINKED);
+        meta.set_state(state::ADDED | state::LINKED);
+        before.clear_state(state::LINKED);
         self.state.weight -= u64::from(before.weight());
         self.state.weight += u64::from(meta.weight());
         if pool.refresh(old).is_some_and(RefreshMark::was_reloaded) {
@@ -233,18 +233,18 @@ impl Pass<'_> {
     /// Notes that the node, which is on no list any more, has left the index.
     #[inline]
     fn note_removed(&mut self, id: NodeId, meta: &Meta) {
-        meta.set_life(life::REMOVED);
-        if meta.life() & life::ADDED != 0 || seeded("removed-before-added") {
+        meta.set_state(state::REMOVED);
+        if meta.state() & state::ADDED != 0 || seeded("removed-before-added") {
             self.push_dead(id, meta);
         }
     }
 
     /// Takes the node off the wheel and the policy's lists, if it is on them.
     pub fn unlink_lists(&mut self, meta: &Meta) {
-        if meta.life() & life::LINKED == 0 {
+        if meta.state() & state::LINKED == 0 {
             return;
         }
-        meta.clear_life(life::LINKED);
+        meta.clear_state(state::LINKED);
         self.state.count -= 1;
         self.state.weight -= u64::from(meta.weight());
         self.state.wheel.cancel(&self.timers(), &meta.timer);
@@ -256,7 +256,7 @@ impl Pass<'_> {
     /// Puts the node into the wheel's bucket for its deadline.
     pub fn schedule(&mut self, id: NodeId, meta: &Meta) {
         let deadline = self.core.pool.life_at(id, meta).deadline();
-        if meta.life() & life::LINKED != 0 && deadline != GONE {
+        if meta.state() & state::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
             let deadline = timers.show(ended_at(deadline));
             self.state.wheel.schedule(&timers, (id, &meta.timer), deadline);

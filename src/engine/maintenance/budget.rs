@@ -29,7 +29,7 @@ pub struct Budget {
     /// Whether the pass looks at entries of the current tick.
     pub exact: bool,
     /// Whether the pass waits for a thread that holds a bucket, a shard of the flights or a slot
-    /// of the write buffer. That thread may be off its core.
+    /// of the write buffer. That thread may have been preempted.
     pub patience: Patience,
     /// Whether the caller may have to yield its core after the pass.
     pub yields: bool,
@@ -106,7 +106,7 @@ pub struct Leftover {
     /// Something has to wait for a computation.
     pub blocked: bool,
     /// The pass skipped a bucket that another thread had locked, or an event that its writer was
-    /// still storing. That thread may be off its core.
+    /// still storing. That thread may have been preempted.
     pub skipped_busy: bool,
     /// An entry that has ended stays until a computation of its key, or whoever holds its bucket,
     /// has ended. The wheel hands it out again within a tick.

@@ -1,10 +1,13 @@
 //! Eviction: the pass removes entries that exceed the capacity.
 //!
-//! A victim that a computation uses is set aside: the policy still counts the entry, but does not
-//! choose it again. The end of the computation releases the entry, and the next pass makes it a
-//! candidate again. So each entry in use costs one attempt, for however long it is used. An entry
-//! whose hash a computed key has costs an attempt per pass. (Hashes have 32 bits. If more entries
-//! have that hash than a pass may evict, a pass may meet nothing else.)
+//! A victim that a computation uses is set aside until the computation ends: the policy still
+//! counts the entry, but does not choose it. The pass after that end lets the policy choose it
+//! again. So an entry in use costs one attempt, no matter how long it is in use.
+//!
+//! A victim that has to stay for another reason is *postponed*: set aside until the end of the
+//! pass. Such is an entry whose bucket another thread holds, or one that has only its hash in
+//! common with a computed key. The latter costs an attempt per pass. (Hashes have 32 bits. If more
+//! entries have that hash than a pass may evict, a pass may meet nothing else.)
 
 use super::budget::{LEAST_EVICTIONS, Stuck, take_unit};
 use super::pass::{Pass, drain_limit};
@@ -20,9 +23,12 @@ use crate::removal::RemovalCause;
 const MAX_BUSY: u32 = 16;
 
 impl Pass<'_> {
-    /// Evicts. Evictions keep up with the writes that were drained, whatever the expirations cost.
-    /// A pass that a caller asked for evicts no more than that and the rest of its units. Any
-    /// other pass evicts more, since a capacity that was lowered, or a heavy entry, asks for that.
+    /// Evicts, whatever the expirations have cost, at most:
+    ///
+    /// * beside an operation, 64 entries more than were drained, or than a pass may drain: a lower
+    ///   capacity or a heavy entry needs more evictions than there are writes;
+    /// * in a pass that a caller asked for, as many as were drained, and the rest of its units;
+    /// * in a strict one, the rest of its units.
     pub fn evict_within(&mut self, drained: usize) -> Stuck {
         let (drained, rest) = (drained as u32, self.budget.units);
         if !self.budget.is_asked_for() {
@@ -36,10 +42,11 @@ impl Pass<'_> {
         stuck
     }
 
-    /// Evicts until the policy's weight is within its maximum, or the units are used up.
+    /// Evicts until the policy's weight is within its maximum, the units are used up, the policy
+    /// has no victim left, or too many of the victims' buckets are held by other threads.
     ///
-    /// A victim that has to stay for now is set aside for the rest of the pass. Otherwise two of
-    /// them could be each other's successors, and the pass would meet nothing else.
+    /// Victims that have to stay are set aside. Otherwise the policy could name the same two again
+    /// and again.
     #[inline(never)]
     fn evict(&mut self, units: &mut u32) -> Stuck {
         self.restore_released(units);
@@ -52,22 +59,23 @@ impl Pass<'_> {
         stuck
     }
 
-    /// Evicts, and leaves the victims that have to stay for now in `postponed`.
+    /// Evicts, and leaves the postponed victims in `postponed`.
     fn evict_or_postpone(&mut self, postponed: &mut Vec<NodeId>, units: &mut u32) -> Stuck {
         let core = self.core;
-        // Whether the policy has fewer candidates for the next pass than it had for this one.
+        // Whether a victim was evicted, or set aside for a computation: the next pass does not meet
+        // it.
         let mut progress = false;
         let mut busy = 0;
-        let stuck = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
+        let cause = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
         loop {
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
             if policy.weight() <= policy.max_weight() {
                 return Stuck::Not;
             }
             if !take_unit(units) {
-                return if progress || postponed.is_empty() { Stuck::Not } else { stuck(busy) };
+                return if progress || postponed.is_empty() { Stuck::Not } else { cause(busy) };
             }
-            let Some(id) = policy.take_victim(&*core.pool) else { return stuck(busy) };
+            let Some(id) = policy.take_victim(&*core.pool) else { return cause(busy) };
             let evictions = &mut self.state.evictions_in_period;
             *evictions = evictions.saturating_add(1);
             #[cfg(test)]
@@ -100,7 +108,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Makes entries candidates again when their computations have ended, within the units.
+    /// Lets the policy choose entries again whose computations have ended, within the units.
     fn restore_released(&mut self, units: &mut u32) {
         let core = self.core;
         while core.flights.has_released() && take_unit(units) {
@@ -111,13 +119,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Prefetches what the next evictions will touch: the next candidates, and what their removal
+    /// Prefetches what the next evictions will touch: the next contenders, and what their removal
     /// will touch.
     fn prefetch_victims(&mut self) {
         let Some(policy) = &self.state.policy else { return };
-        let candidates = policy.next_contenders().map(|id| id.unwrap_or(NodeId::NONE));
-        let before = std::mem::replace(&mut self.state.prefetched, candidates);
-        for id in candidates {
+        let contenders = policy.next_contenders().map(|id| id.unwrap_or(NodeId::NONE));
+        let before = std::mem::replace(&mut self.state.prefetched, contenders);
+        for id in contenders {
             if id != NodeId::NONE && id != before[0] && id != before[1] {
                 self.prefetch_victim(policy, id);
             }

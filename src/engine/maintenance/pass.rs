@@ -24,7 +24,7 @@ use crate::primitives::seeded;
 pub const MAX_DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// If the time of a pass is this far behind the wheel's, the cache's clock was set back. The wheel
 /// then follows; otherwise new entries would stay until the clock has caught up. A pass whose
-/// thread lost its core for longer than this, after it had read the clock, looks the same: the
+/// thread was preempted for longer than this, after it had read the clock, looks the same: the
 /// wheel goes back, and the next pass advances it again.
 const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
 

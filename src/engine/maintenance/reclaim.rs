@@ -11,7 +11,7 @@ use super::run::GRACE_CHECK_DELAY;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::core::{Batch, Core, Dead, Maintenance, PASS_DELAY};
 use crate::links::NodeId;
-use crate::node::{Meta, life};
+use crate::node::{Meta, state};
 use crate::primitives::atomic::{AtomicBool, Ordering};
 use crate::primitives::{Arc, seeded};
 
@@ -57,7 +57,7 @@ impl Pass<'_> {
     pub fn push_dead(&mut self, id: NodeId, meta: &Meta) {
         let dead = &mut self.state.dead;
         if dead.ids.capacity() == 0 {
-            // Full size at once: growing later may wait for a thread that lost its core inside the
+            // Full size at once: growing later may wait for a thread that was preempted inside the
             // allocator.
             dead.ids.reserve_exact(RETIRE_BATCH);
         }
@@ -183,7 +183,7 @@ impl Core {
 
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
     /// a pass may drop: at least [`DROPS`], and at least as many as this pass has `added`. (A
-    /// thread that lost its core before it flushed may hold an older batch back.) True if there are
+    /// thread that was preempted before it flushed may hold an older batch back.) True if there are
     /// more.
     pub fn reclaim(&self, state: &mut Maintenance, added: usize) -> bool {
         if !self.is_grace_over() {
@@ -227,7 +227,7 @@ impl Core {
     fn give_up(&self, batch: &mut Vec<NodeId>) {
         batch.retain(|&id| {
             let meta = self.pool.meta(id);
-            meta.clear_life(life::OWNED);
+            meta.clear_state(state::OWNED);
             meta.release() || seeded("reclaim-under-handles")
         });
     }

@@ -133,7 +133,7 @@ impl Core {
 
     /// Records an event that the write buffer has refused. A pass makes room, and applies the event
     /// itself: it must not evict for an entry that this event removes. While another thread, which
-    /// may be off its core, has the maintenance lock, the event is spilled instead.
+    /// may have been preempted, has the maintenance lock, the event is spilled instead.
     ///
     /// Before that, the caller yields its core once. Where threads outnumber cores, that thread
     /// then goes on, and the events that wait stay few and their lines cached. With 8 and 16

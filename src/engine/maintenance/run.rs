@@ -93,7 +93,7 @@ impl Core {
 
     /// Yields the writer's core, if the pass says so. The caller holds no guard.
     ///
-    /// With more threads than cores, nearly always some thread has lost its core while it held a
+    /// With more threads than cores, nearly always some thread was preempted while it held a
     /// guard. It gets the core back when the other threads have used up their time, some
     /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
     /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
@@ -244,7 +244,7 @@ impl Scheduled for Core {
         let left = self.pass_within(Budget::of_scheduler(PATIENT_UNITS));
         self.submit_deliveries();
         if left.work || left.writes {
-            // A thread that holds a bucket may be off its core.
+            // A thread that holds a bucket may have been preempted.
             if left.skipped_busy {
                 return self.upkeep.come_back_in_real_time(PASS_DELAY);
             }

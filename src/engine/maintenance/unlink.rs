@@ -6,7 +6,7 @@ use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
-use crate::node::{Meta, ended_at, life};
+use crate::node::{Meta, ended_at, state};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
@@ -166,9 +166,9 @@ impl<'a> Pass<'a> {
         if let Some(empty_overflow) = empty_overflow {
             self.state.empty_overflows.keep(empty_overflow);
         }
-        meta.set_life(life::REMOVED);
+        meta.set_state(state::REMOVED);
         self.unlink_lists(meta);
-        if meta.life() & life::ADDED != 0 {
+        if meta.state() & state::ADDED != 0 {
             self.push_dead(id, meta);
         }
         Ok(())

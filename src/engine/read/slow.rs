@@ -1,4 +1,4 @@
-//! Reads that are no [plain hits](super::fast): judge, renew, record.
+//! Reads that are not [plain hits](super::fast): judge, renew, record.
 
 use super::lookup::NodeRef;
 use crate::clock::Timestamp;
@@ -26,8 +26,8 @@ pub struct Lookup<'g, K, V> {
 /// The outcome of one attempt to read.
 pub(super) enum ReadStep<'g, K, V> {
     Done(Lookup<'g, K, V>),
-    /// The entry has changed or left the cache since it was found. The present time says nothing
-    /// about it, so the key has to be looked up again.
+    /// The entry has changed or left the cache since it was found. The key has to be looked up
+    /// again.
     Again,
 }
 
@@ -38,12 +38,13 @@ pub(super) enum HookMemo {
     Unasked,
     /// It leaves the lifetime as it is.
     Unchanged,
+    /// The time from the read to the end; `None` is for ever.
     New(Option<Duration>),
 }
 
-/// How often a read asks its hook anew because the entry has got another lifetime. The hook may set
-/// one itself, each time.
-const ROUNDS_BESIDE_WRITES: u32 = 16;
+/// How often a read asks its hook again because the entry's lifetime was changed after the hook was
+/// told it. There is a limit, since the hook may change the lifetime itself, each time.
+const MOST_QUESTIONS: u32 = 16;
 
 /// The outcome of prolonging an entry's life.
 enum Renewed<'g, K, V> {
@@ -125,11 +126,14 @@ impl<K, V, S> Engine<K, V, S> {
         ReadStep::Done(Lookup { node, due })
     }
 
-    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. The life
-    /// of an entry that has left the cache since it was found cannot be prolonged. Nor is it a hit:
-    /// the entry may have expired, and an earlier read would have kept it alive. (If the hook was
-    /// asked, it is a hit, since the hook is asked only once, unless a call has just set a lifetime
-    /// that is over.)
+    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. If the
+    /// entry has left the cache since it was found:
+    ///
+    /// * and the hook was not asked, the key is looked up again: the entry may have expired, and an
+    ///   earlier read would have kept it alive;
+    /// * and the hook was asked, the read is a hit, since a read asks about one entry only;
+    /// * and a reload has replaced it, the key is looked up again in any case: the new entry goes
+    ///   on from the last read of the old one.
     ///
     /// The new deadline competes with all other changes for the one word in this node. A
     /// successor of the node is another node. The wheel is not told of a later deadline: it finds
@@ -155,32 +159,32 @@ impl<K, V, S> Engine<K, V, S> {
         let hard_word = self.pool.raw().hard_deadline(node.id());
         let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
         // The hook may have been asked before, by the coarse reading.
-        let mut is_told = !matches!(memo, HookMemo::Unasked);
-        let (mut is_coarse, mut precisely) = (is_told, false);
-        // The hard deadline that the hook was told, and how often it may be asked about another.
-        let (mut told, mut rounds) = (node.seen(), ROUNDS_BESIDE_WRITES);
+        let mut was_asked = !matches!(memo, HookMemo::Unasked);
+        let (mut memo_is_coarse, mut needs_precise) = (was_asked, false);
+        // The hard deadline that the memo is about, if it has an answer, and how often the hook may
+        // be asked about another.
+        let (mut asked_about, mut questions) = (node.seen(), MOST_QUESTIONS);
         // Whether this read has stored a hard deadline.
-        let mut is_stored = false;
+        let mut has_stored = false;
         loop {
             let deadline = life.deadline();
             if deadline == GONE {
-                // The hook was asked about this read, and may itself replace the entry each time.
-                // Only a reload's new entry goes on from the last read of the old one.
                 let refresh = self.pool.raw().refresh(node.id());
                 let goes_on = refresh.is_some_and(RefreshMark::was_reloaded);
-                let is_hit = is_told && !goes_on || seeded("gone-is-a-hit");
+                let is_hit = was_asked && !goes_on || seeded("gone-is-a-hit");
                 return if is_hit { Renewed::Hit(node) } else { Renewed::Gone };
             }
             // If the hook leaves a long lifetime as it is, the reading does not matter. If the hook
             // answers with a long lifetime, the lag matters as little as for a new entry. But an
             // idle time prolongs from the present on.
-            let lazily = asks && !precisely && !has_idle && self.is_long(deadline, coarse);
-            if is_coarse && !lazily {
-                // The life has become short meanwhile: the answer is made anew, by the present.
+            let by_coarse = asks && !needs_precise && !has_idle && self.is_long(deadline, coarse);
+            if memo_is_coarse && !by_coarse {
+                // The life has become short meanwhile: the hook is asked again, with a precise
+                // reading.
                 memo = HookMemo::Unasked;
             }
-            is_coarse = lazily;
-            let now = if lazily { coarse } else { self.now_for(deadline, coarse) };
+            memo_is_coarse = by_coarse;
+            let now = if by_coarse { coarse } else { self.now_for(deadline, coarse) };
             if deadline <= now {
                 if !life.claim(deadline) {
                     // Another thread has prolonged the life in time.
@@ -191,28 +195,29 @@ impl<K, V, S> Engine<K, V, S> {
             }
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let mut new_hard = hard_deadline;
-            if !is_stored || seeded("renewals-are-made-again") {
-                is_told = asks;
-                if hard_deadline != told && rounds > 0 && !seeded("answers-outlive-lifetimes") {
+            if !has_stored || seeded("renewals-are-made-again") {
+                was_asked = asks;
+                let is_other = hard_deadline != asked_about && questions > 0;
+                if is_other && !seeded("answers-outlive-lifetimes") {
                     // The hook was asked about another lifetime, or not yet.
                     memo = HookMemo::Unasked;
-                    (told, rounds) = (hard_deadline, rounds - 1);
+                    (asked_about, questions) = (hard_deadline, questions - 1);
                 }
                 new_hard = self.hard_deadline_after_read(node, now, hard_deadline, &mut memo);
             }
-            if lazily
+            if by_coarse
                 && new_hard != hard_deadline
                 && !(new_hard > hard_deadline && self.is_long(new_hard, coarse))
             {
                 // A shorter life, or a short one, is computed from a precise reading.
-                precisely = true;
+                needs_precise = true;
                 continue;
             }
             if let Some(word) = hard_word
                 && new_hard != hard_deadline
             {
-                is_stored = word.exchange(hard_deadline, new_hard);
-                if !is_stored {
+                has_stored = word.exchange(hard_deadline, new_hard);
+                if !has_stored {
                     continue;
                 }
             }
@@ -226,7 +231,7 @@ impl<K, V, S> Engine<K, V, S> {
             let changed = hard_word.filter(|word| word.load() != new_hard);
             match changed {
                 Some(_) if seeded("renewals-are-made-again") => {}
-                Some(word) if !seeded("renew-looks-at-the-cap-once") => {
+                Some(word) if !seeded("renew-looks-at-the-hard-deadline-once") => {
                     return Renewed::Hit(self.follow(node, word, new, coarse, due));
                 }
                 _ => return Renewed::Hit(node.with_deadline(new)),
@@ -267,8 +272,8 @@ impl<K, V, S> Engine<K, V, S> {
         if self.mode.coarsely() { ticker.reading_for(deadline, coarse) } else { ticker.now() }
     }
 
-    /// Changes the life from `deadline` to what it is after a read at `now`, and returns that:
-    /// `None` if it was another already.
+    /// Replaces `deadline` by the deadline after a read at `now`, and returns that. `None` if
+    /// another thread has changed it.
     fn store_renewed(
         &self,
         node: NodeRef<'_, K, V>,
@@ -298,8 +303,8 @@ impl<K, V, S> Engine<K, V, S> {
         deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
     }
 
-    /// The hard deadline after the read hook's answer. The hook is asked once: `memo` keeps its
-    /// answer. A hook that changes the deadline itself would otherwise be asked without end.
+    /// The hard deadline after the read hook's answer, which `memo` keeps: the hook is asked if
+    /// there is none.
     fn hard_deadline_after_read(
         &self,
         node: NodeRef<'_, K, V>,
@@ -370,7 +375,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Asks the read hook, and learns whether it is the trait's own.
+    /// Asks the read hook, and learns whether it is the trait's default.
     #[cold]
     fn ask_unknown<T>(&self, expiry: &dyn Expiry<K, V>, read: impl FnOnce() -> T) -> T {
         let (answer, is_default) = default_hook::asked(Hook::Read, expiry.identity(Sealed), read);

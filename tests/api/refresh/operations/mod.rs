@@ -85,7 +85,7 @@ impl Expiry<u32, u32> for Reads {
     }
 }
 
-/// The policy's read hook is the trait's own, which the first read finds out.
+/// The policy's read hook is the trait's default, which the first read finds out.
 struct NoReads;
 
 impl Expiry<u32, u32> for NoReads {}
