@@ -180,7 +180,7 @@ const DAMAGES: &[Damage] = &[
         look();
         s.core().upkeep.published.weight.fetch_add(1, Relaxed);
     }),
-    ("node: an entry that the maintenance does not know", "life 0b1111", |s, look| {
+    ("node: an entry that the maintenance does not know", "state 0b1111", |s, look| {
         s.one().1.clear_state(state::LINKED);
         look();
         s.one().1.set_state(state::LINKED);
