@@ -96,6 +96,22 @@ fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
     }
 }
 
+/// Also where spilled writes take several passes: the last of them looks at the current tick.
+#[test]
+fn what_has_expired_within_the_tick_goes_after_spilled_writes() {
+    let (clock, hand) = Clock::manual();
+    let cache = Cache::builder().max_capacity(LARGE).initial_capacity(1 << 18).clock(clock).build();
+    (0..50_000).for_each(|key| cache.insert(u32::MAX - key, key));
+    cache.insert_with_ttl(u32::MAX / 2, 0, Duration::from_nanos(1));
+    cache.run_pending_tasks();
+    hold_up(&cache, 0, (1, 10_000));
+    assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
+    hand.advance(Duration::from_nanos(1));
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 60_000);
+    cache.audit();
+}
+
 /// Passes that apply many additions move as many buckets of a growing index as these ask for. A
 /// bucket has room for ten entries without an overflow, and the index is made for seven.
 #[test]
