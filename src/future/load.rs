@@ -243,8 +243,8 @@ where
     where
         V: Clone,
     {
-        let (loaded, is_hit) = self.engine().load_refreshing_async(key, loader).await;
-        if is_hit {
+        let (loaded, wrote_nothing) = self.engine().load_refreshing_async(key, loader).await;
+        if wrote_nothing {
             self.tell_listeners().await;
         } else {
             self.tell().await;

@@ -6,11 +6,12 @@ use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Gate, Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{Loaded, Overflow};
+use cortado::{Clock, Loaded, Overflow};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 const LIMIT: usize = 4;
 const KEYS: u64 = 12;
@@ -278,5 +279,29 @@ fn a_refreshing_load_that_hits_is_not_held_back() {
         let mut removals = cache.removals().unwrap();
         assert_eq!(at_once(cache.load_refreshing(1, async { Loaded::new(9) })), 2);
         assert!(removals.try_recv().is_some());
+    });
+}
+
+/// A call that reloads a stale value inline has written, as one that loads has.
+#[test]
+fn a_refreshing_load_that_reloads_is_held_back() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let soft = Duration::from_secs(1);
+        let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+        let builder = builder.refresh_after_write(soft).refresh_inline(true).clock(clock);
+        let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
+        let mut removals = cache.removals().unwrap();
+        let calls: [fn(&Cache<u64, u64>) -> Task<'_, u64>; 2] = [
+            |cache| Task::waiting(cache.load_refreshing(1, async { Loaded::new(9) })),
+            |cache| Task::waiting(cache.get_with(1, async { 9 })),
+        ];
+        at_once(cache.insert(1, 1));
+        for call in calls {
+            hand.advance(soft);
+            let mut held = call(&cache);
+            assert!(removals.try_recv().is_some());
+            assert_eq!(held.end(), 9);
+        }
     });
 }

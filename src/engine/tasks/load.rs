@@ -228,7 +228,7 @@ where
     /// # Errors
     /// As [`make_async`](Self::make_async).
     ///
-    /// Also returns whether the call has found the entry. Then it is not held back.
+    /// Also returns whether this task has written nothing. Then it is not held back.
     pub async fn load_refreshing_async<R: LoaderResult<V>>(
         &self,
         key: K,
@@ -250,7 +250,7 @@ where
             let reloading = Box::new(reloading);
             let unmade: UnmadePlainly<K, V> = Unmade::Stale { reloading, entry, key };
             let init = pin!(Some(init));
-            return (self.make_async(&mut Some(unmade), init, identity).await, true);
+            return (self.make_async(&mut Some(unmade), init, identity).await, false);
         };
         let (reloading, execute) = (Box::new(reloading), self.core.executing());
         // A job that waits must not keep the cache alive: the executor may be the cache's own.
