@@ -8,21 +8,20 @@
 //!
 //! 1. A thread that pushes must ensure that [`deliver`](Outbox::deliver) is called afterwards.
 //! 2. Only the thread that raised `delivering` pops. A caller may find it raised, by another thread
-//!    or because the callback re-enters. Such a caller returns at once: the thread that raised it
-//!    delivers the caller's items.
+//!    or because the callback re-enters. Such a caller returns at once: the thread that raised it,
+//!    or the call that it arranges for (rule 3), delivers the caller's items.
 //! 3. Therefore the thread that lowers `delivering` looks at the queue again, and goes on if it is
 //!    not empty. After its limit it returns `more` instead, and the caller must arrange for another
 //!    call.
 //! 4. When the callback panics, `delivering` is lowered and the panic goes on to the caller of
 //!    `deliver`. The item is gone, and the others stay. The code that catches the panic must
 //!    arrange for another call.
-//! 5. A thread or a task that waits for [progress](Outbox::waiters) sleeps. It is woken whenever
-//!    `delivering` is lowered, and after each item, unless more items are pending than the
-//!    [limit](Outbox::with_limit) for which it waits.
+//! 5. A thread or a task that waits for [progress](Outbox::waiters) sleeps. It is woken after each
+//!    item, unless more items are pending than the [limit](Outbox::with_limit) for which it waits;
+//!    and whenever `delivering` is lowered, in an outbox with a receiver under the same condition.
 //!
-//! Then **no item is stranded**. A caller that returned at once swapped `true` for `true`. That
-//! swap came before the deliverer's swap for `false`, so the deliverer sees the item (release and
-//! acquire).
+//! Then **no item is stranded**. A caller that returned at once has read `true` in its swap. So the
+//! deliverer's swap to `false` comes later, and the deliverer sees the item (release and acquire).
 //!
 //! # Atomics
 //!
@@ -51,7 +50,8 @@ use crate::waiters::Waiters;
 pub struct Delivered {
     /// How many items went through the callback.
     pub count: usize,
-    /// Whether the limit was reached and items are left that no other thread will deliver.
+    /// Whether the limit was reached and items are left. Then the caller must arrange for another
+    /// call.
     pub more: bool,
 }
 
@@ -61,22 +61,24 @@ pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,
     waiters: Waiters,
-    /// While more items are pending, no item that leaves wakes anybody.
-    wakes_at: u32,
-    /// Whether nobody waits for the end of a delivery.
+    /// While more items than this are pending, an item that is taken out wakes nobody. `u32::MAX`
+    /// is no limit.
+    limit: u32,
+    /// Whether a receiver takes the items. Then waiters wait for the limit only, and not for the
+    /// end of a delivery.
     is_received: bool,
 }
 
 impl<T> Outbox<T> {
-    /// An outbox whose waiters wait until at most `limit` items are pending. If it is received,
-    /// they wait for nothing else, such as the end of a delivery. Otherwise each item that a
-    /// receiver takes out would wake all writers, most of them in vain.
+    /// An outbox whose waiters wait until at most `limit` items are pending. If it has a receiver,
+    /// nothing else wakes them: if the end of a delivery did, each item that the receiver takes out
+    /// would wake all writers, most of them in vain.
     pub fn with_limit(limit: usize, is_received: bool) -> Self {
         Self {
             queue: SegQueue::new(),
             delivering: AtomicBool::new(false),
             waiters: Waiters::new(),
-            wakes_at: u32::try_from(limit).unwrap_or(u32::MAX),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
             is_received,
         }
     }
@@ -102,7 +104,7 @@ impl<T> Outbox<T> {
             {
                 count += 1;
                 callback(item);
-                self.waiters.wake_if(|| self.is_short());
+                self.waiters.wake_if(|| self.is_within_limit());
             }
             drop(delivering);
             if seeded("outbox-no-second-look") {
@@ -118,12 +120,12 @@ impl<T> Outbox<T> {
         (!raised || seeded("outbox-two-deliverers")).then(|| Delivering(self))
     }
 
-    /// Whether those who wait for the limit may go on.
-    fn is_short(&self) -> bool {
-        self.wakes_at == u32::MAX || self.queue.len() <= self.wakes_at as usize
+    /// Whether at most as many items are pending as the limit says.
+    fn is_within_limit(&self) -> bool {
+        self.limit == u32::MAX || self.queue.len() <= self.limit as usize
     }
 
-    /// Those who wait for progress.
+    /// The threads and tasks that wait for progress.
     pub fn waiters(&self) -> &Waiters {
         &self.waiters
     }
@@ -156,6 +158,6 @@ struct Delivering<'a, T>(&'a Outbox<T>);
 impl<T> Drop for Delivering<'_, T> {
     fn drop(&mut self) {
         self.0.delivering.swap(false, AcqRel);
-        self.0.waiters.wake_if(|| !self.0.is_received || self.0.is_short());
+        self.0.waiters.wake_if(|| !self.0.is_received || self.0.is_within_limit());
     }
 }

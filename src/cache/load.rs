@@ -50,7 +50,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Loaded::<V>::shared(self.engine().load_value(Owned(key), loaded(init)))
     }
 
-    /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
+    /// Like [`get_with`](Self::get_with), but clones the key only to load or reload.
     ///
     /// ```
     /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
@@ -101,8 +101,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.engine().load_value(Owned(key), || init().map(Loaded::new)).ok()
     }
 
-    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
-    /// to load.
+    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
+    /// load or reload.
     ///
     /// ```
     /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
@@ -142,7 +142,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.engine().load_value(Owned(key), || init().map(Loaded::new))
     }
 
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load or reload.
     ///
     /// # Errors
     /// As [`try_get_with`](Self::try_get_with).
@@ -187,7 +187,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         R::shared(self.engine().load_value(Owned(key), loader))
     }
 
-    /// Like [`load`](Self::load), but clones the key only if it has to load.
+    /// Like [`load`](Self::load), but clones the key only to load or reload.
     ///
     /// ```
     /// use cortado::{Cache, Loaded};

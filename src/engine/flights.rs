@@ -5,12 +5,14 @@
 //! * A **load** owns nothing. A write of its key takes effect at once and marks the load as
 //!   *overtaken*. The result of an overtaken load reaches its waiters but not the cache.
 //! * A **reload** is a load of a key that has an entry. A computation of the key does not wait for
-//!   it but overtakes it, and a change of the entry's lifetime leaves it alone.
+//!   it but overtakes it. A change of the entry's lifetime leaves it alone, unless the change ends
+//!   the entry or the reload has begun to commit.
 //! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
-//!   while its hooks ran, and a conditional removal.
-//! * Loads and computations make other loads and computations of the key wait. Nobody waits for an
-//!   overtaken load: the operation that finds it removes it from the board and goes on. So an
-//!   operation that begins after the write never gets a value that was loaded before the write.
+//!   while its hooks ran, and a conditional removal whose entry changed while its condition ran.
+//! * Loads and computations of the key wait for each other, but not for reloads and queued loads.
+//!   No operation begins to wait for an overtaken load: it removes the load from the board and goes
+//!   on. So an operation that begins after the write never gets a value that was loaded before the
+//!   write.
 //!
 //! A flight *lands* when it ends: its owner completes it, or abandons it by panic or cancellation.
 //!
@@ -184,7 +186,7 @@ impl Flight {
 /// How a writer knows that no load or computation is in its way.
 #[derive(Clone, Copy)]
 pub enum Clearance<'a> {
-    /// The writer commits only if the shard has no flight.
+    /// The writer has met no flight. It commits only if no flight has its hash.
     Idle,
     /// The writer has compared its key with all flights registered before this version. None is in
     /// its way.
@@ -294,8 +296,8 @@ impl Flights {
         }
     }
 
-    /// Keeps loads and computations of the key from being registered while the writer commits;
-    /// `None` if one was registered after the writer compared keys.
+    /// The permit to commit. `None` if a flight with this hash was registered after the writer
+    /// compared keys.
     #[inline]
     pub fn permit<'a>(
         &'a self,
@@ -387,7 +389,7 @@ impl FlightGuard {
         self.leader.flight()
     }
 
-    /// The flight, which keeps its own token from others.
+    /// A count on the flight. While it exists, no other flight gets the same token.
     pub fn share(&self) -> Arc<Flight> {
         Arc::clone(self.flight())
     }
@@ -409,8 +411,8 @@ impl FlightGuard {
         (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
     }
 
-    /// Notes whether the owner may have an entry to share. Before it looks for that entry, or
-    /// commits one.
+    /// Notes whether the owner may have an entry to share. The owner calls this before it looks for
+    /// that entry, or commits one.
     pub fn set_may_share(&self, may_share: bool) {
         self.flight().may_share.store(may_share, Ordering::Relaxed);
     }

@@ -26,8 +26,7 @@ pub enum FlightKind {
     /// [`Load`](Self::Load) in one point: until it has begun, only callers that would otherwise
     /// queue a load of their own wait for it.
     Queued,
-    /// A load of a key that has a living entry, which it is to replace. Computations overtake it,
-    /// and a change of the entry's lifetime does not.
+    /// A load of a key that has a living entry, which it is to replace. Computations overtake it.
     Reload,
     /// A computation, or another operation that takes the key exclusively.
     Exclusive,

@@ -31,22 +31,23 @@
 //!    aside, add up to [`Policy::weight`]. A node's weight is fixed while it is linked: an update
 //!    of the key is another node.
 //! 3. **Bound.** [`Policy::take_victim`] returns a victim whenever the weight is over the maximum,
-//!    unless all nodes with weight are set aside. So the weight is within the maximum once it has
-//!    returned `None`, or what is set aside exceeds it. Each victim has weight. Nodes of weight 0
-//!    are on a list of their own, where no search for room meets them. They leave by expiry or
-//!    removal only.
+//!    unless all nodes with weight are set aside. Once it has returned `None`, the weight is within
+//!    the maximum, unless nodes that are set aside exceed it alone. Each victim has weight. Nodes
+//!    of weight 0 are on a list of their own, where no search for room meets them. They leave by
+//!    expiry or removal only.
 //! 4. **Targets.** The window and the protected region have target weights. A change of a target
 //!    moves no nodes. A window below its target grows: victims leave the main region, and newcomers
-//!    take their room. A window above its target gives up some nodes to probation at each call. The
-//!    protected region below its target grows by hits on probation; above its target, it gives up
-//!    nodes like the window.
+//!    take their room. A window above its target gives up at most [`MOVES`] nodes to probation at
+//!    each call; while the weight is over the maximum, it keeps the excess for duels. The protected
+//!    region below its target grows by hits on probation; above its target, it gives up nodes like
+//!    the window.
 //! 5. **Room by weight.** A candidate must beat victims until their weight makes room for its own.
 //!    The candidate is evicted at the first victim that it does not beat. A node that is heavier
 //!    than the window's target goes to the end of the window. So it duels at once instead of
 //!    flushing the window.
-//! 6. **A segmented LRU**, which rejects nothing, has no duels and no such exception. Its victims
-//!    are the last node of probation, then of the window, then of protected. The node that was
-//!    written last is a victim only if it is the only one left.
+//! 6. **A segmented LRU**, which rejects nothing, has no duels and no such exception. Its victim is
+//!    the last node of probation; if that is empty, of the window; else of protected. The node that
+//!    was written last is a victim only if it is the only one left.
 //! 7. **Bounded work.** Every call except the iterators and `validate` moves at most 2 + [`MOVES`]
 //!    nodes. It touches at most 24 cache lines of the sketch and of the ghosts, 16 of them only
 //!    while the sketch ages. The rest of the work waits for the next call. The shadows of a sampled
@@ -79,7 +80,7 @@ use regions::End;
 use rules::Rules;
 use trial::Trial;
 
-/// The trial begins when there are so many entries, or when the cache is half full.
+/// The trial begins at this many entries, or when the cache is half full or has evicted.
 const TRIAL_ENTRIES: usize = 24;
 
 /// The eviction policy; see the [module](self).
@@ -97,7 +98,7 @@ pub struct Policy {
 enum Choice {
     /// They are fixed.
     Fixed,
-    /// By a trial, which has not begun. These are its secrets.
+    /// By a trial that has not begun. Its secrets select its sample.
     Later([u64; 2]),
     ByTrial(Box<Trial>),
 }
@@ -180,8 +181,8 @@ impl Policy {
     }
 
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
-    /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, `new` is hit
-    /// as the victim that it was.
+    /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, this
+    /// counts as a hit in the region that victims come from.
     pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
         self.queues.newest = new;
         match self.queues.regions.remove(store, store.node(old)) {
@@ -207,8 +208,8 @@ impl Policy {
     }
 
     /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
-    /// only one of the two has a weight, `new` goes to the front of a region. If `old` is in no
-    /// region, this is [`replace`](Self::replace).
+    /// exactly one of the two has weight 0, `new` goes to the front of the list for new nodes of
+    /// its kind. If `old` is in no region, this is [`replace`](Self::replace), which counts.
     pub fn replace_reloaded<S: PolicyStore + ?Sized>(
         &mut self,
         store: &S,
@@ -349,7 +350,7 @@ impl Policy {
         }
     }
 
-    /// Adjusts the sketch to the number of entries, each time that this has changed by one. Before
+    /// Adjusts the sketch to the number of entries, after each change of that by one. Before
     /// the trial begins, no duel is near, and the smallest sketch is enough.
     #[inline]
     fn fit_sketch(&mut self) {

@@ -1,4 +1,5 @@
-//! Futures that an executor of jobs runs: each poll is a job.
+//! Futures that an executor of jobs runs: a job polls the future, up to [`POLLS`](Host::POLLS)
+//! times if it wakes itself.
 //!
 //! ```text
 //!            spawn, wake              job begins               poll: pending

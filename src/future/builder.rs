@@ -70,8 +70,9 @@ where
     /// Builds a cache for tasks that makes missing values itself, by a stored loader, and reloads
     /// stale ones; otherwise like the method of this name for threads.
     ///
-    /// A reload on the [`executor`](Self::executor) is one job per poll; if the loader is woken
-    /// while it is polled, the same job polls it again. A loader that needs a
+    /// A reload on the [`executor`](Self::executor) is a job each time that the loader is woken. If
+    /// it is woken while it is polled, the same job polls it again, up to 64 times. A loader that
+    /// needs a
     /// runtime's timers or I/O needs jobs that run inside the runtime's context, as those of the
     /// example do.
     ///

@@ -21,8 +21,8 @@ where
     /// See [`crate::Cache::get_with`]. `init` is polled only if this call makes the value, on
     /// behalf of all who wait for it.
     ///
-    /// *Cancellation*: see the [module](super). If this future is dropped while it polls `init`,
-    /// one of the callers who wait runs its own `init` next.
+    /// *Cancellation*: see the [module](super). If this future is dropped before `init` is
+    /// ready, one of the callers who wait runs its own `init` next.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -38,7 +38,7 @@ where
         Loaded::<V>::shared(self.load_value(Owned(key), pin!(Some(init)), Loaded::new).await)
     }
 
-    /// Like [`get_with`](Self::get_with), but clones the key only if it has to load.
+    /// Like [`get_with`](Self::get_with), but clones the key only to load or reload.
     pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -71,8 +71,8 @@ where
         self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
     }
 
-    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only if it has
-    /// to load.
+    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
+    /// load or reload.
     pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -104,7 +104,7 @@ where
         self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only if it has to load.
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load or reload.
     ///
     /// # Errors
     /// As [`try_get_with`](Self::try_get_with).
@@ -141,7 +141,7 @@ where
         R::shared(self.load_value(Owned(key), pin!(Some(loader)), identity).await)
     }
 
-    /// Like [`load`](Self::load), but clones the key only if it has to load.
+    /// Like [`load`](Self::load), but clones the key only to load or reload.
     pub async fn load_by_ref<Q, R: LoaderResult<V>>(
         &self,
         key: &Q,
@@ -154,13 +154,13 @@ where
         R::shared(self.load_value(key, pin!(Some(loader)), identity).await)
     }
 
-    /// See [`crate::Cache::get_many_with`]. `loader` gets all keys that are missing and that no
-    /// other call is loading. It returns a future that makes their values, and that owns what it
-    /// needs of the keys.
+    /// See [`crate::Cache::get_many_with`]. In each round, mostly one, `loader` gets all keys that
+    /// are missing and that no other call is loading. It returns a future that makes their
+    /// values, and that owns what it needs of the keys.
     ///
-    /// *Cancellation*: see the [module](super). If this future is dropped while it polls that of
-    /// `loader`, callers who wait for one of the keys load it themselves. If it is dropped while a
-    /// pair that was not asked for waits for a computation, that pair is dropped, too.
+    /// *Cancellation*: see the [module](super). If this future is dropped before that of
+    /// `loader` is ready, callers who wait for one of the keys load it themselves. If it is dropped
+    /// while a pair that was not asked for waits for a computation, that pair is dropped, too.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -213,8 +213,8 @@ where
         answers
     }
 
-    /// See [`crate::Cache::load_refreshing`]. In the background, the executor polls `loader`: one
-    /// job per poll ([`build_with_loader`](super::CacheBuilder::build_with_loader)).
+    /// See [`crate::Cache::load_refreshing`]. In the background, jobs of the executor poll `loader`
+    /// ([`build_with_loader`](super::CacheBuilder::build_with_loader)).
     ///
     /// ```
     /// use cortado::{Clock, Job, Loaded, future::Cache};
@@ -255,11 +255,11 @@ where
     /// The key's entry, read or loaded.
     ///
     /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
-    /// loader is dropped when it has ended, or when a hit needs none: before listeners are told,
-    /// which may wait for what it holds, and before the result is the return value, which a panic
-    /// of its destructor would leak.
+    /// loader is dropped when it has ended, or when a hit needs none. That comes before listeners
+    /// are told, since they may wait for what it holds; and before the result is returned, since a
+    /// panic of its destructor would leak it.
     ///
-    /// `result_of` makes the loader's result of what the future returns.
+    /// `result_of` turns the future's output into the loader's result.
     pub(super) async fn load_if<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,

@@ -17,7 +17,8 @@ use std::ptr;
 /// soon.
 const MIN_FREE_SLOTS: usize = if cfg!(cortado_loom) { 1 } else { 3 };
 
-/// A caller that does not wait searches a bucket this many times if other threads keep changing it.
+/// A caller that does not wait searches a bucket at most this many times, after its first look, if
+/// other threads keep changing it.
 const ATTEMPTS: u32 = if cfg!(cortado_loom) { 2 } else { 8 };
 
 /// The bucket changed between a search and the attempt to lock it. The caller must search again.
@@ -78,7 +79,7 @@ impl Index {
     /// holds:
     ///
     /// * the entry is the first one with its fingerprint;
-    /// * no slot has the fingerprint, and there is no entry in the overflow.
+    /// * no slot has the fingerprint, a slot is free, and there is no entry in the overflow.
     #[inline(always)]
     pub fn search_home<'g>(
         &'g self,
@@ -145,8 +146,8 @@ impl Index {
         self.lock_id_with(guard, hash, id, Patience::Wait).ok().flatten()
     }
 
-    /// [`lock_id`](Self::lock_id), also for callers that must not wait for a preempted writer. With
-    /// [`Patience::Skip`] it gives up after a short spin, and never yields.
+    /// [`lock_id`](Self::lock_id) with a choice of patience. With [`Patience::Skip`] it gives up
+    /// after a short spin, and never yields.
     ///
     /// # Errors
     ///
@@ -181,6 +182,7 @@ impl Index {
         id: NodeId,
         patience: Patience,
     ) -> Result<Option<Locked<'g>>, BucketBusy> {
+        // `short` is one wait for all attempts together.
         let (mut short, mut attempts) = (ShortWait::default(), 0);
         while patience == Patience::Wait || attempts < ATTEMPTS {
             attempts += 1;
@@ -336,7 +338,7 @@ impl<'g> Locked<'g> {
     /// slots. The caller must retire it after unlocking.
     ///
     /// Callers that remove many entries should call this. Nearly every bucket is full at some time
-    /// and gets an overflow. Without this call it would keep the overflow from then on.
+    /// and gets an overflow, which only this call takes away again.
     #[inline(always)]
     pub fn take_empty_overflow(&mut self) -> Option<EmptyOverflow> {
         let home = self.lock.home;

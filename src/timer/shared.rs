@@ -7,12 +7,13 @@
 //! 2. A job changes its state only under the lock, and its count with it. So `len` is exact.
 //! 3. When a job is handed to an executor, its body stays here. The *ticket* in the executor's
 //!    queue only names the job. So a queued job can still be cancelled or rescheduled, which makes
-//!    its ticket void, and an executor that drops a ticket loses no job.
+//!    its ticket void, and an executor that drops a ticket loses no job (but for a
+//!    [`Rejection::Discard`]).
 //! 4. The driver reads the next deadline and publishes the instant until which it sleeps in one
 //!    hold of the lock. A thread that inserts an earlier job under the lock sees that instant, and
-//!    wakes the driver. No other insertion wakes it.
+//!    wakes the driver. No other insertion wakes it, unless the timer is ending.
 //!
-//! An *errand* is a job of the timer's own. No user's id names it, and no count includes it.
+//! An *errand* is a job of the timer's own. No user gets its id, and no count includes it.
 
 use super::body::Body;
 use super::core::Core;
@@ -61,8 +62,8 @@ impl Jobs {
         self.waiting == 0 && self.running == 0
     }
 
-    /// Whether the futures that run are polled on, though the timer was cancelled: as long as
-    /// somebody waits for their ends. A thread that went on without that might never end.
+    /// Whether running futures are still polled after a cancellation: only while a caller waits for
+    /// the end. Otherwise the driver might never end.
     fn are_runs_polled(&self) -> bool {
         self.running > 0 && self.awaited_by > 0
     }
@@ -77,7 +78,7 @@ impl Jobs {
         }
     }
 
-    /// Whether the driver hands out no more jobs at `now`.
+    /// Whether the time in which jobs may begin is over at `now`.
     pub fn has_stopped(&self, now: u64) -> bool {
         match self.stopping {
             Some(Stopping::Cancel) => true,
@@ -107,8 +108,8 @@ impl Jobs {
         self.core.slab_mut().get_mut(id)
     }
 
-    /// The job with this id, unless it is an errand: a user may pass an id of another timer, which
-    /// may be that of an errand here.
+    /// The job with this id, unless it is an errand: an id of another timer may be that of an
+    /// errand here.
     fn named(&mut self, id: TimerId) -> Option<&mut Entry> {
         self.entry(id).filter(|entry| !entry.is_errand)
     }
@@ -211,7 +212,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// Returns the value if the timer has ended, and nobody polls the futures that still run.
+    /// Returns the value if the timer was cancelled, and nobody polls the futures that still run.
     pub fn errand<T: Send + 'static>(
         &self,
         delay: Duration,
@@ -220,7 +221,8 @@ impl Shared {
     ) -> Result<(), T> {
         // If the clock panics, the errand is due at once. Passing the panic on would lose it.
         let now = catch_user_panic(|| self.scale.now());
-        // Not in the next tick: the clock may stand.
+        // From the start of this tick on: without a delay the errand is due at once, also if the
+        // clock stands still.
         let deadline = now.map_or(0, |now| after(now - now % self.tick, delay));
         let jobs = self.jobs.lock();
         if jobs.stopping == Some(Stopping::Cancel) && !jobs.are_runs_polled() {
@@ -288,7 +290,7 @@ impl Shared {
             // After a cancellation only errands are left.
             Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
         };
-        // A job that only cascades takes a look, too.
+        // Jobs that only cascade use up the budget, too.
         let limit = (*budget).min(self.settings.max_batch);
         let mut looks = limit;
         let has_more = loop {

@@ -18,13 +18,14 @@
 //!
 //! The time left selects the level, and `deadline >> shift` selects the bucket. When the clock
 //! enters or leaves the tick of a bucket, the wheel appends the whole bucket to the backlog of its
-//! level. An id in a backlog is due, or it goes back to a finer level (it *cascades*). [`Geometry`]
-//! is data: the ticks may be coarser, and a finer level can be put before these.
+//! level. An id in a backlog is due, or it goes to the bucket of its deadline, mostly at a finer
+//! level (it *cascades*). [`Geometry`] is data: the ticks may be coarser, and a finer level can be
+//! put before these.
 //!
 //! # Rules
 //!
-//! 1. An id is in one ring (a bucket or a backlog) or in none. An id that is in no ring has a
-//!    `next` of [`NodeId::NONE`].
+//! 1. An id is in one ring (a lane of a bucket, or a backlog) or in none. An id that is in no ring
+//!    has a `next` of [`NodeId::NONE`].
 //! 2. The wheel reads a deadline when it needs it: when an id is scheduled, and when the wheel
 //!    looks at the id. So a deadline may be **extended** without telling the wheel. The wheel looks
 //!    at the id when the old bucket is due, and moves it where the new deadline belongs. After a
@@ -45,8 +46,8 @@
 //!    wheel looks at its id:
 //!    * once per level;
 //!    * once at the end of its finest tick;
-//!    * once more per level at which the deadline is almost a whole turn ahead, so that its bucket
-//!      is also the current one.
+//!    * once more at each level where the deadline is almost a whole turn ahead: its bucket is then
+//!      the current one, which is due when the clock leaves it.
 //!
 //!    In the last level, the wheel looks at an id once per tick.
 //!
@@ -115,8 +116,8 @@ pub enum Poll {
     Idle,
 }
 
-/// A hierarchical timer wheel; see the [module](self). Its buckets have so many *lanes*: more than
-/// one is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
+/// A hierarchical timer wheel; see the [module](self). Each bucket has `LANES` rings. More than one
+/// is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
 ///
 /// All methods that take a store must be given the same store.
 #[derive(Debug)]
@@ -209,8 +210,8 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// Moves the clock to `now`, and the buckets that become due to the backlogs. Returns the
-    /// number of buckets that it moved. The time taken is proportional to that number and to
-    /// the number of levels.
+    /// number of buckets that it moved. The time taken is proportional to the sum of that number
+    /// and the number of levels.
     pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) -> usize {
         if !is_later(self.clock, now) {
             return 0;
@@ -245,9 +246,9 @@ impl<const LANES: usize> Wheel<LANES> {
 
     /// Sets the clock back to `now`, which is before its present reading. This makes no id due.
     ///
-    /// Ids are placed by their deadlines, and the clock will reach those again in order. Only the
-    /// current bucket may hold ids whose deadlines had passed. `rewind` moves this bucket to its
-    /// backlog, so that `poll` places its ids again.
+    /// Ids whose deadlines had passed are in the current bucket only. `rewind` moves this bucket to
+    /// its backlog, so that `poll` places its ids again. All others stay: the clock will reach
+    /// their buckets in order.
     ///
     /// # Panics
     ///
@@ -341,8 +342,8 @@ impl<const LANES: usize> Wheel<LANES> {
         due
     }
 
-    /// The time from the clock until [`advance`](Self::advance) has work. It is zero if an id is in
-    /// a backlog, and `None` if the wheel is empty.
+    /// The time from the clock until [`advance`](Self::advance) or [`poll`](Self::poll) has work.
+    /// It is zero if an id is in a backlog, and `None` if the wheel is empty.
     ///
     /// Otherwise it is the time until the next occupied bucket is due. That bucket may hold only
     /// ids that cascade. Without a backlog, the delay is more than zero. It is no more than the

@@ -299,7 +299,7 @@ fn a_refreshing_load_that_reloads_is_held_back() {
         at_once(cache.insert(1, 1));
         for call in calls {
             hand.advance(soft);
-            let mut held = call(&cache);
+            let held = call(&cache);
             assert!(removals.try_recv().is_some());
             assert_eq!(held.end(), 9);
         }

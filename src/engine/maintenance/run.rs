@@ -2,11 +2,11 @@
 //! knows keys or values.
 //!
 //! Without a scheduler the callers run passes: each write that completes a batch, each read that
-//! fills its buffer, each operation that finds the wheel due or an earlier pass unfinished runs one
-//! bounded pass, unless another thread is at it. A writer whose entries are heavy runs as many as
-//! their room takes, if the cache is beyond its promised bounds. With a scheduler its thread runs
-//! passes too, so an idle cache is maintained as well. The notices and the dead values that passes
-//! leave are [delivered](crate::engine::delivery).
+//! half fills its stripe, each operation that finds the wheel due or an earlier pass unfinished
+//! runs one bounded pass, unless another thread is at it. A writer whose entries are heavy runs as
+//! many as their room takes, if the cache is beyond its promised bounds. With a scheduler its
+//! thread runs passes too, so an idle cache is maintained as well. The notices and the dead values
+//! that passes leave are [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, LEAST_EVICTIONS, Leftover};
 use crate::clock::{NEVER, Nanos, Timestamp};
@@ -20,15 +20,15 @@ use std::time::Duration;
 /// A write that finds the last pass this long ago runs a pass at once instead of waiting for a
 /// batch.
 pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
-/// Units of a pass that no caller waits for, or that a caller asked for.
+/// Units of a pass that no caller runs beside its operation.
 pub const PATIENT_UNITS: u32 = 4096;
-/// After this many flushes of the epoch that bring nothing back, the rest is left to later passes:
-/// some thread holds a guard.
+/// After this many flushes of the epoch in a row that bring nothing back, the caller gives up: some
+/// thread holds a guard.
 pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
-/// A caller flushes the epoch at most this often, as long as each flush brings something back.
+/// A caller flushes the epoch at most this often, and stops at a flush that brings nothing back.
 const CALLER_FLUSHES: u32 = 8;
-/// How often a run of the scheduler flushes. Two flushes advance the epoch as far as a batch needs,
-/// and the third frees the batch. (A model needs no haste.)
+/// A run of the scheduler flushes at most this often. Two flushes advance the epoch as far as a
+/// batch needs, and the third frees the batch. (A model needs no haste.)
 const SCHEDULER_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
 /// then its runs follow each other by [`PASS_DELAY`].
@@ -49,13 +49,17 @@ impl Core {
         }
     }
 
-    /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies an
-    /// event that the write buffer has refused. Returns whether it ran.
-    pub(super) fn pass_if_free(&self, at: (Timestamp, Option<u64>), budget: Budget) -> bool {
-        self.hasten_due_grace(at.0);
+    /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies
+    /// `refused`, an event for which the write buffer had no room. Returns whether it ran.
+    pub(super) fn pass_if_free(
+        &self,
+        (now, refused): (Timestamp, Option<u64>),
+        budget: Budget,
+    ) -> bool {
+        self.hasten_due_grace(now);
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let left = self.pass_under(&guard, state, at, budget);
+        let left = self.pass_under(&guard, state, (now, refused), budget);
         drop(guard);
         Self::yield_to_guards(&left);
         true
@@ -74,8 +78,8 @@ impl Core {
         left
     }
 
-    /// Runs a pass, if the cache is beyond its promised bounds. Returns how much weight is gone;
-    /// `None` if no other pass is of use.
+    /// Runs a pass, if the cache is beyond its promised bounds. Returns how much weight is gone,
+    /// but at least [`LEAST_EVICTIONS`]; `None` if no other pass is of use.
     pub fn make_room(&self) -> Option<u64> {
         let before = self.weight();
         if !self.is_over_slack() || self.pass_now(self.ticker.coarse(), None).blocked {
@@ -128,7 +132,7 @@ impl Core {
         left
     }
 
-    /// Runs a pass of so many units that a caller asked for.
+    /// Runs a pass of `units` units that a caller asked for.
     pub fn pass_of_units(&self, units: u32) -> Leftover {
         self.pass_within(Budget::of_units(units))
     }
@@ -141,7 +145,8 @@ impl Core {
         self.pass_under(&guard, state, (now, None), budget)
     }
 
-    /// Runs passes until no work is left but what has to wait for another thread.
+    /// Runs passes until they leave no work but what has to wait for another thread. Spilled writes
+    /// may be left.
     pub fn finish_work(&self) {
         while self.pass_of_units(PATIENT_UNITS).work {}
     }
@@ -237,8 +242,9 @@ impl Drop for Retry<'_> {
 }
 
 impl Scheduled for Core {
-    /// Runs one patient pass. If work is left, the scheduler comes back at once, after the other
-    /// caches had their turn.
+    /// Runs one long pass, which skips buckets that other threads hold. If work is left, the
+    /// scheduler comes back when the other caches have had their turn, or after [`PASS_DELAY`] if
+    /// the pass has skipped a bucket.
     fn run(&self) -> Option<Duration> {
         let _retry = Retry(self);
         let left = self.pass_within(Budget::of_scheduler(PATIENT_UNITS));
