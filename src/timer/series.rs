@@ -17,6 +17,7 @@
 use super::body::Body;
 use super::id::TimerId;
 use super::schedule::Plan;
+use super::shared::drop_user_code;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -61,6 +62,15 @@ pub struct Entry {
     /// Whether its next run is on the driver's thread: it is an errand, or the executor has
     /// rejected it.
     pub runs_here: bool,
+}
+
+/// The job and its schedule are two values of the user's, whose destructors may panic: each by
+/// itself.
+impl Drop for Entry {
+    fn drop(&mut self) {
+        drop_user_code(self.body.take());
+        drop_user_code(self.plan.take());
+    }
 }
 
 impl Entry {

@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
-use super::shared::Shared;
+use super::shared::{Shared, drop_user_code};
 use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
 use crate::macros::debug_fields;
@@ -275,7 +275,12 @@ impl Timer {
     pub(super) fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
         let now = self.shared().scale.now();
         let first = plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale);
-        self.insert(first.ok_or(TimerError::Empty)?, plan, body)
+        let Some(first) = first else {
+            drop_user_code(plan);
+            drop_user_code(body);
+            return Err(TimerError::Empty);
+        };
+        self.insert(first, plan, body)
     }
 
     pub(super) fn insert(
@@ -308,7 +313,8 @@ impl Timer {
         if self.shared().reschedule(id, delay) { Ok(()) } else { Err(TimerError::NotFound) }
     }
 
-    /// Whether a job waits or runs under this id.
+    /// Whether a job waits or runs under this id. When the timer has ended, the jobs that still run
+    /// are not known any more.
     #[must_use]
     pub fn contains(&self, id: TimerId) -> bool {
         self.shared().jobs.lock().contains(id)
@@ -391,8 +397,9 @@ impl Timer {
     ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
-    /// that the timer runs. A drain goes on in the background then: what comes due within its limit
-    /// runs, and the rest is dropped.
+    /// that the timer runs. A drain goes on in the background then: what begins within its limit
+    /// runs, and the rest is dropped. (With [`run_here`](super::Builder::run_here), and in
+    /// manual mode, all that comes due within the limit begins, however late.)
     ///
     /// *In a task*, await [`shutdown_async`](Self::shutdown_async) instead. This call blocks the
     /// thread, and an async job that runs may need that thread: for the tasks, timers or sockets

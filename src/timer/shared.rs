@@ -98,6 +98,16 @@ impl Jobs {
         }
     }
 
+    /// Makes all errands due at `now`. False if there are none that wait longer.
+    pub fn hasten_errands(&mut self, now: u64) -> bool {
+        let waits = |&(id, deadline): &(TimerId, u64)| {
+            deadline > now && self.core.slab().get(id).is_some_and(|entry| entry.is_errand)
+        };
+        let errands: Vec<_> = self.core.soonest().filter(waits).collect();
+        errands.iter().for_each(|&(id, _)| self.core.schedule(id, now));
+        !errands.is_empty()
+    }
+
     /// Takes all jobs out. A running job finishes its present run, which is its last.
     pub fn take_all(&mut self) -> impl Iterator<Item = (TimerId, u64, Entry)> + use<> {
         self.waiting = 0;
@@ -317,7 +327,19 @@ impl Shared {
     /// Begins the run for a ticket; `None` if the ticket is void.
     pub fn begin(&self, due: Due) -> Option<Begun> {
         let now = self.now_or(0);
-        let mut begun = self.take_run(self.jobs.lock(), due, now)?;
+        let mut jobs = self.jobs.lock();
+        let is_late = matches!(jobs.stopping, Some(Stopping::Drain(end)) if end < now);
+        if is_late && jobs.awaited_by > 0 && !due.is_errand {
+            // No job begins after the limit. Whoever waits for the end of the drain takes it out.
+            if let Some(entry) = jobs.queued(due) {
+                entry.state = State::Waiting;
+                let planned = entry.planned.max(now);
+                jobs.core.schedule(due.id, planned);
+                self.wake_all(jobs);
+            }
+            return None;
+        }
+        let mut begun = self.take_run(jobs, due, now)?;
         let Begun { run, plan, weight, .. } = &mut begun;
         if *weight > 0 {
             self.counters.fire(run.late);
@@ -377,7 +399,8 @@ impl Shared {
             }
         };
         self.unlock(jobs, deadline);
-        drop_user_code(left);
+        drop_user_code(left.0);
+        drop_user_code(left.1);
     }
 
     /// The instant of the next run, as the run has set it, else as the schedule says.

@@ -202,6 +202,8 @@ struct Ending<'a> {
     start: Instant,
     /// `None` if the caller waits for nothing.
     awaited: Option<Awaited<'a>>,
+    /// Whether the caller has slept since it found an errand due.
+    has_slept: bool,
     /// The jobs that did not fire, once they are taken out.
     left: Option<UnfiredJobs>,
 }
@@ -228,7 +230,7 @@ impl<'a> Ending<'a> {
         } else {
             Some(take_unfired(shared, jobs))
         };
-        Self { shared, stop, waits, limit, start: Instant::now(), awaited, left }
+        Self { shared, stop, waits, limit, start: Instant::now(), awaited, has_slept: false, left }
     }
 
     fn step(&mut self) -> Step<'a> {
@@ -263,7 +265,7 @@ impl<'a> Ending<'a> {
     fn wait_for_jobs(&mut self) -> Step<'a> {
         let is_driver = self.drive();
         let (now, rest) = self.rest(is_driver);
-        let jobs = self.shared.jobs.lock();
+        let mut jobs = self.shared.jobs.lock();
         if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);
             let is_others = fires_all && self.stop != Stop::FireAll;
@@ -281,6 +283,14 @@ impl<'a> Ending<'a> {
         if is_driver && jobs.running == 0 && jobs.waiting == jobs.core.waiting() {
             self.left = Some(take_unfired(self.shared, jobs));
             return Step::Over;
+        }
+        if is_driver && self.waits == Waits::Thread {
+            // Nobody moves the clock. So a poll that its executor has dropped waits in real time.
+            let has_slept = std::mem::replace(&mut self.has_slept, true);
+            if has_slept && jobs.hasten_errands(now) {
+                self.has_slept = false;
+                return Step::Again;
+            }
         }
         let nap = Duration::from_nanos(next.saturating_sub(now));
         Step::Wait(jobs, rest.min(nap).min(LOOK))

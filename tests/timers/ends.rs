@@ -2,13 +2,14 @@
 
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
-use cortado::Clock;
+use crate::tasks::Gate;
 use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
-use std::future::poll_fn;
+use cortado::{Clock, Job};
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -333,5 +334,49 @@ fn the_destructor_of_a_refused_job_may_use_the_timer() {
         let stopped = holders.next();
         let refused = bench.timer.after(MS, move |_| drop(stopped));
         assert_eq!((refused.unwrap_err(), told.load(SeqCst)), (TimerError::Stopped, 2));
+    });
+}
+
+/// Jobs take long, so that some are still to begin at the limit.
+#[test]
+fn no_job_begins_after_the_limit_of_a_drain_that_is_awaited() {
+    let (bench, gate) = (Bench::new(), Gate::default());
+    let inner = gate.clone();
+    let running = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+    running.unwrap().detach();
+    bench.step(1);
+    for _ in 0..20 {
+        let hand = bench.hand.clone();
+        bench.timer.after(MS, move |_| hand.advance(5 * MS)).unwrap().detach();
+    }
+    let mut end = Box::pin(bench.timer.shutdown_async(Stop::Drain(10 * MS)));
+    assert!(end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    bench.step(1);
+    gate.forget();
+    // At 1, 6 and perhaps 11 ms after the drain has begun.
+    let fired = bench.timer.stats().fired - 1;
+    assert!(fired <= 3, "{fired} jobs began, the last one 86 ms after the limit");
+}
+
+/// The caller polls the future itself, although the clock stands.
+#[test]
+fn a_drain_by_hand_makes_up_for_a_poll_that_was_dropped() {
+    must_end(|| {
+        let calls = AtomicUsize::new(0);
+        let bench = Bench::with(|builder| {
+            builder.executor(move |job: Job| {
+                if calls.fetch_add(1, SeqCst) == 0 {
+                    job();
+                }
+            })
+        });
+        let gate = Gate::default();
+        let inner = gate.clone();
+        let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+        job.unwrap().detach();
+        bench.step(1);
+        gate.open();
+        bench.timer.shutdown(Stop::Drain(Duration::MAX)).clear();
+        assert_eq!(bench.timer.running(), 0);
     });
 }

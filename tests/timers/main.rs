@@ -10,6 +10,8 @@
 //! * [`awaited`]: the end of a timer, as tasks await it.
 //! * [`operations`]: delayed operations.
 //! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
+//! * [`panics`]: keys, operations, jobs and schedules whose destructors or clones panic.
+//! * [`chaos`]: random programs whose code panics, or calls the timer.
 //! * [`systems`]: what users of other systems do with them.
 //! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
 #![cfg(not(cortado_loom))]
@@ -19,6 +21,7 @@ mod common;
 
 mod awaited;
 mod cases;
+mod chaos;
 mod ends;
 mod examples;
 #[path = "../wheel/facts.rs"]
@@ -26,6 +29,7 @@ mod facts;
 mod hostile;
 mod jobs;
 mod operations;
+mod panics;
 mod queue;
 mod random;
 mod series;

@@ -4,6 +4,7 @@ use super::op::Op;
 use crate::primitives::Mutex;
 use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::Arc;
+use crate::timer::shared::drop_user_code;
 use ahash::RandomState;
 use equivalent::Equivalent;
 use hashbrown::HashTable;
@@ -61,7 +62,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             }
             // A key of the user's is dropped with no lock held.
             drop(table);
-            drop(unused);
+            drop_user_code(unused);
         }
     }
 
@@ -80,7 +81,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
                 self.watched.fetch_sub(1, Relaxed);
             }
             // Keys and operations of the user's are dropped with no lock held.
-            drop((removed, emptied));
+            drop(removed);
+            drop_user_code(emptied);
         }
     }
 

@@ -30,7 +30,7 @@ use super::service::Timer;
 use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::{Arc, Weak};
-use crate::primitives::seeded;
+use crate::primitives::{on_unwind, seeded};
 use equivalent::Equivalent;
 use keys::Keys;
 use op::{Attempt, Op};
@@ -120,7 +120,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
             return false;
         }
         self.untie(op);
-        callbacks::call(&op.user, outcome, &self.timer);
+        callbacks::call(op.user(), outcome, &self.timer);
         true
     }
 
@@ -141,13 +141,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
 
     /// Looks at the condition, and completes the operation if it holds.
     fn attempt(&self, op: &Op<K>) -> bool {
-        match op.attempt() {
+        match op.attempt(|| self.timer.note_panic()) {
             Attempt::Holds => self.end(op, Outcome::Completed),
             Attempt::No => false,
-            Attempt::Panicked => {
-                self.timer.note_panic();
-                false
-            }
         }
     }
 
@@ -155,7 +151,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
     fn link(&self, op: &Arc<Op<K>>) {
         op.state.lock().is_counted = true;
         self.pending.fetch_add(1, Relaxed);
-        self.keys.link(op);
+        // If a key panics, nobody gets a handle.
+        on_unwind(|| self.keys.link(op), || _ = self.end(op, Outcome::Cancelled));
         self.untie_if_ended(op);
     }
 

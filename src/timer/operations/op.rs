@@ -4,6 +4,7 @@ use crate::executor::Handoff;
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, catch_user_panic, seeded};
 use crate::timer::id::TimerId;
+use crate::timer::shared::drop_user_code;
 
 /// Something that waits for a condition, or for a timeout.
 ///
@@ -69,7 +70,8 @@ pub struct Op<K> {
     /// Its number: those of one key are tried in this order.
     pub number: u64,
     pub keys: Box<[K]>,
-    pub user: Arc<dyn DelayedOp>,
+    /// `None` while it is being dropped.
+    user: Option<Arc<dyn DelayedOp>>,
     pub state: Mutex<State>,
     /// At most one attempt at a time. An event that finds an attempt under way requests another
     /// one, which the thread of the first makes.
@@ -83,12 +85,23 @@ pub enum Attempt {
     Holds,
     /// It does not hold, or another thread makes the attempt.
     No,
-    /// The condition panicked.
-    Panicked,
+}
+
+/// Whoever holds it last has no part in the destructors of the user's values. Each may panic.
+impl<K> Drop for Op<K> {
+    fn drop(&mut self) {
+        drop_user_code(self.user.take());
+        std::mem::take(&mut self.keys).into_iter().for_each(drop_user_code);
+    }
 }
 
 impl<K> Op<K> {
+    pub fn user(&self) -> &Arc<dyn DelayedOp> {
+        self.user.as_ref().expect("it is not being dropped")
+    }
+
     pub fn new(number: u64, keys: Box<[K]>, user: Arc<dyn DelayedOp>) -> Self {
+        let user = Some(user);
         Self { number, keys, user, state: Mutex::new(State::default()), attempts: Handoff::new() }
     }
 
@@ -112,22 +125,21 @@ impl<K> Op<K> {
     }
 
     /// Looks at the condition. What happened before this call is seen by this look, or by a later
-    /// one of the thread that is looking.
-    pub fn attempt(&self) -> Attempt {
+    /// one of the thread that is looking. Calls `note_panic` for each panic of the condition.
+    pub fn attempt(&self, note_panic: impl Fn()) -> Attempt {
         let Some(mut ticket) = self.attempts.request() else { return Attempt::No };
-        let mut result = Attempt::No;
         while self.outcome().is_none() {
             let running = ticket.begin();
-            match catch_user_panic(|| self.user.try_complete()) {
+            match catch_user_panic(|| self.user().try_complete()) {
                 Some(true) => return Attempt::Holds,
                 Some(false) => {}
-                None => result = Attempt::Panicked,
+                None => note_panic(),
             }
             match running.finish() {
                 Some(again) => ticket = again,
                 None => break,
             }
         }
-        result
+        Attempt::No
     }
 }
