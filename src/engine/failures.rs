@@ -100,7 +100,7 @@ impl Failures {
     }
 
     /// Forgets the failures of the node that had this id before.
-    pub fn begin_state(&self, id: NodeId) {
+    pub fn begin_life(&self, id: NodeId) {
         if self.len.load(Relaxed) == 0 || seeded("failures-outlive-their-nodes") {
             return;
         }
@@ -152,7 +152,7 @@ mod tests {
             failures.note(id, (None, NOW), &|_| true);
             assert_eq!(times(), Some(n));
         }
-        failures.begin_state(id);
+        failures.begin_life(id);
         assert_eq!(times(), None);
         failures.note(id, (None, NOW), &|_| true);
         assert_eq!((times(), failures.table.lock().discarded.len()), (Some(1), 0));

@@ -292,7 +292,8 @@ fn a_refreshing_load_that_reloads_is_held_back() {
         let builder = builder.refresh_after_write(soft).refresh_inline(true).clock(clock);
         let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
         let mut removals = cache.removals().unwrap();
-        let calls: [fn(&Cache<u64, u64>) -> Task<'_, u64>; 2] = [
+        type Call = fn(&Cache<u64, u64>) -> Task<'_, u64>;
+        let calls: [Call; 2] = [
             |cache| Task::waiting(cache.load_refreshing(1, async { Loaded::new(9) })),
             |cache| Task::waiting(cache.get_with(1, async { 9 })),
         ];

@@ -128,7 +128,7 @@ impl Core {
                 }
                 put.refused = Some(RemovalCause::Expired);
             }
-            self.begin_state(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
+            self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
         }
         // This mark must come before the old node is gone: a read that finds it gone checks the
         // mark next.
@@ -151,7 +151,7 @@ impl Core {
 
     /// Sets the words that a node has in a cache with refresh.
     #[cold]
-    pub fn begin_state(&self, put: &Put, stale: Timestamp) {
+    pub fn begin_life(&self, put: &Put, stale: Timestamp) {
         self.pool.life(put.id).begin(put.deadline);
         if let Some(refresh) = self.pool.refresh(put.id) {
             refresh.set(stale);

@@ -73,10 +73,10 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Put {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
-            reloads.failures.begin_state(put.id);
+            reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
             let stale = created.saturating_add(refresh.unwrap_or(reloads.after_write()));
-            self.core.begin_state(&put, stale);
+            self.core.begin_life(&put, stale);
         }
         put
     }

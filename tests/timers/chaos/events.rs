@@ -24,7 +24,7 @@ impl Program {
             notes: Mutex::default(),
             ops: Mutex::default(),
             timer: Mutex::default(),
-            runs_inline: draw(&mut random.clone()) % 2 == 0,
+            runs_inline: draw(&mut random.clone()).is_multiple_of(2),
             is_traced,
         });
         let (clock, hand) = Clock::manual();

@@ -26,11 +26,14 @@ pub struct Fate {
     pub refused: bool,
 }
 
+/// A future that waits for an operation, and its waker.
+type Awaited = (Pin<Box<Watched<u64>>>, Arc<Woken>);
+
 #[derive(Default)]
 pub struct Notes {
     pub fates: Vec<Fate>,
     pub handles: Vec<(usize, OpHandle<u64>)>,
-    pub watched: Vec<(Pin<Box<Watched<u64>>>, Arc<Woken>)>,
+    pub watched: Vec<Awaited>,
     pub queue: Vec<Job>,
     pub panics: u64,
     pub depth: u32,
@@ -202,7 +205,7 @@ impl World {
         self.ensure(handle.outcome().is_none() || handle.timeout().is_none(), "a timeout is left");
     }
 
-    pub fn any_watched(&self) -> Option<(Pin<Box<Watched<u64>>>, Arc<Woken>)> {
+    pub fn any_watched(&self) -> Option<Awaited> {
         let watched = self.notes().watched.len() as u64;
         (watched > 0)
             .then(|| self.below(watched) as usize)
