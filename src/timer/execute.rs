@@ -53,7 +53,7 @@ impl Drop for Inside {
 }
 
 /// Runs code of a job.
-fn user_code<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
+pub fn user_code<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(run))
 }
 

@@ -5,7 +5,8 @@
 //! Waiting ─────────► Queued ────────────► Running ───────────────► Waiting
 //!    ▲                 │  │                  │
 //!    └── rejected, ────┘  └── cancelled      └── last run, cancelled, panicked: gone
-//!        rescheduled          gone
+//!        rescheduled,         gone
+//!        after a drain's limit
 //! ```
 //!
 //! | state | in the wheel | body | counts as |
@@ -44,8 +45,8 @@ pub struct Entry {
     pub body: Option<Body>,
     /// `None` while it runs.
     pub plan: Option<Plan>,
-    /// The instant for which the next run, or the present one, is planned. After a rejection the
-    /// job's deadline in the wheel is later.
+    /// The instant for which the next run, or the present one, is planned. After a rejection, or
+    /// after the limit of a drain, the job's deadline in the wheel is later.
     pub planned: u64,
     /// How many runs have begun.
     pub runs: u64,

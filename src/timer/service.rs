@@ -4,7 +4,7 @@ use super::body::Body;
 use super::driver::turn;
 use super::end::{end_drain, stop_now};
 use super::error::TimerError;
-use super::execute::{Inside, is_inside};
+use super::execute::{Inside, is_inside, user_code};
 use super::handle::Handle;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
@@ -14,6 +14,7 @@ use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
+use std::panic::resume_unwind;
 use std::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
@@ -273,14 +274,17 @@ impl Timer {
     }
 
     pub(super) fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
-        let now = self.shared().scale.now();
-        let first = plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale);
-        let Some(first) = first else {
-            drop_user_code(plan);
-            drop_user_code(body);
-            return Err(TimerError::Empty);
-        };
-        self.insert(first, plan, body)
+        let first = user_code(|| {
+            let now = self.shared().scale.now();
+            plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale)
+        });
+        if let Ok(Some(first)) = first {
+            return self.insert(first, plan, body);
+        }
+        // Their destructors may panic.
+        drop_user_code(plan);
+        drop_user_code(body);
+        first.map_or_else(|panic| resume_unwind(panic), |_none| Err(TimerError::Empty))
     }
 
     pub(super) fn insert(
@@ -398,8 +402,8 @@ impl Timer {
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
     /// that the timer runs. A drain goes on in the background then: what begins within its limit
-    /// runs, and the rest is dropped. (With [`run_here`](super::Builder::run_here), and in
-    /// manual mode, all that comes due within the limit begins, however late.)
+    /// runs, and the rest is dropped. (With [`run_here`](super::Builder::run_here), and in manual
+    /// mode without an executor, all that comes due within the limit begins, however late.)
     ///
     /// *In a task*, await [`shutdown_async`](Self::shutdown_async) instead. This call blocks the
     /// thread, and an async job that runs may need that thread: for the tasks, timers or sockets

@@ -98,12 +98,15 @@ impl Jobs {
         }
     }
 
-    /// Makes all errands due at `now`. False if there are none that wait longer.
-    pub fn hasten_errands(&mut self, now: u64) -> bool {
+    /// Makes the errands due in the tick of `now` that would be due at `by`. False if there are
+    /// none.
+    pub fn hasten_errands(&mut self, now: u64, by: u64) -> bool {
+        let now = now - now % self.core.slab().tick();
         let waits = |&(id, deadline): &(TimerId, u64)| {
             deadline > now && self.core.slab().get(id).is_some_and(|entry| entry.is_errand)
         };
-        let errands: Vec<_> = self.core.soonest().filter(waits).collect();
+        let due = self.core.soonest().take_while(|&(_, deadline)| deadline <= by);
+        let errands: Vec<_> = due.filter(waits).collect();
         errands.iter().for_each(|&(id, _)| self.core.schedule(id, now));
         !errands.is_empty()
     }
@@ -333,8 +336,8 @@ impl Shared {
             // No job begins after the limit. Whoever waits for the end of the drain takes it out.
             if let Some(entry) = jobs.queued(due) {
                 entry.state = State::Waiting;
-                let planned = entry.planned.max(now);
-                jobs.core.schedule(due.id, planned);
+                // Never due again. The job keeps the instant for which it was planned.
+                jobs.core.schedule(due.id, u64::MAX);
                 self.wake_all(jobs);
             }
             return None;

@@ -202,8 +202,9 @@ struct Ending<'a> {
     start: Instant,
     /// `None` if the caller waits for nothing.
     awaited: Option<Awaited<'a>>,
-    /// Whether the caller has slept since it found an errand due.
-    has_slept: bool,
+    /// Real time and the timer's when this caller, who drives the timer, last slept or hastened
+    /// errands. A clock that stands falls behind by that.
+    base: Option<(Instant, u64)>,
     /// The jobs that did not fire, once they are taken out.
     left: Option<UnfiredJobs>,
 }
@@ -230,7 +231,7 @@ impl<'a> Ending<'a> {
         } else {
             Some(take_unfired(shared, jobs))
         };
-        Self { shared, stop, waits, limit, start: Instant::now(), awaited, has_slept: false, left }
+        Self { shared, stop, waits, limit, start: Instant::now(), awaited, base: None, left }
     }
 
     fn step(&mut self) -> Step<'a> {
@@ -286,9 +287,10 @@ impl<'a> Ending<'a> {
         }
         if is_driver && self.waits == Waits::Thread {
             // Nobody moves the clock. So a poll that its executor has dropped waits in real time.
-            let has_slept = std::mem::replace(&mut self.has_slept, true);
-            if has_slept && jobs.hasten_errands(now) {
-                self.has_slept = false;
+            let (since, reading) = *self.base.get_or_insert_with(|| (Instant::now(), now));
+            let by = after(reading, since.elapsed());
+            if by > now && jobs.hasten_errands(now, by) {
+                self.base = None;
                 return Step::Again;
             }
         }

@@ -6,7 +6,7 @@ use crate::tasks::Gate;
 use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
 use cortado::{Clock, Job};
 use std::future::{Future, poll_fn};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -358,25 +358,57 @@ fn no_job_begins_after_the_limit_of_a_drain_that_is_awaited() {
     assert!(fired <= 3, "{fired} jobs began, the last one 86 ms after the limit");
 }
 
-/// The caller polls the future itself, although the clock stands.
+/// The caller polls the future itself, although the clock stands, wherever in a tick that is.
 #[test]
 fn a_drain_by_hand_makes_up_for_a_poll_that_was_dropped() {
-    must_end(|| {
-        let calls = AtomicUsize::new(0);
-        let bench = Bench::with(|builder| {
-            builder.executor(move |job: Job| {
-                if calls.fetch_add(1, SeqCst) == 0 {
-                    job();
-                }
-            })
+    for within in [Duration::ZERO, MS / 2, MS - Duration::from_nanos(1)] {
+        must_end(move || {
+            let calls = AtomicUsize::new(0);
+            let bench = Bench::with(|builder| {
+                builder.executor(move |job: Job| {
+                    if calls.fetch_add(1, SeqCst) == 0 {
+                        job();
+                    }
+                })
+            });
+            let gate = Gate::default();
+            let inner = gate.clone();
+            let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+            job.unwrap().detach();
+            bench.hand.advance(MS + within);
+            bench.timer.poll(&mut 1024);
+            assert_eq!(bench.timer.running(), 1);
+            gate.open();
+            bench.timer.shutdown(Stop::Drain(Duration::MAX)).clear();
+            assert_eq!(bench.timer.running(), 0);
         });
-        let gate = Gate::default();
-        let inner = gate.clone();
-        let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
-        job.unwrap().detach();
-        bench.step(1);
-        gate.open();
-        bench.timer.shutdown(Stop::Drain(Duration::MAX)).clear();
-        assert_eq!(bench.timer.running(), 0);
-    });
+    }
+}
+
+/// After the clock was set back, its deadline is behind the wheel's clock.
+#[test]
+fn a_job_that_came_too_late_is_handed_out_once() {
+    let (time, inline) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let queue = Arc::new(Mutex::new(Vec::<Job>::new()));
+    let (read, queued, at_once) = (Arc::clone(&time), Arc::clone(&queue), Arc::clone(&inline));
+    let clock = Clock::custom(move || Duration::from_millis(read.load(SeqCst) as u64));
+    let executor = move |job: Job| match at_once.load(SeqCst) {
+        true => job(),
+        false => queued.lock().unwrap().push(job),
+    };
+    let timer = Timer::builder().clock(clock).executor(executor).manual();
+    timer.after(MS, |_| ()).unwrap().detach();
+    time.store(100, SeqCst);
+    timer.poll(&mut 1024);
+    time.store(10, SeqCst);
+    let mut end = Box::pin(timer.shutdown_async(Stop::Drain(MS)));
+    assert!(end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    time.store(20, SeqCst);
+    inline.store(true, SeqCst);
+    let job = queue.lock().unwrap().pop().unwrap();
+    job();
+    let mut budget = 1000;
+    timer.poll(&mut budget);
+    assert!(budget > 900, "{budget} of 1000 are left");
+    assert_eq!(timer.stats().fired, 0);
 }

@@ -230,3 +230,99 @@ fn a_conditions_panic_that_another_look_follows_is_counted() {
     assert_eq!(ops.check(&1), 1);
     assert_eq!(bench.timer.stats().panicked, 1);
 }
+
+/// Its hash, or its comparison with another one, panics.
+#[derive(Clone)]
+struct Broken {
+    number: u32,
+    hashes: bool,
+}
+
+impl Hash for Broken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        assert!(self.number != 2 || self.hashes, "a hash that fails");
+        0.hash(state);
+    }
+}
+
+impl PartialEq for Broken {
+    fn eq(&self, other: &Self) -> bool {
+        assert!(![self.number, other.number].contains(&2), "a comparison that fails");
+        self.number == other.number
+    }
+}
+
+impl Eq for Broken {}
+
+#[test]
+fn a_key_that_cannot_be_hashed_or_compared_leaves_no_operation() {
+    for hashes in [false, true] {
+        let bench = Bench::new();
+        let ops = DelayedOps::new(&bench.timer);
+        let op = Arc::new(Op::default());
+        let keys = [1, 2].map(|number| Broken { number, hashes });
+        let watch = || ops.try_complete_else_watch(Arc::clone(&op), 10 * MS, keys);
+        assert!(catch_unwind(AssertUnwindSafe(watch)).is_err());
+        assert_eq!((ops.pending(), ops.watched()), (0, 0));
+        let told = op.told.lock().unwrap().clone();
+        assert_eq!(told, if hashes { vec!["cancelled"] } else { vec![] });
+    }
+}
+
+/// The clone of its second key makes an event of its first one, and that of its third one panics.
+struct Sly(u32, Arc<Mutex<Option<DelayedOps<Self>>>>, Arc<Op>);
+
+impl Clone for Sly {
+    fn clone(&self) -> Self {
+        if self.0 == 2 {
+            let ops = self.1.lock().unwrap().clone().unwrap();
+            self.2.is_ready.store(true, SeqCst);
+            assert_eq!(ops.check(&Self(1, Arc::clone(&self.1), Arc::clone(&self.2))), 1);
+        }
+        assert!(self.0 != 3, "a clone that fails");
+        Self(self.0, Arc::clone(&self.1), Arc::clone(&self.2))
+    }
+}
+
+impl PartialEq for Sly {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Sly {}
+
+impl Hash for Sly {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn an_operation_that_ends_while_its_keys_are_cloned_is_unlinked() {
+    let bench = Bench::new();
+    let ops = DelayedOps::new(&bench.timer);
+    let (own, op) = (Arc::new(Mutex::new(Some(ops.clone()))), Arc::new(Op::default()));
+    let keys = [1, 2, 3].map(|number| Sly(number, Arc::clone(&own), Arc::clone(&op)));
+    let watch = || ops.try_complete_else_watch(Arc::clone(&op), 10 * MS, keys);
+    assert!(catch_unwind(AssertUnwindSafe(watch)).is_err());
+    own.lock().unwrap().take();
+    assert_eq!((ops.pending(), ops.watched()), (0, 0));
+    assert_eq!(*op.told.lock().unwrap(), ["completed"]);
+}
+
+struct NoFirstRun;
+
+impl Schedule for NoFirstRun {
+    fn next(&mut self, _: &Turn) -> Option<Next> {
+        panic!("no first run")
+    }
+}
+
+#[test]
+fn a_schedule_without_a_first_run_drops_its_job_by_itself() {
+    let (bench, bomb) = (Bench::new(), Bomb);
+    let add = || drop(bench.timer.schedule(NoFirstRun, move |_| _ = &bomb));
+    let panic = catch_unwind(AssertUnwindSafe(add)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"no first run"));
+}

@@ -18,7 +18,15 @@ const SHARDS: usize = if cfg!(cortado_loom) { 1 } else { 64 };
 /// The operations of a key, by number.
 type Watchers<K> = BTreeMap<u64, Arc<Op<K>>>;
 
-type Shard<K> = Mutex<HashTable<(K, Watchers<K>)>>;
+/// A key with its hash, so that neither the growth of a table nor the end of an operation calls the
+/// user's `Hash`.
+struct WatchedKey<K> {
+    hash: u64,
+    key: K,
+    watchers: Watchers<K>,
+}
+
+type Shard<K> = Mutex<HashTable<WatchedKey<K>>>;
 
 pub struct Keys<K> {
     shards: Box<[Shard<K>]>,
@@ -40,6 +48,11 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         self.watched.load(Relaxed)
     }
 
+    /// Each key with its hash.
+    pub fn hashed(&self, keys: impl IntoIterator<Item = K>) -> Box<[(u64, K)]> {
+        keys.into_iter().map(|key| (self.hasher.hash_one(&key), key)).collect()
+    }
+
     fn shard(&self, hash: u64) -> &Shard<K> {
         // The table itself uses the other bits.
         &self.shards[(hash >> 32) as usize % SHARDS]
@@ -47,17 +60,18 @@ impl<K: Hash + Eq + Clone> Keys<K> {
 
     /// Links an operation to all of its keys.
     pub fn link(&self, op: &Arc<Op<K>>) {
-        for key in &op.keys {
-            let hash = self.hasher.hash_one(key);
+        for &(hash, ref key) in &op.keys {
             let own = key.clone();
             let mut table = self.shard(hash).lock();
-            let rehash = |entry: &(K, Watchers<K>)| self.hasher.hash_one(&entry.0);
-            let entry = table.entry(hash, |entry| entry.0 == *key, rehash);
+            let entry = table.entry(hash, |entry| entry.key == *key, |entry| entry.hash);
             let (mut entry, unused) = match entry {
                 Entry::Occupied(entry) => (entry, Some(own)),
-                Entry::Vacant(entry) => (entry.insert((own, Watchers::new())), None),
+                Entry::Vacant(entry) => {
+                    let watched = WatchedKey { hash, key: own, watchers: Watchers::new() };
+                    (entry.insert(watched), None)
+                }
             };
-            if entry.get_mut().1.insert(op.number, Arc::clone(op)).is_none() {
+            if entry.get_mut().watchers.insert(op.number, Arc::clone(op)).is_none() {
                 self.watched.fetch_add(1, Relaxed);
             }
             // A key of the user's is dropped with no lock held.
@@ -67,15 +81,14 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     }
 
     /// Unlinks an operation from all keys that it is linked to. A key without operations leaves the
-    /// table.
+    /// table. No code of the user's runs but destructors, whose panics are caught.
     pub fn unlink(&self, op: &Op<K>) {
-        for key in &op.keys {
-            let hash = self.hasher.hash_one(key);
+        for &(hash, _) in &op.keys {
             let mut table = self.shard(hash).lock();
-            let found = table.find_entry(hash, |entry| entry.0 == *key);
+            let found = table.find_entry(hash, |entry| entry.watchers.contains_key(&op.number));
             let Ok(mut entry) = found else { continue };
-            let removed = entry.get_mut().1.remove(&op.number);
-            let emptied = entry.get().1.is_empty().then(|| entry.remove().0);
+            let removed = entry.get_mut().watchers.remove(&op.number);
+            let emptied = entry.get().watchers.is_empty().then(|| entry.remove().0);
             drop(table);
             if removed.is_some() {
                 self.watched.fetch_sub(1, Relaxed);
@@ -90,8 +103,8 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     pub fn of<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<Arc<Op<K>>> {
         let hash = self.hasher.hash_one(key);
         let table = self.shard(hash).lock();
-        let found = table.find(hash, |entry| key.equivalent(&entry.0));
-        found.map_or_else(Vec::new, |entry| entry.1.values().cloned().collect())
+        let found = table.find(hash, |entry| key.equivalent(&entry.key));
+        found.map_or_else(Vec::new, |entry| entry.watchers.values().cloned().collect())
     }
 
     /// All operations, each once.
@@ -99,7 +112,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
         let mut all = BTreeMap::new();
         for shard in &self.shards {
             let table = shard.lock();
-            let ops = table.iter().flat_map(|(_, watchers)| watchers.values());
+            let ops = table.iter().flat_map(|entry| entry.watchers.values());
             all.extend(ops.map(|op| (op.number, Arc::clone(op))));
         }
         all.into_values().collect()

@@ -33,7 +33,7 @@ use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{on_unwind, seeded};
 use equivalent::Equivalent;
 use keys::Keys;
-use op::{Attempt, Op};
+use op::Op;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -141,18 +141,21 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Shared<K> {
 
     /// Looks at the condition, and completes the operation if it holds.
     fn attempt(&self, op: &Op<K>) -> bool {
-        match op.attempt(|| self.timer.note_panic()) {
-            Attempt::Holds => self.end(op, Outcome::Completed),
-            Attempt::No => false,
-        }
+        op.attempt(|| self.timer.note_panic()) && self.end(op, Outcome::Completed)
     }
 
     /// Links an operation to its keys (rule 4).
     fn link(&self, op: &Arc<Op<K>>) {
         op.state.lock().is_counted = true;
         self.pending.fetch_add(1, Relaxed);
-        // If a key panics, nobody gets a handle.
-        on_unwind(|| self.keys.link(op), || _ = self.end(op, Outcome::Cancelled));
+        let link = || self.keys.link(op);
+        // If a key's `clone` or `Eq` panics, nobody gets a handle. An event may have ended the
+        // operation before.
+        let unlink = || {
+            self.end(op, Outcome::Cancelled);
+            self.untie_if_ended(op);
+        };
+        on_unwind(link, unlink);
         self.untie_if_ended(op);
     }
 
@@ -204,7 +207,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         keys: impl IntoIterator<Item = K>,
         user: Arc<dyn DelayedOp>,
     ) -> Result<Arc<Op<K>>, TimerError> {
-        let keys: Box<[K]> = keys.into_iter().collect();
+        let keys = self.shared().keys.hashed(keys);
         if keys.is_empty() {
             return Err(TimerError::Empty);
         }

@@ -50,7 +50,8 @@ pub enum Outcome {
     /// By [`cancel_key`](super::DelayedOps::cancel_key),
     /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the
     /// [`DelayedOps`](super::DelayedOps), or the end of the timer, if the operation has a timeout
-    /// there (`Duration::MAX` is none). Also if the timer's executor has dropped the timeout, with
+    /// there (`Duration::MAX` is none). Also if a key panicked when it was cloned or compared, or
+    /// if the timer's executor has dropped the timeout, with
     /// [`Rejection::Discard`](crate::timer::Rejection::Discard).
     Cancelled,
 }
@@ -69,22 +70,14 @@ pub struct State {
 pub struct Op<K> {
     /// Its number: those of one key are tried in this order.
     pub number: u64,
-    pub keys: Box<[K]>,
+    /// Each with its hash.
+    pub keys: Box<[(u64, K)]>,
     /// `None` while it is being dropped.
     user: Option<Arc<dyn DelayedOp>>,
     pub state: Mutex<State>,
     /// At most one attempt at a time. An event that finds an attempt under way requests another
     /// one, which the thread of the first makes.
     attempts: Handoff,
-}
-
-/// The result of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// The condition holds.
-    Holds,
-    /// It does not hold, or another thread makes the attempt.
-    No,
 }
 
 /// Whoever holds it last has no part in the destructors of the user's values. Each may panic.
@@ -100,7 +93,7 @@ impl<K> Op<K> {
         self.user.as_ref().expect("it is not being dropped")
     }
 
-    pub fn new(number: u64, keys: Box<[K]>, user: Arc<dyn DelayedOp>) -> Self {
+    pub fn new(number: u64, keys: Box<[(u64, K)]>, user: Arc<dyn DelayedOp>) -> Self {
         let user = Some(user);
         Self { number, keys, user, state: Mutex::new(State::default()), attempts: Handoff::new() }
     }
@@ -125,13 +118,14 @@ impl<K> Op<K> {
     }
 
     /// Looks at the condition. What happened before this call is seen by this look, or by a later
-    /// one of the thread that is looking. Calls `note_panic` for each panic of the condition.
-    pub fn attempt(&self, note_panic: impl Fn()) -> Attempt {
-        let Some(mut ticket) = self.attempts.request() else { return Attempt::No };
+    /// one of the thread that is looking. Returns whether the condition holds, as far as this call
+    /// has looked. Calls `note_panic` for each panic of the condition.
+    pub fn attempt(&self, note_panic: impl Fn()) -> bool {
+        let Some(mut ticket) = self.attempts.request() else { return false };
         while self.outcome().is_none() {
             let running = ticket.begin();
             match catch_user_panic(|| self.user().try_complete()) {
-                Some(true) => return Attempt::Holds,
+                Some(true) => return true,
                 Some(false) => {}
                 None => note_panic(),
             }
@@ -140,6 +134,6 @@ impl<K> Op<K> {
                 None => break,
             }
         }
-        Attempt::No
+        false
     }
 }
