@@ -1,6 +1,7 @@
 //! The user's code of a job.
 
 use super::run::Run;
+use crate::primitives::catch_user_panic;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -54,4 +55,10 @@ impl Body {
         }
         None
     }
+}
+
+/// Drops a value whose destructor may be the user's, and catches its panic. The caller holds no
+/// lock.
+pub fn drop_user_code<T>(value: T) {
+    let _: Option<()> = catch_user_panic(|| drop(value));
 }

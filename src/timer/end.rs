@@ -1,6 +1,7 @@
 //! The end of a timer: nothing begins any more, and what has not begun is taken out.
 
-use super::shared::{Jobs, Shared, UnfiredJobs, drop_user_code};
+use super::body::drop_user_code;
+use super::shared::{Jobs, Shared, UnfiredJobs};
 use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::MutexGuard;

@@ -1,9 +1,9 @@
 //! Runs: a ticket goes to the executor, the job runs, a future is polled until it ends.
 
-use super::body::{Body, JobFuture};
+use super::body::{Body, JobFuture, drop_user_code};
 use super::series::Due;
 use super::settings::{Executor, TaskPanic};
-use super::shared::{Begun, Shared, drop_user_code};
+use super::shared::{Begun, Shared};
 use super::stats::Counters;
 use crate::executor::{Host, Job, start};
 use crate::primitives::plain::Arc;

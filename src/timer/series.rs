@@ -15,10 +15,9 @@
 //! | queued | no; an executor has a ticket | here | waiting |
 //! | running | no | in the run | running |
 
-use super::body::Body;
+use super::body::{Body, drop_user_code};
 use super::id::TimerId;
 use super::schedule::Plan;
-use super::shared::drop_user_code;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {

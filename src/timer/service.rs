@@ -1,6 +1,6 @@
 //! The timer: jobs that run when their time has come.
 
-use super::body::Body;
+use super::body::{Body, drop_user_code};
 use super::driver::turn;
 use super::end::{end_drain, stop_now};
 use super::error::TimerError;
@@ -9,7 +9,7 @@ use super::handle::Handle;
 use super::id::TimerId;
 use super::run::{Cancel, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
-use super::shared::{Shared, drop_user_code};
+use super::shared::Shared;
 use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
 use crate::macros::debug_fields;

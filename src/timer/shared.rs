@@ -15,7 +15,7 @@
 //!
 //! An *errand* is a job of the timer's own. No user gets its id, and no count includes it.
 
-use super::body::Body;
+use super::body::{Body, drop_user_code};
 use super::core::Core;
 use super::error::TimerError;
 use super::id::TimerId;
@@ -492,10 +492,4 @@ impl Series for Shared {
         self.unlock(jobs, Some(deadline));
         true
     }
-}
-
-/// Drops a value whose destructor may be the user's, and catches its panic. The caller holds no
-/// lock.
-pub fn drop_user_code<T>(value: T) {
-    let _: Option<()> = catch_user_panic(|| drop(value));
 }

@@ -4,7 +4,7 @@ use super::op::Op;
 use crate::primitives::Mutex;
 use crate::primitives::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::primitives::plain::Arc;
-use crate::timer::shared::drop_user_code;
+use crate::timer::body::drop_user_code;
 use ahash::RandomState;
 use equivalent::Equivalent;
 use hashbrown::HashTable;

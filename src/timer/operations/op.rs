@@ -3,8 +3,8 @@
 use crate::executor::Handoff;
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, catch_user_panic, seeded};
+use crate::timer::body::drop_user_code;
 use crate::timer::id::TimerId;
-use crate::timer::shared::drop_user_code;
 
 /// Something that waits for a condition, or for a timeout.
 ///
