@@ -133,6 +133,7 @@ fn keys_are_those_of_items_that_are_there() {
         let key: Key = queue.insert("a", MS * 10);
         assert_eq!(queue.deadline(&key), Instant::now() + MS * 10);
         queue.reset_at(&key, Instant::now() + MS * 20);
+        assert_eq!(queue.deadline(&key), Instant::now() + MS * 20);
         assert_eq!(queue.peek(), Some(key));
         let removed = queue.remove(&key);
         assert_eq!((removed.key(), *removed.get_ref()), (key, "a"));
