@@ -52,7 +52,7 @@ impl Drop for Inside {
     }
 }
 
-/// Runs code of a job.
+/// Runs code of the user's, and returns its panic.
 pub fn user_code<T>(run: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(run))
 }

@@ -202,8 +202,8 @@ struct Ending<'a> {
     start: Instant,
     /// `None` if the caller waits for nothing.
     awaited: Option<Awaited<'a>>,
-    /// Real time and the timer's when this caller, who drives the timer, last slept or hastened
-    /// errands. A clock that stands falls behind by that.
+    /// Where this caller began to measure how far the timer's clock falls behind real time: by
+    /// real time, and by that clock.
     base: Option<(Instant, u64)>,
     /// The jobs that did not fire, once they are taken out.
     left: Option<UnfiredJobs>,

@@ -11,6 +11,7 @@ pub mod neighbour;
 pub mod noted;
 pub mod refusals;
 pub mod same_hash;
+pub mod unplanned;
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -24,13 +24,12 @@ mod subject;
 
 use crate::common::crowd::{counted, seed};
 use crate::common::effort::{scale, setting};
-use crate::common::watched;
+use crate::common::{unplanned, watched};
 use cortado::{RemovalCause, Stats};
 use ledger::Ledger;
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
-use std::sync::{Arc, Once};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use subject::Config;
 
 /// How many programs a whole run has.
@@ -40,24 +39,6 @@ const PROGRAMS: u64 = 60_000;
 /// same: evictions depend on random numbers of the cache's own.
 const REPEATS: u64 = 1_000;
 
-std::thread_local! {
-    /// How many panics with a message this thread has begun. Those that programs plan have none.
-    static UNPLANNED: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Has panics counted, since the cache catches some.
-fn count_panics() {
-    static COUNTED: Once = Once::new();
-    COUNTED.call_once(|| {
-        let report = take_hook();
-        set_hook(Box::new(move |panic| {
-            // While the thread's locals are being destroyed nothing is counted.
-            _ = UNPLANNED.try_with(|unplanned| unplanned.set(unplanned.get() + 1));
-            report(panic);
-        }));
-    });
-}
-
 /// Runs the program of this seed, and returns its last statistics. Prints how to find it again if
 /// it fails.
 fn run(seed: u64, is_traced: bool) -> Stats {
@@ -65,7 +46,7 @@ fn run(seed: u64, is_traced: bool) -> Stats {
     let config = Config::draw(&ledger);
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let stats = program::run(&config, &ledger);
-        assert_eq!(UNPLANNED.get(), 0, "unplanned panics, which the cache has caught");
+        assert_eq!(unplanned::count(), 0, "unplanned panics, which the cache has caught");
         stats
     }));
     ran.unwrap_or_else(|panic| {
@@ -96,7 +77,7 @@ fn events(stats: &Stats) -> Vec<(String, u64)> {
 
 #[test]
 fn random_programs() {
-    count_panics();
+    unplanned::start_counting();
     watched(|watch| {
         let only = setting("CORTADO_CHAOS_SEED", u64::MAX);
         if only != u64::MAX {

@@ -23,12 +23,11 @@ mod world;
 
 use crate::common::crowd::{counted, draw, seed};
 use crate::common::effort::{scale, setting};
-use crate::common::watched;
+use crate::common::{unplanned, watched};
 use cortado::timer::{OnPanic, Rejection};
 use program::Program;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
-use std::sync::{Arc, Once};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::thread::panicking;
 use std::time::Duration;
 use world::{Config, Counts, Runs};
@@ -62,21 +61,6 @@ fn planned<T>(run: impl FnOnce() -> T) -> Option<T> {
     None
 }
 
-std::thread_local! {
-    static UNPLANNED: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count_panics() {
-    static COUNTED: Once = Once::new();
-    COUNTED.call_once(|| {
-        let report = take_hook();
-        set_hook(Box::new(move |panic| {
-            _ = UNPLANNED.try_with(|unplanned| unplanned.set(unplanned.get() + 1));
-            report(panic);
-        }));
-    });
-}
-
 fn run(seed: u64, is_traced: bool) -> Counts {
     let mut random = seed;
     let mut below = |limit: u64| draw(&mut random) % limit;
@@ -108,7 +92,7 @@ fn run(seed: u64, is_traced: bool) -> Counts {
 
 /// Runs the program that is asked for, or all of them. Returns what they have counted.
 fn run_all(run: impl Fn(u64, bool) -> Counts + Send + 'static) {
-    count_panics();
+    unplanned::start_counting();
     watched(move |watch| {
         let only = setting("CORTADO_TIMER_CHAOS_SEED", u64::MAX);
         if only != u64::MAX {

@@ -1,7 +1,8 @@
 //! The steps of a program, and its executor.
 
 use super::world::{Config, Counts, Runs, State, World};
-use super::{Planned, UNPLANNED, planned};
+use super::{Planned, planned};
+use crate::common::unplanned;
 use cortado::timer::{Next, Rejection, Schedule, Stop, Timer, Turn, Unfired};
 use cortado::{Clock, Job};
 use std::future::Future;
@@ -225,7 +226,7 @@ impl Program {
 
     /// What holds whenever nothing runs.
     pub fn check(&self) {
-        assert_eq!(UNPLANNED.get(), 0, "unplanned panics, which the timer has caught");
+        assert_eq!(unplanned::count(), 0, "unplanned panics, which the timer has caught");
         let world = &self.world;
         let Some(timer) = world.timer() else { return };
         let (waiting, running) = (world.count(State::Waiting), world.count(State::Running));
@@ -294,7 +295,7 @@ impl Program {
             handles.into_iter().for_each(|handle| self.world.drop_handle(handle));
             unfired.into_iter().for_each(|job| _ = planned(|| drop(job)));
         }
-        assert_eq!(UNPLANNED.get(), 0, "unplanned panics, which the timer has caught");
+        assert_eq!(unplanned::count(), 0, "unplanned panics, which the timer has caught");
         for (number, job) in self.world.notes().jobs.iter().enumerate() {
             assert_eq!(job.state, State::Gone, "{number} is left");
         }
