@@ -98,8 +98,7 @@ impl Jobs {
         }
     }
 
-    /// Makes the errands due in the tick of `now` that would be due at `by`. False if there are
-    /// none.
+    /// Makes the errands with deadlines up to `by` due now. False if no such errand waits.
     pub fn hasten_errands(&mut self, now: u64, by: u64) -> bool {
         let now = now - now % self.core.slab().tick();
         let waits = |&(id, deadline): &(TimerId, u64)| {
