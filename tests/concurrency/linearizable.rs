@@ -142,7 +142,7 @@ fn lives() {
 /// The checker itself: it takes what can be explained and nothing else.
 #[test]
 fn the_checker_tells_the_difference() {
-    let event = |op, answer, began, ended| Event { op, answer, began, ended, readings: vec![10] };
+    let event = |op, answer, began, ended| event(op, answer, (began, ended));
     let insert = event(Op::Insert(1), Answer::Done, 0, 3);
     let found = |began, ended| event(Op::Get, Answer::Value(Some(1)), began, ended);
     let missed = |began, ended| event(Op::Get, Answer::Value(None), began, ended);
@@ -168,7 +168,7 @@ fn the_checker_tells_the_difference() {
 }
 
 fn event(op: Op, answer: Answer, (began, ended): (u64, u64)) -> Event {
-    Event { op, answer, began, ended, readings: vec![10] }
+    Event { op, answer, began, ended, loader: None, readings: vec![10] }
 }
 
 /// The same for loads without a value: only those who waited share them, and only of their kind.
@@ -213,6 +213,27 @@ fn the_checker_knows_who_shares_what() {
         PLAIN.explains(&[insert.clone(), fails, event(op, answer, (3, 6))])
     };
     assert!(!waits(fallible(2, true, false), Answer::Failed(1)));
+}
+
+/// What is overtaken for certain, because its loader was running, is not kept, and nobody shares it
+/// who comes later.
+#[test]
+fn the_checker_knows_who_comes_after_an_overtaken_load() {
+    let some = Answer::Value(Some(1));
+    let load = |loader| Event { loader, ..event(Op::Load(1), some, (0, 9)) };
+    let removed = event(Op::Remove, Answer::Value(None), (3, 4));
+    let explains = |loader, joined, then| {
+        let joins = event(Op::Load(2), some, (joined, 10));
+        let gets = event(Op::Get, Answer::Value(then), (11, 12));
+        PLAIN.explains(&[load(loader), removed.clone(), joins, gets])
+    };
+    for joined in [2, 5] {
+        assert!(explains(None, joined, None) && explains(None, joined, Some(1)));
+        // The loader has begun after the removal, or has ended before it.
+        assert!(explains(Some((5, 8)), joined, Some(1)) && explains(Some((1, 2)), 2, None));
+    }
+    assert!(explains(Some((1, 8)), 2, None), "it waited before the removal");
+    assert!(!explains(Some((1, 8)), 5, None) && !explains(Some((1, 8)), 2, Some(1)));
 }
 
 /// What an insert overtakes is returned and not kept. A replacement and an upsert overtake nothing:
@@ -282,6 +303,7 @@ fn the_checker_knows_the_time() {
         answer,
         began,
         ended: began + 1,
+        loader: None,
         readings: readings.to_vec(),
     };
     let insert = |readings: &[u64]| at(Op::InsertFor(1, 5), Answer::Done, 0, readings);
@@ -309,6 +331,7 @@ fn the_checker_knows_that_reads_do_not_wait_for_computations() {
         answer,
         began,
         ended,
+        loader: None,
         readings: readings.to_vec(),
     };
     let late = 10 + READ;

@@ -2,7 +2,6 @@
 //!
 //! `CORTADO_MODEL_OPS` sets the number of operations in all.
 
-use crate::common::HANG;
 use crate::common::crowd::counted;
 use crate::common::effort::scale;
 use crate::harness::{Case, Counts, run};
@@ -13,12 +12,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::abort;
 use std::sync::{Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Operations of a whole run, over all tests.
 const OPS: u64 = 10_000_000;
 const TESTS: u64 = 5;
 /// Operations of a case, on average.
 const LENGTH: u64 = 150;
+
+/// After so long, and less than twice as long, a case hangs: it takes milliseconds.
+const HANG: Duration = Duration::from_secs(20);
 
 fn cases() -> u32 {
     let cases = scale("CORTADO_MODEL_OPS", OPS) / TESTS / LENGTH;

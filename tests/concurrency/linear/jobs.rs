@@ -1,7 +1,7 @@
 //! Threads that run reloads. A reload that another thread runs is an operation of its own: it lasts
 //! from the call that has submitted it to the end of its job.
 
-use super::play::{MAKES, RELOADS, Record};
+use super::play::{MAKES, ORDER, RELOADS, Record};
 use super::reloads::BEGUN;
 use super::{Event, Op, Time};
 use cortado::Job;
@@ -57,7 +57,7 @@ impl Jobs {
 
     pub fn submit(&self, job: Job) {
         let record = &self.record;
-        let mine = record.order.fetch_add(1, SeqCst);
+        let mine = ORDER.fetch_add(1, SeqCst);
         let (op, began) = ASKED.take().unwrap_or((Op::Renewal, mine));
         record.jobs.fetch_add(1, SeqCst);
         let (from, makes) = (record.dial.now(), MAKES.get());
@@ -72,11 +72,12 @@ fn work(record: &Record, submitted: &Mutex<Receiver<Submitted>>) {
         RELOADS.set(0);
         job();
         let to = record.dial.now();
-        let ended = record.order.fetch_add(1, SeqCst);
+        let ended = ORDER.fetch_add(1, SeqCst);
         let has_lapsed = op == Op::Renewal && RELOADS.get() == 0;
         let op = if has_lapsed { Op::Lapsed } else { op };
         record.reloads.fetch_add(u64::from(!has_lapsed), Relaxed);
-        let event = Event { op, answer: BEGUN, began, ended, readings: vec![from, to] };
+        let readings = vec![from, to];
+        let event = Event { op, answer: BEGUN, began, ended, loader: None, readings };
         record.history.lock().unwrap().push(event);
         record.jobs.fetch_sub(1, SeqCst);
     }

@@ -55,6 +55,20 @@ impl Load {
     }
 }
 
+impl Event {
+    /// Whether a write that has overtaken this load for certain had ended before that moment: it
+    /// began when the load's loader was running.
+    fn is_overtaken_before(&self, moment: u64, history: &[Self]) -> bool {
+        use Op::{Clear, Insert, InsertFor, Remove};
+        let always_overtakes =
+            |event: &Self| matches!(event.op, Insert(_) | InsertFor(..) | Remove | Clear);
+        self.loader.is_some_and(|(began, _)| {
+            let is_between = |event: &Self| began < event.began && event.ended < moment;
+            history.iter().any(|event| always_overtakes(event) && is_between(event))
+        })
+    }
+}
+
 impl Setup {
     /// A load either finds a value, or at one moment it finds none: then it runs its loader, or
     /// waits for another call's. That moment is the one at which it counts, but for a loader that
@@ -83,7 +97,10 @@ impl Setup {
             || history.iter().filter(|other| other.began != event.began && event.overlaps(other));
         match load.own {
             Answer::Value(Some(new)) => {
-                offer(load.own, Some(self.node(new, moment.acted, NEVER)));
+                let is_kept = |(_, ended)| !event.is_overtaken_before(ended, history);
+                if event.loader.is_none_or(is_kept) {
+                    offer(load.own, Some(self.node(new, moment.acted, NEVER)));
+                }
                 if others().any(Event::overtakes) {
                     offer(load.own, state);
                 }
@@ -99,8 +116,8 @@ impl Setup {
             offer(event.answer, state);
         }
         // What another load has come to, whether or not it was kept. Only those count that ran
-        // their own loader.
-        for other in others() {
+        // their own loader. Who comes after the write that has overtaken it does not wait for it.
+        for other in others().filter(|other| !other.is_overtaken_before(event.began, history)) {
             if other.op.load().is_some_and(|it| it.own == other.answer && load.shares(it)) {
                 offer(other.answer, state);
             }

@@ -7,6 +7,7 @@
 
 mod jobs;
 mod loads;
+mod perform;
 pub mod play;
 mod reloads;
 mod tasks;
@@ -91,6 +92,8 @@ pub struct Event {
     pub answer: Answer,
     pub began: u64,
     pub ended: u64,
+    /// When its own loader began and ended, if it is a load that ran it.
+    pub loader: Option<(u64, u64)>,
     /// What the clock read meanwhile, in order.
     pub readings: Vec<Time>,
 }

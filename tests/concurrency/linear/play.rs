@@ -1,14 +1,13 @@
 //! Threads that play random histories on a cache, one key after the other.
 
 use super::jobs::{self, Jobs};
+use super::perform::{self, dwell, perform};
 use super::reloads::BEGUN;
-use super::{Answer, Event, IDLE, NEVER, Op, READ, RELOADED, Refresh, Setup, Shown, Time, tasks};
+use super::{Event, IDLE, Op, READ, RELOADED, Refresh, Setup, Time, tasks};
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
 use crate::common::crowd::{counted, draw, seed};
 use crate::common::effort::scale;
-use cortado::{
-    Cache, Clock, CompResult, Entry, Expiry, GuardResult, Loaded, Loader, Op as Decision, Reloaded,
-};
+use cortado::{Cache, Clock, Expiry, Loaded, Loader, Reloaded};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -70,13 +69,13 @@ impl Loader<u64, u64> for Adds {
 }
 
 /// The cache of a test.
-enum Subject {
+pub enum Subject {
     Plain(Audited<u64, u64>),
     Refreshing(LoadingAudited<u64, u64, ()>),
 }
 
 impl Subject {
-    fn cache(&self) -> &Cache<u64, u64> {
+    pub fn cache(&self) -> &Cache<u64, u64> {
         match self {
             Self::Plain(cache) => cache,
             Self::Refreshing(cache) => cache,
@@ -84,140 +83,11 @@ impl Subject {
     }
 
     /// Has the entry reloaded, or loaded.
-    fn refresh(&self, key: u64) -> bool {
+    pub fn refresh(&self, key: u64) -> bool {
         match self {
             Self::Plain(_) => false,
             Self::Refreshing(cache) => cache.refresh(&key),
         }
-    }
-}
-
-fn seconds(life: Option<Duration>) -> Time {
-    life.map_or(NEVER, |life| life.as_secs())
-}
-
-pub fn seen(entry: Option<&Entry<u64, u64>>) -> Shown {
-    entry.map(|entry| (**entry, seconds(entry.expires_in())))
-}
-
-/// What loaders and computations take, which is longer than what others do.
-pub fn dwell() {
-    (0..20).for_each(|_| std::hint::spin_loop());
-}
-
-fn load(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
-    /// An error of another type.
-    #[derive(Debug)]
-    struct Other(u64);
-
-    let made = |value: u64| {
-        dwell();
-        value
-    };
-    match op {
-        Op::LoadIf(value) => {
-            let entry = cache.entry(key);
-            let entry = entry.or_insert_with_if(|| made(value), |old| old.is_multiple_of(2));
-            Answer::Value(Some(*entry))
-        }
-        Op::LoadOptionally { value, makes } => {
-            Answer::Value(cache.optionally_get_with(key, || makes.then_some(made(value))))
-        }
-        Op::LoadFallibly { value, fails, other_type } => {
-            let load = || {
-                let value = made(value);
-                if fails { Err(value) } else { Ok(value) }
-            };
-            let loaded = if other_type {
-                cache.try_get_with(key, || load().map_err(Other)).map_err(|error| error.0)
-            } else {
-                cache.try_get_with(key, load).map_err(|error| *error)
-            };
-            loaded.map_or_else(Answer::Failed, |value| Answer::Value(Some(value)))
-        }
-        Op::Guard { value, drops } => match cache.get_value_or_guard(&key, None) {
-            GuardResult::Value(value) => Answer::Value(Some(value)),
-            GuardResult::Guard(guard) if drops => {
-                dwell();
-                drop(guard);
-                Answer::Value(None)
-            }
-            GuardResult::Guard(guard) => Answer::Value(Some(*guard.insert(made(value)))),
-            GuardResult::Timeout => panic!("a time limit that was never set"),
-        },
-        Op::Load(value) => Answer::Value(Some(cache.get_with(key, || made(value)))),
-        _ => unreachable!("{op:?} is no load"),
-    }
-}
-
-fn perform(subject: &Subject, key: u64, op: Op) -> Answer {
-    let cache = subject.cache();
-    let compute = |decision: Decision<u64>| {
-        let mut shown = None;
-        let result = cache.entry(key).and_compute_with(|entry| {
-            shown = seen(entry.as_ref());
-            dwell();
-            decision
-        });
-        match (result, decision, shown) {
-            (CompResult::Inserted(new), Decision::Put(put), None)
-            | (CompResult::ReplacedWith(new), Decision::Put(put), Some(_)) => assert_eq!(*new, put),
-            (CompResult::Removed(old), Decision::Remove, Some(_))
-            | (CompResult::Unchanged(old), Decision::Nop, Some(_)) => {
-                assert_eq!(seen(Some(&old)), shown);
-            }
-            (CompResult::StillNone(_), Decision::Nop | Decision::Remove, None) => {}
-            (result, _, _) => panic!("{decision:?} of {shown:?} came to {result:?}"),
-        }
-        Answer::Entry(shown)
-    };
-    match op {
-        Op::Get => Answer::Value(cache.get(&key)),
-        Op::GetEntry => Answer::Entry(seen(cache.get_entry(&key).as_ref())),
-        Op::Peek => Answer::Entry(seen(cache.peek(&key).as_ref())),
-        Op::Touch => Answer::Was(cache.touch(&key)),
-        Op::Insert(value) => {
-            cache.insert(key, value);
-            Answer::Done
-        }
-        Op::InsertFor(value, life) => {
-            cache.insert_with_ttl(key, value, Duration::from_secs(life));
-            Answer::Done
-        }
-        Op::Remove => Answer::Value(cache.remove(&key)),
-        Op::RemoveIfOdd => Answer::Value(cache.remove_if(&key, |_, value| value % 2 == 1)),
-        Op::Clear => {
-            cache.invalidate_all();
-            Answer::Done
-        }
-        Op::Put(value) => compute(Decision::Put(value)),
-        Op::Upsert(value) => {
-            let mut shown = None;
-            let entry = cache.entry(key).and_upsert_with(|entry| {
-                shown = seen(entry.as_ref());
-                dwell();
-                value
-            });
-            assert_eq!((*entry, entry.is_old_value_replaced()), (value, shown.is_some()));
-            Answer::Entry(shown)
-        }
-        Op::Replace(value) => match cache.replace(key, value) {
-            Ok(old) => Answer::Value(Some(*old)),
-            Err(same) => {
-                assert_eq!(same, value);
-                Answer::Value(None)
-            }
-        },
-        Op::ComputeRemove => compute(Decision::Remove),
-        Op::Look => compute(Decision::Nop),
-        Op::SetTtl(life) => Answer::Was(cache.set_ttl(&key, Duration::from_secs(life))),
-        Op::Persist => Answer::Was(cache.persist(&key)),
-        Op::Reload(value) => {
-            MAKES.set(value);
-            Answer::Was(subject.refresh(key))
-        }
-        Op::ExpiresIn => Answer::Life(cache.expires_in(&key).into_options().map(seconds)),
-        loads => load(cache, key, loads),
     }
 }
 
@@ -261,8 +131,9 @@ fn is_by_task(setup: Setup, op: Op, random: u64) -> bool {
 }
 
 fn told(history: &[Event]) -> String {
-    let line = |Event { op, answer, began, ended, readings }: &Event| {
-        format!("\n{began:9}..{ended:<9} at {readings:?} {op:?} -> {answer:?}")
+    let line = |Event { op, answer, began, ended, loader, readings }: &Event| {
+        let loader = loader.map_or(String::new(), |(from, to)| format!(" (loader {from}..{to})"));
+        format!("\n{began:9}..{ended:<9} at {readings:?} {op:?} -> {answer:?}{loader}")
     };
     history.iter().map(line).fold("no order explains".to_owned(), |text, line| text + &line)
 }
@@ -344,10 +215,12 @@ impl Dial {
     }
 }
 
+/// Numbers what happens, in all tests that run.
+pub static ORDER: AtomicU64 = AtomicU64::new(1);
+
 /// What is known of a round.
 #[derive(Default)]
 pub struct Record {
-    pub order: AtomicU64,
     pub dial: Dial,
     pub history: Mutex<Vec<Event>>,
     /// Jobs of the executor that have not ended.
@@ -417,9 +290,10 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
     let one = |key: u64, op: Op, drawn: u64, mine: &mut Vec<Event>| {
         // Two more for the reload that a read triggers, and for one that it runs for another
         // reader.
-        let began = record.order.fetch_add(3, Ordering::SeqCst);
+        let began = ORDER.fetch_add(3, Ordering::SeqCst);
         let from = record.dial.now();
         RELOADS.set(0);
+        perform::begin();
         jobs::begin(op, began);
         let answer = if is_by_task(setup, op, drawn) {
             tasks::perform(&by_tasks, key, op, drawn >> 44 & 1 == 0)
@@ -427,10 +301,18 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
             perform(&cache, key, op)
         };
         let to = record.dial.now();
-        let ended = record.order.fetch_add(1, Ordering::SeqCst);
+        let ended = ORDER.fetch_add(1, Ordering::SeqCst);
         // The readings are filled in when nobody moves the clock any more.
-        let event =
-            |op, answer, began| Event { op, answer, began, ended, readings: vec![from, to] };
+        let loader = perform::loader_ran().filter(|_| op.load().is_some());
+        let readings = vec![from, to];
+        let event = |op, answer, began, loader| Event {
+            op,
+            answer,
+            began,
+            ended,
+            loader,
+            readings: readings.clone(),
+        };
         if setup.refresh == Refresh::Threads && matches!(op, Op::Reload(_)) {
             assert_eq!(jobs::has_submitted(), answer == BEGUN, "{op:?} answered {answer:?}");
             if answer == BEGUN {
@@ -438,12 +320,12 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
                 return;
             }
         }
-        mine.push(event(op, answer, began));
+        mine.push(event(op, answer, began, loader));
         let own = u64::from(matches!(op, Op::Reload(_)));
         let renewals = RELOADS.get().saturating_sub(own);
         assert!(renewals <= 2, "{op:?} has run {renewals} reloads");
         for n in 1..=renewals {
-            mine.push(event(Op::Renewal, BEGUN, began + n));
+            mine.push(event(Op::Renewal, BEGUN, began + n, None));
         }
     };
     let work = |thread: usize| {

@@ -1,7 +1,7 @@
 //! Operations of a history by tasks: loads and computations are pending for a while, and some are
 //! dropped then.
 
-use super::play::{dwell, seen};
+use super::perform::{make, seen};
 use super::{Answer, Op};
 use cortado::future::Cache;
 use cortado::{CompResult, Op as Decision};
@@ -48,7 +48,7 @@ impl Work {
         let mut left = self.pends;
         poll_fn(|context| {
             self.has_begun.set(true);
-            dwell();
+            make();
             if left == 0 {
                 return Poll::Ready(());
             }
