@@ -186,15 +186,14 @@ impl Core {
     /// thread that was preempted before it flushed may hold an older batch back.) True if there are
     /// more.
     pub fn reclaim(&self, state: &mut Maintenance, added: usize) -> bool {
-        if !self.is_grace_over() {
-            // The usual case. No batch needs to be looked at.
-            return false;
-        }
         let behind = self.unreclaimed() > BACKLOG;
         let most = added.max(if behind { MANY_DROPS } else { DROPS });
         let in_grace = &mut state.in_grace;
         let mut given_up = 0;
+        // Batches are looked at only while one is over: after a guard was held for long, tens of
+        // thousands wait.
         while given_up < most
+            && self.is_grace_over()
             && let Some(at) = in_grace.iter().position(Batch::is_over)
             && let Some(Batch { ids: mut batch, .. }) = in_grace.remove(at)
         {
@@ -210,7 +209,7 @@ impl Core {
             }
             self.upkeep.published.unreclaimed.fetch_sub(count, Ordering::Relaxed);
         }
-        in_grace.iter().any(Batch::is_over)
+        self.is_grace_over()
     }
 
     /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do

@@ -3,7 +3,9 @@
 
 use crate::Row;
 use cortado::Cache;
+use cortado_benches::cpu::Longest;
 use cortado_benches::heap::Count;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -49,19 +51,30 @@ fn of_kind<T: Send + Sync + 'static>(
     kind: &str,
     bar: Option<f64>,
     bytes: impl Fn() -> T + Sync,
-) -> [Row; 4] {
+) -> [Row; 5] {
     let count = Count::start();
     let cache: Cache<u64, Counted<T>> =
         Cache::builder().max_capacity(CAPACITY).scheduler(true).build();
     let (over, writes) = (AtomicBool::new(false), AtomicU64::new(0));
+    // The writers' longest calls since the guard is gone.
+    let (is_timed, longest) = (AtomicBool::new(false), Mutex::new(0.0_f64));
     let write = |thread: u64| {
         let (cache, over, writes, bytes) = (&cache, &over, &writes, &bytes);
+        let (is_timed, longest) = (&is_timed, &longest);
         move || {
+            let mut calls = Longest::default();
             for key in 0.. {
-                cache.insert(thread << 40 | key, Counted::new(bytes()));
+                let insert = || cache.insert(thread << 40 | key, Counted::new(bytes()));
+                if is_timed.load(Relaxed) {
+                    calls.call(insert)
+                } else {
+                    insert()
+                }
                 if key % 256 == 0 {
                     writes.fetch_add(256, Relaxed);
                     if over.load(Relaxed) {
+                        let mut longest = longest.lock().unwrap();
+                        *longest = longest.max(calls.micros());
                         return;
                     }
                 }
@@ -78,6 +91,7 @@ fn of_kind<T: Send + Sync + 'static>(
         let grown = (count.bytes() - before) as f64 / (writes.load(Relaxed) - begun) as f64;
         // The writers go on: their cache is what makes it good.
         drop(guard);
+        is_timed.store(true, Relaxed);
         let released = Instant::now();
         while ALIVE.load(Relaxed) > CAPACITY as i64 + slack()
             && released.elapsed() < Duration::from_secs(10)
@@ -93,7 +107,7 @@ fn of_kind<T: Send + Sync + 'static>(
     // The allocator and the system need a moment.
     std::thread::sleep(Duration::from_secs(2));
     let held_on_to = resident_kib() - resident;
-    let calls = writes.into_inner();
+    let (calls, longest) = (writes.into_inner(), longest.into_inner().unwrap());
     let row = |name, figure, unit, bar| Row {
         name: format!("{name}{kind}"),
         calls,
@@ -104,6 +118,7 @@ fn of_kind<T: Send + Sync + 'static>(
     [
         row("while a guard is held: growth", grown, "bytes per write", None),
         row(NAME, waited, "ms until the values are released", bar),
+        row("after a guard was held: longest call", longest, "µs of processor time", None),
         row("after a guard was held: addresses kept", kept, "KiB", None),
         row("after a guard was held: resident beyond before", held_on_to, "KiB, 2 s later", None),
     ]
